@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from hpclaunch.guidelines.intervals import Interval
+from hpclaunch.guidelines.memory import Memory
 
 STEP = 300
 """A proposed walltime is rounded up to a multiple of this, in seconds."""
 
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -45,6 +47,15 @@ def time_of(seconds: float) -> str:
 def unit_of_time(seconds: float) -> tuple[int, str]:
     """Return a unit (in seconds) and its name. From two of a unit on, as 90 min reads better than 1.5 h."""
     return next(((size, unit) for size, unit in reversed(_UNITS) if seconds >= 2 * size), _UNITS[0])
+
+
+def memory_of(memory: Memory) -> str:
+    """Return what is needed of a GPU's usable memory: 39.1 of 36.8 GB."""
+    size, unit = next(((by, unit) for by, unit in _BYTES if memory.usable >= by), (1.0, "bytes"))
+    needed, usable = (
+        f"{value:.0f}" if value >= 999.5 else f"{value:.3g}" for value in (memory.total / size, memory.usable / size)
+    )
+    return f"{needed} of {usable} {unit}"
 
 
 def walltime_for(time_s: Interval) -> int:

@@ -80,14 +80,18 @@ def _rung_words(plan: Forecast) -> tuple[str, ...]:
     rung = plan.rung
     if rung is None or rung.memory is None or not plan.climbs:
         return ()
-    first, gpus = plan.ladder[0].memory, "each GPU" if rung.gpus == 1 else f"every {rung.gpus} GPUs"
+    from hpclaunch.planner.amounts import memory_of
+
+    first, gpus = (
+        plan.ladder[0].memory,
+        f"each {plan.device}" if rung.gpus == 1 else f"every {rung.gpus} {plan.device}s",
+    )
     assert first is not None
-    amounts = f"{first.total / 1e9:.3g} GB needed, {first.usable / 1e9:.3g} GB usable"
     what = " ".join(f"{key}={text}" for key, text in rung.settings)
     held = f"{rung.name}: {gpus} of {rung.node_type} hold{'s' if rung.gpus == 1 else ''} a replica"
-    held += f", {rung.memory.total / 1e9:.3g} GB on each{f' ({what})' if what else ''}"
+    held += f", {memory_of(rung.memory)} on each{f' ({what})' if what else ''}"
     kind = (plan.parallelism.reason.verdict,) if plan.parallelism else ()
-    return (f"one GPU of {plan.ladder[0].node_type} does not hold the model: {amounts}", held, *kind)
+    return (f"one {plan.device} of {plan.ladder[0].node_type} does not hold the model: {memory_of(first)}", held, *kind)
 
 
 def _sized_run(case: Case, figures: ModelFigures | None) -> _SizedRun:

@@ -193,6 +193,11 @@ class Forecast:
         return next((rung for rung in self.ladder if rung.verdict == "taken"), None)
 
     @property
+    def device(self) -> str:
+        """What holds a model, or a part of it, in words."""
+        return "GPU" if self.gpus_per_node else "rank"
+
+    @property
     def climbs(self) -> bool:
         """Whether the model needs more than the first rung."""
         return bool(self.ladder) and self.ladder[0].verdict != "taken"

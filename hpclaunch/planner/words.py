@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.reasoning import Number, Reason
-from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
+from hpclaunch.planner.amounts import memory_of, range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
 
 WIDTH = 80
@@ -41,7 +40,7 @@ def table_of(plan: Forecast) -> list[str]:
     if plan.parallelism is not None:
         lines += _wrap_text("", plan.parallelism.reason.verdict)
     if plan.split is not None:
-        lines += _split_lines(plan.split)
+        lines += _split_lines(plan.split, plan.device)
     if plan.climbs:
         lines += ["", *_ladder_lines(plan)]
     if any(row.batch is not None for row in plan.rows):
@@ -115,13 +114,17 @@ def _cells(row: PlanRow) -> tuple[str, ...]:
 
 def _ladder_lines(plan: Forecast) -> list[str]:
     """Return the ladder as a table, with the reason why each rung is taken or passed over."""
-    lines = [_ladder_line("  ", ("to make it fit", "nodes", "memory of a GPU", "step", "epoch", plan.unit + "s"))]
+    lines = [
+        _ladder_line("  ", ("to make it fit", "nodes", f"memory of a {plan.device}", "step", "epoch", plan.unit + "s"))
+    ]
     for rung in plan.ladder:
         mark = "> " if rung.verdict == "taken" else "  "
         where = f"{rung.nodes} {rung.node_type}" if rung.memory else "-"
         times = tuple("-" if value is None else time_of(value) for value in (rung.step_s, rung.epoch_s))
         cost = "-" if rung.cost is None else shorten(rung.cost)
-        lines.append(_ladder_line(mark, (rung.name, where, _memory_words(rung.memory), *times, cost)))
+        lines.append(
+            _ladder_line(mark, (rung.name, where, memory_of(rung.memory) if rung.memory else "-", *times, cost))
+        )
         if rung.verdict != "not needed":
             lines += _wrap_text("    - ", rung.why, indent=6)
     return [*lines, "  step, epoch: on these nodes, the fewest that hold the model, or those typed"]
@@ -134,19 +137,9 @@ def _ladder_line(mark: str, cells: tuple[str, ...]) -> str:
     return f"{text} {cost.rjust(WIDTH - len(text) - 1)}"[:WIDTH].rstrip()
 
 
-def _memory_words(memory: Memory | None) -> str:
-    if memory is None:
-        return "-"
-    size, unit = next(((by, unit) for by, unit in _BYTES if memory.usable >= by), (1.0, "bytes"))
-    amounts = (memory.total / size, memory.usable / size)
-    total, usable = (f"{value:.0f}" if value >= 999.5 else f"{value:.3g}" for value in amounts)
-    return f"{total} of {usable} {unit}"
-
-
-def _split_lines(split: Split) -> list[str]:
-    lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
-    memory = split.memory
-    lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
+def _split_lines(split: Split, device: str) -> list[str]:
+    lines = [f"  {split.gpus} {device}s hold one replica of {split.replicas}; {split.layout}"]
+    lines.append(f"  memory of a {device}: {memory_of(split.memory)}")
     bound = "at most about " if split.communication_guessed else ""
     lines.append(f"  communication between layers: {bound}{_describe_seconds(split.communication_s)} per step")
     return [piece for line in lines for piece in _wrap_text("", line.strip(), indent=2)]

@@ -49,7 +49,9 @@ def _check_layout(case: Case, layout: Layout, split: tuple[int, int], decisions:
             next=f"{near}another {case.job.parameter_for(TENSOR if stages == 1 else STAGES)}",
         )
         return True
-    if max(node, tensor) % min(node, tensor) == 0:
+    sizes = [node, *(further.tasks_per_node for further in layout.further)]
+    node = next((size for size in sizes if max(size, tensor) % min(size, tensor)), 0)
+    if not node:
         return False
     divisors = ", ".join(str(one) for one in range(1, node + 1) if node % one == 0)
     decisions.fault(
