@@ -22,7 +22,7 @@ FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
 FREE |= {"top_k", "confusion_matrix", "tensorboard", "profile_first", "profile_steps", "profile_rank"}
-FREE |= {"monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
+FREE |= {"tensor_parallel", "monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 
 
@@ -275,14 +275,16 @@ def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, re
     per_rank = "stays" if batch == batch_before else "is {} instead of {}".format(batch, batch_before)
     whole = batch * now["accumulation"] * replicas
     whole_before = batch_before * then["accumulation"] * replicas_before
-    return (
-        "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; "
-        "there are new shards, from the same part of the epoch on".format(
-            what,
-            per_rank,
-            "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
-            now["scale_learning_rate"],
-        )
+    new = "there are new shards, from the same part of the epoch on"
+    text = (
+        "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; {}"
+    )
+    return text.format(
+        what,
+        per_rank,
+        "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
+        now["scale_learning_rate"],
+        "the shards stay" if replicas == replicas_before else new,
     )
 
 

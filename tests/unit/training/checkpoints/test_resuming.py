@@ -95,6 +95,8 @@ def test_another_number_of_ranks_or_replicas_is_told(
 ) -> None:
     found = resuming.another_size(now, {**before, "options": then}, size, replicas)
     assert found.startswith(said) and bool(found) == bool(said)
+    if found:
+        assert ("the shards stay" in found) == (replicas == before.get("replicas", before["world_size"]))
 
 
 def test_a_divided_batch_has_not_changed() -> None:
