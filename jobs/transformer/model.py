@@ -1,6 +1,9 @@
-"""A decoder-only transformer (GPT) whose size is a setting."""
+"""A decoder-only transformer (GPT) whose size is a setting, and whose layers several ranks can share."""
 
 import tensorflow as tf
+
+from hpclaunch.training import layers as shared
+from hpclaunch.training.model_parallel import collectives, groups
 
 SPREAD = 0.02  # of the first weights, as in GPT-2
 
@@ -16,7 +19,7 @@ class Positions(tf.keras.layers.Layer):
 
 
 def gpt(layers=2, hidden=128, heads=4, context=64, vocabulary=1024, dropout=0.0) -> tf.keras.Model:
-    """Tokens [b, context] -> logits of the next tokens, float32 [b, context, vocabulary].
+    """Tokens [b, context] -> logits of the next tokens, float32 [b, context, vocabulary]; with tensor_parallel a part.
 
     It has 12 layers hidden^2 + 13 layers hidden + (2 vocabulary + context + 2) hidden parameters.
     As GPT-2 (Radford et al. 2019): normalization before attention and before the dense layers, learned positions, GELU;
@@ -30,30 +33,41 @@ def gpt(layers=2, hidden=128, heads=4, context=64, vocabulary=1024, dropout=0.0)
 
     def block(x):
         y = keras.LayerNormalization(epsilon=1e-5)(x)
-        attention = keras.MultiHeadAttention(
-            heads, hidden // heads, dropout=dropout, kernel_initializer=normal(2 * layers)
-        )
-        x = x + keras.Dropout(dropout)(attention(y, y, use_causal_mask=True))
+        attention = shared.ParallelAttention(heads, causal=True, dropout=dropout, kernel_initializer=normal())
+        x = x + keras.Dropout(dropout)(attention(y))
         y = keras.LayerNormalization(epsilon=1e-5)(x)
-        y = keras.Dense(4 * hidden, activation="gelu", kernel_initializer=normal())(y)
-        y = keras.Dense(hidden, kernel_initializer=normal(2 * layers))(y)
+        y = shared.ColumnParallelDense(4 * hidden, activation="gelu", kernel_initializer=normal())(y)
+        y = shared.RowParallelDense(hidden, kernel_initializer=normal(2 * layers))(y)
         return x + keras.Dropout(dropout)(y)
 
     tokens = keras.Input((context,), dtype="int32")
-    x = keras.Embedding(vocabulary, hidden, embeddings_initializer=normal())(tokens)
+    x = shared.VocabularyParallelEmbedding(vocabulary, hidden, initializer=normal())(tokens)
     x = keras.Dropout(dropout)(Positions()(x))
     for _ in range(layers):
         x = block(x)
     x = keras.LayerNormalization(epsilon=1e-5)(x)
-    x = keras.Dense(vocabulary, use_bias=False, kernel_initializer=normal(), dtype="float32")(x)
+    x = shared.ColumnParallelDense(vocabulary, use_bias=False, kernel_initializer=normal(), dtype="float32")(x)
     return tf.keras.Model(tokens, x, name="gpt")
 
 
+def loss():
+    """The cross-entropy of the next tokens, from what `gpt` gives."""
+    return shared.VocabularyParallelCrossentropy()
+
+
 def continued(model, tokens, length):
-    """Tokens [n] with `length` more, each the most probable one after those before it; the same in every run."""
+    """Tokens [n] with `length` more, each the most probable one after those before it; the same in every run.
+
+    A collective of the ranks that share the model.
+    """
     context = model.input_shape[1]
     tokens = [int(token) for token in tokens]
-    predict = tf.function(lambda window: model(window, training=False))
+    group = groups.tensor()
+
+    @tf.function
+    def predict(window):
+        return collectives.join(model(window, training=False), group, "continued")
+
     for _ in range(length):
         window = tokens[-context:]
         logits = predict(tf.constant([window + [0] * (context - len(window))], tf.int32))

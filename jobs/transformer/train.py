@@ -18,9 +18,8 @@ def parse() -> training.Settings:
 def train(run: training.Run) -> object:
     """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
     # TensorFlow comes after the start, which gives this rank its GPU and threads.
-    import tensorflow as tf
     import text
-    from model import continued, gpt
+    from model import continued, gpt, loss
 
     asked = run.settings
     made_up = (asked.synthetic_samples, asked.context, asked.seed)
@@ -28,9 +27,7 @@ def train(run: training.Run) -> object:
     packed = training.source(run, lambda: text.open_text(folder, asked.context, asked.vocabulary))
     data = training.data(run, packed)
     sizes = (asked.layers, asked.hidden, asked.heads, asked.context, asked.vocabulary, asked.dropout)
-    # Cross-entropy of whole numbers, and of logits: its mean over all tokens of a batch.
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model = training.fit(run, lambda: gpt(*sizes), data, loss=loss)
+    model = training.fit(run, lambda: gpt(*sizes), data, loss=loss())
     training.evaluate(run, model, data, splits=("validation", "test"))
     first = packed.read("test", [0])[0][0][:SHOWN]
     shown = packed.decoded(continued(model, first, SHOWN))

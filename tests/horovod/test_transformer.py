@@ -92,3 +92,19 @@ def test_a_model_with_fewer_tokens_than_the_data_ends_before_the_training(
     ended = ranks(JOB / "train.py", f"--data-dir={text}", *SMALL, "--vocabulary=300")
     assert ended.code != 0 and ended.events("epoch") == []
     assert ended.speakers("has 512 different tokens, and the model has 300 (vocabulary)") == ["0"], ended.text
+
+
+def test_ranks_that_share_the_model_train_and_continue_the_text_as_one(
+    ranks: Callable[..., Ended], tmp_path: Path
+) -> None:
+    words = ("--synthetic=true", "--synthetic-samples=128", "--context=16", "--hidden=32", "--vocabulary=258")
+    words += ("--batch-size-per-rank=16", "--epochs=1", "--noise-scale=false")
+    alone = ranks(JOB / "train.py", *words, size=0)
+    shared = ranks(JOB / "train.py", *words, "--tensor-parallel=2")
+    assert (alone.code, shared.code) == (0, 0), shared.text
+    for ended in (alone, shared):
+        assert (ended.run_dir / "model" / "weights.npz").exists(), ended.text
+    (one,), (two,) = alone.events("end"), shared.events("end")
+    for name in ("validation_loss", "test_loss", "test_tokens"):
+        assert two[name] == pytest.approx(one[name], rel=1e-5), name
+    assert shared.events("sample")[0]["text"] == alone.events("sample")[0]["text"]

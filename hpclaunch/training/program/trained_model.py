@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.exports import files, portable, whole_model
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
 from hpclaunch.training.rank import strategies, watch
@@ -48,7 +49,8 @@ def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) ->
         for left in (partial, old):
             shutil.rmtree(left, ignore_errors=True)
         os.mkdir(partial)
-        names = _write_all(run, model, values, data, partial)
+        with groups.whole_models():  # what is made or read there is on this rank alone
+            names = _write_all(run, model, values, data, partial)
         if os.path.isdir(folder):  # of an earlier end of this run
             os.rename(folder, old)
         os.rename(partial, folder)
