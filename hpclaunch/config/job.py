@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import field, replace
 from glob import iglob
 from pathlib import Path
@@ -267,7 +268,12 @@ class Job:
         """Return the job with other defaults, by parameter name, as a command line spells them. Raises ValueError."""
         rows = self.parameters
         changed = {name: replace(rows[name], default=rows[name].parse(text)) for name, text in settings}
-        return replace(self, parameters={**rows, **changed}) if changed else self
+        if not changed:
+            return self
+        # Not replace, which would check that the defaults suit each other: they are to suit a request's settings.
+        made = copy(self)
+        object.__setattr__(made, "parameters", {**rows, **changed})
+        return made
 
 
 def _sized_training(training: Training, values: Mapping[str, object]) -> Training:
@@ -315,7 +321,7 @@ def _recipe_faults(job: Job, name: str, recipe: NamedRecipe) -> list[KeyFault]:
 def _parameter_faults(job: Job) -> Iterator[KeyFault]:
     """Yield the faults of parameters among each other, and of the names that ``data.make`` has for some."""
     defaults = {name: row.default for name, row in job.parameters.items()}
-    yield from (KeyFault(keys=("parameters", name), what=what) for name, what in undivided(job.parameters, defaults))
+    yield from (KeyFault(keys=("parameters", name), what=what) for name, _, what in undivided(job.parameters, defaults))
     for name in job.data.make.parameters if job.data and job.data.make else ():
         if name not in job.parameters:
             what = f"the job has no such parameter{did_you_mean(name, job.parameters)}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from hpclaunch.config.documents import read_json
 from hpclaunch.config.fileformat import Before, Faults, Place, value_of
-from hpclaunch.config.parameters import Parameter, ParameterName
+from hpclaunch.config.parameters import Parameter, ParameterName, several
 from hpclaunch.core.errors import InvalidFile, did_you_mean
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
@@ -22,11 +22,12 @@ _OWN_ROW = "{default: …, help: …} for one of the job's own"
 
 @record
 class _Change:
-    """What a job file may change of a parameter that comes with ``from``."""
+    """What a job file may change of a parameter that comes with ``from``; ``divides`` takes the place of its own."""
 
     # None: the file does not set it. A file cannot set null, which is none of these types.
     default: bool | int | float | str = None  # type: ignore[assignment]
     help: str = None  # type: ignore[assignment]
+    divides: Annotated[tuple[ParameterName, ...], Before(several)] = ()
 
 
 def _row(value: Any) -> Any:
@@ -141,4 +142,5 @@ def _override(row: Parameter, written: Any, place: Place, faults: Faults) -> Par
     except ValueError as error:
         faults.append(place.fault(str(error)))
         return row
-    return changed if change.help is None else replace(changed, help=change.help)
+    changed = changed if change.help is None else replace(changed, help=change.help)
+    return replace(changed, divides=change.divides) if change.divides else changed

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from math import inf
 from typing import Annotated, Any, Literal
 
-from hpclaunch.config.fileformat import INTERNAL, Matching
+from hpclaunch.config.fileformat import INTERNAL, Before, Matching
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 
@@ -23,12 +23,17 @@ _NOUNS = {
 }
 
 
+def several(value: Any) -> Any:
+    """Return a single name of a file as a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
 @record
 class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
-    ``divides``: the parameter whose value this one must divide.
+    ``divides``: the parameters whose values this one must divide; a file may name a single one.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -40,7 +45,7 @@ class Parameter:
     above: int | float | None = None
     below: int | float | None = None
     at_most: int | float | None = None
-    divides: ParameterName | None = None
+    divides: Annotated[tuple[ParameterName, ...], Before(several)] = ()
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
 
@@ -95,17 +100,17 @@ class Parameter:
         )
 
 
-def undivided(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield each parameter that does not divide the one it must divide, and what is wrong, in words.
+def undivided(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Yield each parameter that does not divide one that it must divide, the name of this one, and what is wrong.
 
     A value that is no whole number above zero is left to the parameter's own bounds.
     """
-    for name, row in rows.items():
-        value, other = values.get(name), values.get(row.divides or "")
-        if row.divides and row.divides not in rows:
-            yield name, f"it must divide {row.divides!r}, but the job has no such parameter"
-        elif type(value) is int and type(other) is int and value > 0 and other % value:
-            yield name, f"{value} does not divide {row.divides}={other}"
+    for name, other in ((name, other) for name, row in rows.items() for other in row.divides):
+        value, whole = values.get(name), values.get(other)
+        if other not in rows:
+            yield name, other, f"it must divide {other!r}, but the job has no such parameter"
+        elif type(value) is int and type(whole) is int and value > 0 and whole % value:
+            yield name, other, f"{value} does not divide {other}={whole}"
 
 
 def spell(value: Value) -> str:

@@ -81,8 +81,8 @@ def _check_divisors(job: Job, values: dict[str, str], decisions: Decisions) -> N
     for name, text in values.items():
         with contextlib.suppress(ValueError):  # it is a fault already
             read[name] = job.parameters[name].parse(text)
-    for name, what in undivided(job.parameters, read):
-        decisions.fault(what, where=f"--set {name}", next=f"set {name}, or {job.parameters[name].divides}")
+    for name, other, what in undivided(job.parameters, read):
+        decisions.fault(what, where=f"--set {name}", next=f"set {name}, or {other}")
 
 
 def _spell_typed(job: Job, key: str, text: str, decisions: Decisions) -> str:

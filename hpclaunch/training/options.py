@@ -7,7 +7,7 @@ import json
 import operator
 import os
 import sys
-from typing import Any, Callable, Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import strategies
@@ -21,9 +21,9 @@ _BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of options. divisors: the options whose value must divide that of another one, which they name."""
+    """A parser of options. divisors: options, each with one whose value it must divide."""
 
-    divisors: Mapping[str, str] = {}
+    divisors: Sequence[Tuple[str, str]] = ()
 
 
 def job_parser(description: str, script: str) -> argparse.ArgumentParser:
@@ -51,7 +51,7 @@ def parser(description: str, parameters: Mapping[str, Any]) -> argparse.Argument
     strategies.add_option(made)
     groups: Dict[str, Any] = {}
     rows = rows_of(parameters)
-    made.divisors = {name: row["divides"] for name, row in rows.items() if row.get("divides")}
+    made.divisors = [(name, other) for name, row in rows.items() for other in _several(row.get("divides", ()))]
     for name, row in rows.items():
         title = row.get("group", "of this program")
         if title not in groups:
@@ -86,12 +86,16 @@ def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> 
     defaults = ["--" + word for word in names.pop("default") or ()]
     asked = made.parse_args([*defaults, *words])
     del asked.default
-    for name, other in getattr(made, "divisors", {}).items():
+    for name, other in getattr(made, "divisors", ()):
         value, whole = getattr(asked, name), getattr(asked, other)
         if whole % value:
             made.error("--{}={} does not divide --{}={}".format(name, value, other, whole).replace("_", "-"))
     typed = made.parse_args(words, argparse.Namespace(**dict.fromkeys(names, _NOT_TYPED)))
     return asked, {name for name in names if getattr(typed, name) is not _NOT_TYPED}
+
+
+def _several(names: Any) -> Any:
+    return [names] if isinstance(names, str) else names
 
 
 def chosen(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> set[str]:

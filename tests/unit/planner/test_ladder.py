@@ -144,6 +144,20 @@ def test_a_job_without_stages_shares_its_layers_across_nodes() -> None:
     assert taken(plan) == "model parallel" and dict(plan.rung_settings) == {"tensor_parallel": "8"}
 
 
+def test_ranks_that_share_layers_divide_what_the_job_says() -> None:
+    figures = {"parameters": 200e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e8}
+    job = with_parameters(
+        a_trained_job(figures, **SMALL_DATA), {"heads": Parameter(default=4), "vocabulary": Parameter(default=1024)}
+    )
+    typed = {"settings": (("heads", "64"), ("vocabulary", "32000")), "node_type": "gpu80"}
+    shared = Parameter(default=1, at_least=1)
+    free = plan_of(with_parameters(job, {"tensor_parallel": shared}), **typed)
+    bound = replace(shared, divides=("heads", "vocabulary"))
+    plan = plan_of(with_parameters(job, {"tensor_parallel": bound}), **typed)
+    assert 64 % int(dict(free.rung_settings)["tensor_parallel"])
+    assert dict(plan.rung_settings) == {"tensor_parallel": "64"}
+
+
 def test_model_parallel_fills_typed_nodes_and_model_data_parallel_repeats_replicas() -> None:
     small, big = RUNG_OF["model parallel"][0], RUNG_OF["model-data parallel"][0]
     one, several = (plan_of(job, nodes=4, node_type="gpu40") for job in (small, big))

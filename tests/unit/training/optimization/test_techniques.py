@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -61,9 +61,14 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
     for key, row in rows.items():
         parameter = job.parameters[key]
         assert parameter.builtin == parameter.default == row["default"], key
-        kept = {field: getattr(parameter, field) for field in row if field not in ("default", "type", "choices")}
+        lists = {field: list(getattr(parameter, field)) for field in ("choices", "divides")}
+        kept = {field: getattr(parameter, field) for field in row if field not in ("default", "type", *lists)}
         assert kept == {field: value for field, value in row.items() if field in kept}, key
-        assert parameter.choices == tuple(row.get("choices", ())), key
+        divided = row.get("divides", [])
+        assert lists == {
+            "choices": row.get("choices", []),
+            "divides": [divided] if isinstance(divided, str) else divided,
+        }, key
         assert parameter.value_type == row.get("type", parameter.value_type), key
 
 
@@ -158,6 +163,17 @@ def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: py
 PROBES = ("-1", "0", "0.999", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
 
 
+def multiples(parameters: Mapping[str, Parameter], key: str, text: str) -> dict[str, str]:
+    """Values within their bounds that `text`, a value of `key`, divides."""
+    found: dict[str, str] = {}
+    for other in parameters[key].divides:
+        number = int(text) if text.isdigit() else 0
+        least = parameters[other].at_least or 1
+        found[other] = str(number * max(1, -(-least // number))) if number else text
+        found.update(multiples(parameters, other, found[other]))
+    return found
+
+
 @pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -166,10 +182,12 @@ def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
     for key, parameter in parameters.items():
         if parameter.value_type not in ("int", "float"):
             continue
-        ones = [f"--{other}=1" for other, row in parameters.items() if row.divides == key]  # they divide any number
+        # Numbers that divide any other, and numbers that this one divides.
+        others = {other: "1" for other, row in parameters.items() if key in row.divides}
         for text in PROBES:
-            whole = [f"--{parameter.divides}={text}"] if parameter.divides else []
-            monkeypatch.setattr(sys, "argv", ["train.py", *ones, *whole, f"--{key.replace('_', '-')}={text}"])
+            typed = {**others, **multiples(parameters, key, text), key: text}
+            words = [f"--{name.replace('_', '-')}={number}" for name, number in typed.items()]
+            monkeypatch.setattr(sys, "argv", ["train.py", *words])
             assert refuses(parameter.parse, text) == refuses(script.parse), (key, text)
     capsys.readouterr()
 
