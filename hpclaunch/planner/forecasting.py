@@ -98,7 +98,8 @@ def _trials_of_the_rung(question: Question, ladder: Ladder, usual: list[Trial]) 
 
 def _plan_of_a_misfit(question: Question, ladder: Ladder, bare: Forecast) -> Forecast:
     """Return the plan of a job whose model fits the site in no way: the ladder, and what would make it fit."""
-    what = f"no GPU of {question.case.site.name} holds the model, as {question.case.job.name} can use them"
+    name = question.case.job.name
+    what = f"the model of {name} does not fit the GPUs of {question.case.site.name}, as {name} can divide it"
     fault = Fault(
         what=what,
         where=f"{question.case.site.name} {bare.node_type}",

@@ -167,8 +167,11 @@ def _node_advice(plan: Forecast, case: Case) -> Advice:
             next=f"leave --recipe out, or type {words}",
         )
         return Advice(nodes=plan.nodes, objections=(fault,))
+    refusals = plan.refusals
+    if plan.ladder and plan.rung is None:  # the ladder shows why
+        refusals = tuple(replace(fault, next=f"{fault.next}; hpclaunch plan {target} --explain") for fault in refusals)
     if plan.typed:
-        return Advice(node_type=node_type, divides=divides, objections=plan.refusals)
+        return Advice(node_type=node_type, divides=divides, objections=refusals)
     measured = f"; measured: {plan.measured}" if plan.measured else ""
     why = f"{plan.summary}{_own_batch(plan, case)}{measured}; next: hpclaunch plan {target} --explain"
     return Advice(
@@ -177,7 +180,7 @@ def _node_advice(plan: Forecast, case: Case) -> Advice:
         divides=divides,
         tasks_per_node=plan.ranks_per_node,
         why=why,
-        objections=plan.refusals,
+        objections=refusals,
     )
 
 

@@ -150,7 +150,7 @@ def test_a_typed_number_of_nodes_asks_no_planner(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--nodes", "2"]])
-def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> None:
+def test_a_model_that_does_not_fit_is_refused(desk: Desk, words: list[str]) -> None:
     desk.write("jobs/large/train.py", "")
     desk.write(
         "jobs/large/job.yaml",
@@ -159,7 +159,8 @@ def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> 
     )
     done = desk.type("submit", "large", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     assert done.code == 1
-    assert "one replica of the model needs 4 GPUs, but large cannot be split over GPUs" in done.err
+    assert "the model of large does not fit the GPUs of perlmutter, as large can divide it" in done.err
+    assert "state sharding would fit, but the job has no parameter shard_optimizer" in done.err
     assert "hpclaunch plan large --explain" in done.err
 
 

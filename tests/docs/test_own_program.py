@@ -1,4 +1,4 @@
-"""The programs that docs/training.md shows are run, by tests/horovod/test_strangers.py or tests/frameworks."""
+"""The programs that docs/training.md shows are run, by tests in tests/horovod or tests/frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (ROOT / "tests" / "horovod" / "strangers", ROOT / "tests" / "frameworks" / "programs")
+FOLDERS = (
+    ROOT / "tests" / "horovod" / "strangers",
+    ROOT / "tests" / "horovod" / "programs",
+    ROOT / "tests" / "frameworks" / "programs",
+)
 
 
 def test_every_program_in_the_docs_is_one_that_is_run() -> None:

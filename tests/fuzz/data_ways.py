@@ -185,7 +185,10 @@ class NoModel:
     def put_shared(self, arrays: Any) -> None:
         pass
 
-    put_own = put_shared
+    put_own = put_parts = put_shared
+
+    def splits(self) -> dict[str, Any]:
+        return {}
 
 
 def feed_checkpoint(scene: Scene, which: int, bytes_edits: Any, facts_edits: Any, mended: bool) -> None:

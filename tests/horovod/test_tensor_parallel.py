@@ -117,7 +117,7 @@ def test_a_run_continues_on_another_layout(alone: Ended, shared: Ended, data: st
 
 
 def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
-    ended = ranks(PROGRAMS.parent / "strangers" / "shared_layers.py", data)
+    ended = ranks(PROGRAMS / "shared_layers.py", data)
     assert ended.code == 0, ended.text
     (start,) = ended.events("start")
     assert (start["replicas"], start["options"]["tensor_parallel"]) == (1, 2)
