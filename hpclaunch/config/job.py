@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import field, replace
 from glob import iglob
@@ -255,36 +255,30 @@ class Job:
         """
         if self.training is None or not self.training.formulas:
             return self
+        from hpclaunch.config.formulas import evaluate  # takes a millisecond, and few jobs have formulas
+
         values: dict[str, object] = {name: row.default for name, row in self.parameters.items()}
         for name, text in settings:
             with contextlib.suppress(KeyError, ValueError):  # resolve reports it, with all other faults
                 values[name] = self.parameters[name].parse(text)
         try:
-            return replace(self, training=_sized_training(self.training, values))
+            found: dict[Any, float] = {name: evaluate(text, values) for name, text in self.training.formulas.items()}
         except ValueError:
             return self
+        whole: dict[str, Any] = {name: max(1, int(found.pop(name))) for name in _WHOLE if name in found}
+        return replace(self, training=replace(self.training, figures={**self.training.figures, **found}, **whole))
 
     def with_defaults(self, settings: Iterable[tuple[str, str]]) -> "Job":
         """Return the job with other defaults, by parameter name, as a command line spells them. Raises ValueError."""
         rows = self.parameters
         changed = {name: replace(rows[name], default=rows[name].parse(text)) for name, text in settings}
-        if not changed:
-            return self
-        # Not replace, which would check that the defaults suit each other: they are to suit a request's settings.
-        made = copy(self)
+        made = copy(self)  # replace would check that the defaults suit each other, but they suit a request's settings
         object.__setattr__(made, "parameters", {**rows, **changed})
         return made
 
 
-def _sized_training(training: Training, values: Mapping[str, object]) -> Training:
-    """Return the training with the values of its formulas. Raises ValueError."""
-    from hpclaunch.config.formulas import evaluate  # takes a millisecond, and few jobs have formulas
-
-    found: dict[Any, float] = {name: evaluate(text, values) for name, text in training.formulas.items()}
-    whole: dict[str, Any] = {
-        name: max(1, int(found.pop(name))) for name in ("samples", "sample_bytes") if name in found
-    }
-    return replace(training, figures={**training.figures, **found}, **whole)
+_WHOLE = ("samples", "sample_bytes")
+"""The formulas of whole numbers; all others give figures."""
 
 
 def _formula_faults(job: Job) -> Iterator[KeyFault]:
