@@ -32,8 +32,8 @@ def text() -> Iterator[ModuleType]:
 
 def test_windows_follow_each_other_and_targets_are_the_next_tokens(
     text: ModuleType,
-    write: Write,
-    tmp_path: Path,  # noqa: F811
+    write: Write,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data" / "text"
     texts = {f"n{number}": f"text number {number}" for number in range(30)}
