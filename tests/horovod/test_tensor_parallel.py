@@ -131,7 +131,7 @@ if LONG:  # several copies of a model that ranks share
     def test_two_copies_of_a_shared_model_continue_the_run_of_one_process(  # type: ignore[no-untyped-def]
         size: int,
         options: tuple[str, ...],
-        data: str,  # noqa: F811
+        data: str,
         ranks,
         tmp_path: Path,
     ) -> None:
