@@ -23,6 +23,9 @@ from hpclaunch.training.optimization import batch_norm
 from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
 
+# Other versions of TensorFlow build the same step of some operations more or fewer.
+IS_DEFAULT = tf.__version__.startswith("2.15.")
+OPERATIONS = 0.02 if IS_DEFAULT else 0.05
 SMALL = ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
 
 
@@ -154,7 +157,7 @@ def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
         assert training.figures.get(name, 0) == pytest.approx(found[name], rel=1e-3), name
     # SGD updates a variable with 8 operations where Adam, whose operations the look counts, needs 21.
     fewer = 13 * len(model.trainable_variables) if job in ("cosmoflow", "resnet50") else 0
-    assert training.figures["operations"] == pytest.approx(found["operations"] - fewer, rel=0.02)
+    assert training.figures["operations"] == pytest.approx(found["operations"] - fewer, rel=OPERATIONS)
 
 
 @pytest.mark.parametrize("sizes", [(2, 128, 4, 64, 1024), (3, 96, 3, 24, 400)])
@@ -165,7 +168,7 @@ def test_the_formulas_of_the_transformer_give_the_figures_of_its_models(sizes: t
     assert training is not None
     figures, found = training.figures, model_probe.figures(model_of("transformer").gpt(*sizes))
     assert figures["parameters"] == found["parameters"]
-    assert figures["operations"] == found["operations"]
+    assert figures["operations"] == pytest.approx(found["operations"], rel=0 if IS_DEFAULT else OPERATIONS)
     # The probe knows no loss, which keeps the logits.
     assert figures["saved_bytes_per_sample"] - 4 * context * vocabulary == found["saved_bytes_per_sample"]
     # The formula leaves out normalization, GELU and softmax: a small part of models that are not this small.

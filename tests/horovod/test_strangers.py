@@ -93,7 +93,8 @@ def test_two_ranks_have_the_losses_of_one_process(script: Path, own_data: dict[s
     alone = ranks(WITH_LOSSES, str(script), data, "--alone=2", size=0)
     assert (both.code, alone.code) == (0, 0), both.text + alone.text
     assert len(losses(both)) == len(losses(alone)) == 20  # 4 epochs of 5 steps of 2 x 4 samples
-    assert losses(both) == pytest.approx(losses(alone), rel=1e-6)
+    # The losses begin near 1. Later ones differ by what float32 rounds there, which other versions of TensorFlow show.
+    assert losses(both) == pytest.approx(losses(alone), rel=1e-6, abs=2e-7)
     assert losses(both)[-1] != losses(both)[0]
     (end,) = both.events("end")
     assert end["epochs"] == 4 and end["test_samples"] > 0

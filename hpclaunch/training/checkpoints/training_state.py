@@ -200,7 +200,8 @@ class TrainingState:
 def generators(model: Any) -> list[Any]:
     """The tf.random.Generators of a Keras model's layers; rank.start makes Keras use them for all random state."""
     found = []
-    for layer in model.submodules:
+    # Not model.submodules, which fails for a subclass of Model with TensorFlow 2.12.
+    for layer in model._flatten_layers():
         random = getattr(layer, "_random_generator", None)
         if random is not None:
             random._maybe_init()

@@ -54,8 +54,7 @@ def in_a_line(error: Exception) -> str:
 
 def own_classes(model: Any) -> dict[str, Any]:
     """The classes of the model and its layers that are not Keras's, by name: a reader of the file needs them."""
-    parts = [model, *model.submodules]
-    found = {type(part) for part in parts if isinstance(part, tf.keras.layers.Layer)}
+    found = {type(layer) for layer in model._flatten_layers()}
     return {cls.__name__: cls for cls in found if not cls.__module__.startswith(_OF_KERAS)}
 
 

@@ -73,13 +73,15 @@ def together(ranks, world, source, order, settings, augment, sharded=True):
     parts = [feeding._read(world, source, order, settings, size, part, ranks) for part in range(ranks)]
     steps = shards.steps_per_epoch(len(parts[0][0].indices), size)
 
+    @tf.autograph.experimental.do_not_convert  # that of TensorFlow 2.12 knows no strict
+    def joined(*batches):
+        return tuple(tf.concat(part, 0) for part in zip(*batches, strict=True))
+
     def batches_from(epoch, step):
         several = tuple(
             make(rank, epoch, step, augment=augment, as_pixels=True) for rank, (_, make) in enumerate(parts)
         )
-        return tf.data.Dataset.zip(several).map(
-            lambda *batches: tuple(tf.concat(part, 0) for part in zip(*batches, strict=True))
-        )
+        return tf.data.Dataset.zip(several).map(joined)
 
     return feeding.Feed(shards.joined([shard for shard, _ in parts]), steps, len(order), batches_from)
 

@@ -128,7 +128,7 @@ def train_whole(kind):
         model.set_weights(models[0].get_weights())
     optimizer = KINDS[kind]()
 
-    @tf.function
+    @tf.function(autograph=False)  # that of TensorFlow 2.12 knows no strict zip
     def update(gradients):
         optimizer.apply_gradients(zip(gradients, models[0].trainable_variables, strict=True))
 
