@@ -143,6 +143,30 @@ if LONG:  # several copies of a model that ranks share
         assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
 
 
+IN_PARTS = ("--batch-size-per-rank=4", "--accumulation=2")
+# what a shared model is trained with; how many copies of it there are; how much its losses may differ, in how many steps
+TECHNIQUES = {"all": ((*IN_PARTS, "--compression=fp16", "--precision=float16"), 1, 2e-2, STEPS)}
+if LONG:
+    TECHNIQUES |= {
+        **{f"accumulation-{copies}": (IN_PARTS, copies, 1e-6, STEPS) for copies in (1, 2)},
+        "compression": (("--compression=fp16",), 2, 1e-3, STEPS),
+        **{f"float16-{copies}": (("--precision=float16",), copies, 2e-2, STEPS) for copies in (1, 2)},
+        # Its eight bits leave nothing alike after more steps.
+        **{f"bfloat16-{copies}": (("--precision=bfloat16",), copies, 2e-2, 10) for copies in (1, 2)},
+        "all-2": ((*IN_PARTS, "--compression=fp16", "--precision=float16"), 2, 2e-2, STEPS),
+    }
+
+
+@pytest.mark.parametrize("case", TECHNIQUES)
+def test_a_shared_model_takes_the_techniques(case: str, data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    """Its losses are those of the whole model with the same technique, up to the rounding of 16 bits."""
+    options, copies, most, steps = TECHNIQUES[case]
+    whole = losses(ranks(*FIT, data, *options, size=0 if copies == 1 else copies))
+    found = losses(ranks(*FIT, data, *options, TOGETHER, size=2 * copies))
+    assert len(found) == len(whole) >= STEPS
+    assert found[:steps] == pytest.approx(whole[:steps], rel=most)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

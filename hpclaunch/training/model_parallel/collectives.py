@@ -80,14 +80,16 @@ def divide(x: Any, group: Group, name: str) -> Any:
 
 def total(x: Any, group: Group, name: str) -> Any:
     """The sum over the group, without a gradient."""
-    return hvd.allreduce(x, op=hvd.Sum, name=name, process_set=group.process_set, ignore_name_scope=True)
+    found = hvd.allreduce(_sent(x), op=hvd.Sum, name=name, process_set=group.process_set, ignore_name_scope=True)
+    return tf.cast(found, x.dtype)
 
 
 def largest(x: Any, group: Group, name: str) -> Any:
     """The largest value over the group, element by element, without a gradient."""
     if group.size == 1:
         return x
-    return hvd.allreduce(x, op=hvd.Max, name=name, process_set=group.process_set, ignore_name_scope=True)
+    found = hvd.allreduce(_sent(x), op=hvd.Max, name=name, process_set=group.process_set, ignore_name_scope=True)
+    return tf.cast(found, x.dtype)
 
 
 def joined(x: Any, group: Group, name: str, axis: int = -1) -> Any:
@@ -96,8 +98,15 @@ def joined(x: Any, group: Group, name: str, axis: int = -1) -> Any:
         return x
     axis = axis % x.shape.rank
     rank = x.shape.rank
-    parts = hvd.allgather(x[None], name=name, process_set=group.process_set, ignore_name_scope=True)  # [parts, ...]
+    sent = _sent(x)[None]
+    parts = hvd.allgather(sent, name=name, process_set=group.process_set, ignore_name_scope=True)  # [parts, ...]
+    parts = tf.cast(parts, x.dtype)
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
     shape = tf.concat([tf.shape(x)[:axis], [group.size * x.shape[axis]], tf.shape(x)[axis + 1 :]], 0)
     whole = tf.reshape(tf.transpose(parts, order), shape)
     return tf.ensure_shape(whole, [*x.shape[:axis], group.size * x.shape[axis], *x.shape[axis + 1 :]])
+
+
+def _sent(x: Any) -> Any:
+    """A tensor as it travels: Horovod 0.28 takes no bfloat16 from TensorFlow, and a sum in float32 rounds only once."""
+    return tf.cast(x, tf.float32) if x.dtype == tf.bfloat16 else x

@@ -52,8 +52,12 @@ class SplitOptimizer(CollectiveOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, name: Any = None, experimental_aggregate_gradients: bool = True
     ) -> Any:
-        """Update the weights by gradients that `_allreduce` has averaged. A collective."""
-        return self._update_held([gradient for gradient, _ in grads_and_vars])
+        """Update the weights by gradients that `_allreduce` has averaged. A collective.
+
+        Returns an operation, as float16's loss scaling needs it: its other branch, which leaves the step out, has no
+        value either.
+        """
+        return tf.group(self._update_held([gradient for gradient, _ in grads_and_vars]))
 
     def state(self) -> list[Any]:
         """The variables of the optimizer, of which those of split weights are parts, too."""
