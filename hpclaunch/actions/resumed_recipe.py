@@ -11,6 +11,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Layout, Pairs, RunRecipe
 from hpclaunch.planner.continued import Kept, Worlds, kept_recipe
 from hpclaunch.planner.measured.calibrations import with_key
+from hpclaunch.planner.resumed_layout import shared_again
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.recipes import recipe_name_of
@@ -22,24 +23,42 @@ from hpclaunch.runs import Run
 def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     """Return the case with the parameters of the run as its job's defaults, and a remark if its ranks are others.
 
-    The batch per rank and the base rate change so that global batch and rate stay. Raises Refused if they cannot.
+    The batch per rank and the base rate change so that global batch and rate stay, and ranks share the model in another
+    way if they cannot do it as before. Raises Refused if there is none.
     """
     parameters = {name: text for name, text in run.parameters().items() if name in case.job.parameters}
-    layout = sizing_of(replace(case, needs_account=False), Decisions()).layout
+    sizing = sizing_of(replace(case, needs_account=False), Decisions())
+    layout = sizing.layout
     before = _layout_of(run.spec().get("layout"), layout)
     as_before = replace(case, job=case.job.with_defaults(tuple(parameters.items())))
     untyped = replace(as_before, request=replace(case.request, settings=()))
-    now, then = replicas_of(as_before, layout), replicas_of(untyped, before)
+    shared = shared_again(as_before, before, sizing)
+    here = replace(as_before, job=as_before.job.with_defaults(shared))
+    now, then = replicas_of(here, layout), replicas_of(untyped, before)
     worlds = Worlds(before=then, now=now, nodes=layout.nodes)
     kept = kept_recipe(case.job, parameters, worlds) if now and now != then else None  # resolve.split refuses none
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))
     case = replace(with_key(case), request=replace(case.request, settings=settings))
-    advice = Advice(recipe=_recorded_recipe(case, run, kept))
-    case = replace(case, job=case.job.with_defaults((*parameters.items(), *changed)), advice=advice)
-    what = "world size" if now == layout.world_size else "replicas:"
-    return case, f"{what} {now} instead of {then}: {kept.remark}" if kept else ""
+    recipe = _with_layout(_recorded_recipe(case, run, kept), shared)
+    defaults = (*parameters.items(), *changed, *shared)
+    case = replace(case, job=case.job.with_defaults(defaults), advice=Advice(recipe=recipe))
+    remarks = [
+        f"the ranks share the model with {name}={text} instead of {parameters[name]}"
+        for name, text in shared
+        if parameters[name] != text
+    ]
+    if kept:
+        what = "world size" if now == layout.world_size else "replicas:"
+        remarks.append(f"{what} {now} instead of {then}: {kept.remark}")
+    return case, "; ".join(remarks)
+
+
+def _with_layout(recipe: RunRecipe, shared: Pairs) -> RunRecipe:
+    """Return the recipe with how ranks share the model now."""
+    others = (pair for pair in recipe.applied if pair[0] not in dict(shared))
+    return replace(recipe, applied=(*others, *shared))
 
 
 def new_recipe(run: Run, prepared: Prepared) -> list[str]:

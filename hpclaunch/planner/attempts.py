@@ -128,7 +128,7 @@ def _combinations(name: RungName, place: NodePlace) -> Iterator[tuple[Values, Va
         yield {}, {}
     elif name == "16-bit arithmetic" and work.number_format == "float32":
         yield _half_precision(place), {}
-    elif name == "smaller micro-batch":
+    elif name == "smaller micro-batch" and "batch_size_per_rank" not in work.typed:
         yield {}, half
     elif name == "recomputation":
         yield {"recompute": "true"}, half
@@ -222,5 +222,5 @@ def _attempt(name: RungName, place: NodePlace, values: Values, nodes: int) -> At
         work=work,
         strategy=strategy,
         nodes=nodes,
-        needed=enough_samples(work) if as_it_is else 1,
+        needed=enough_samples(work) if as_it_is or "batch_size_per_rank" in work.typed else 1,
     )

@@ -60,12 +60,13 @@ def kept_recipe(job: Job, parameters: Mapping[str, str], worlds: Worlds) -> Kept
         wanted["learning_rate"] = rate
     changed = {work.names[role]: text for role, text in wanted.items() if role in work.names}
     settings = tuple((name, text) for name, text in changed.items() if parameters.get(name) != text)
-    return Kept(batch=batch, settings=settings, remark=f"{_batch_in_words(batch)}; {remark}")
+    noun = "rank" if work.gpus_per_replica == 1 else "replica"
+    return Kept(batch=batch, settings=settings, remark=f"{_batch_in_words(batch, noun)}; {remark}")
 
 
-def _batch_in_words(batch: Batch) -> str:
+def _batch_in_words(batch: Batch, noun: str) -> str:
     parts = f" x {batch.accumulation} micro-batches" if batch.accumulation > 1 else ""
-    shares = f"{count(batch.replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}"
+    shares = f"{count(batch.replicas, noun)} x {count(batch.per_rank, 'sample')}{parts}"
     return f"the global batch stays B = {batch.total} = {shares}"
 
 

@@ -76,8 +76,8 @@ def strategy_of(work: Workload, room: Room | None, figures: ModelFigures, ranks:
 def enough_samples(work: Workload) -> int:
     """Return the samples of a micro-batch that must fit, so that the job can train as it is.
 
-    More samples of a rank can be further micro-batches, if the job has a parameter for them.
+    A typed batch per rank is kept. Otherwise more samples of a rank can be further micro-batches.
     """
-    if "batch_size_per_rank" in work.typed and "accumulation" not in work.names:
+    if "batch_size_per_rank" in work.typed:
         return work.per_rank or 1
     return min(ENOUGH, work.per_rank or ENOUGH)

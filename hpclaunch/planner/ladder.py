@@ -109,6 +109,7 @@ def _rung_of(rule: RungRule, places: list[NodePlace]) -> tuple[Rung, Attempt | N
 _NOTHING: dict[RungName, str] = {
     "larger node type": "no other node type with more memory that the request may use",
     "16-bit arithmetic": "the job computes in 16 bits, or its format is typed",
+    "smaller micro-batch": "the batch per rank is typed",
     "state sharding": "the optimizer keeps no values, or sharding is typed",
     "tensor parallel": "a node has one rank, or the job's parameters allow none",
     "model parallel": "the job's parameters allow none",

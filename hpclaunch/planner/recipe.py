@@ -80,11 +80,14 @@ def names_batch(work: Workload) -> bool:
 def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
     """Return the batch of the job's own batch per rank, or None if that is not known.
 
-    ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
+    ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated. A typed one is
+    not: the ranks get what is typed, and the ladder sees to it that they have room for it (``planner.fit``).
     """
     total = work.total_of(replicas)
     if total is None or work.per_rank is None:
         return None
+    if "batch_size_per_rank" in work.typed:
+        return Batch(per_rank=work.per_rank, replicas=replicas, accumulation=work.accumulation)
     return typed_batch(total, replicas, largest=min(largest, work.per_rank))
 
 

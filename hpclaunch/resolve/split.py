@@ -8,6 +8,7 @@ from itertools import product
 
 from hpclaunch.config.job import Job
 from hpclaunch.core.spec import Layout, Sweep
+from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -44,7 +45,7 @@ def _check_layout(case: Case, layout: Layout, split: tuple[int, int], decisions:
         whole = -(-layout.world_size // ranks) * ranks
         near = f"--nodes {whole // node}, or " if whole % node == 0 else ""
         decisions.fault(
-            f"{layout.world_size} ranks are not whole replicas of {ranks} ({words})",
+            f"{count(layout.world_size, 'rank')} cannot be whole replicas of {ranks} ranks ({words})",
             allowed=f"a multiple of {ranks} ranks",
             next=f"{near}another {case.job.parameter_for(TENSOR if stages == 1 else STAGES)}",
         )

@@ -130,6 +130,19 @@ def test_typed_values_of_a_rung_are_kept() -> None:
     assert not whole.rung_settings and whole.command.count("tensor_parallel") == 1
 
 
+def test_a_typed_batch_per_rank_must_fit_as_it_is() -> None:
+    """The ranks get what is typed: no rung may count on smaller micro-batches."""
+    job, typed, _ = RUNG_OF["smaller micro-batch"]
+    assert taken(plan_of(job, **typed)) == "smaller micro-batch"
+    whole = plan_of(job, **typed, nodes=4, settings=(("batch_size_per_rank", "32"),))
+    reasons = {rung.name: rung.why for rung in whole.ladder}
+    assert reasons["smaller micro-batch"] == "the batch per rank is typed"
+    assert reasons["data parallel"] == "too large with 32 samples"
+    assert taken(whole) == "recomputation" and whole.chosen is not None and whole.chosen.batch is not None
+    assert (whole.chosen.batch.per_rank, whole.chosen.batch.accumulation) == (32, 1)
+    assert whole.rung is not None and whole.rung.batch == 32 and "accumulation" not in dict(whole.settings)
+
+
 def test_a_parameter_with_choices_takes_only_these() -> None:
     job, typed, _ = RUNG_OF["tensor parallel"]
     job = with_parameters(job, {"tensor_parallel": Parameter(default=1, choices=(1, 2))})

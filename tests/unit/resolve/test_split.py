@@ -56,11 +56,11 @@ def test_the_batch_of_a_replica_is_not_multiplied_by_its_ranks() -> None:
 @pytest.mark.parametrize(
     ("typed", "what"),
     [
-        ({"tensor_parallel": "3"}, "16 ranks are not whole replicas of 3 (tensor_parallel=3)"),
-        ({"pipeline_stages": "3"}, "16 ranks are not whole replicas of 3 (pipeline_stages=3)"),
+        ({"tensor_parallel": "3"}, "16 ranks cannot be whole replicas of 3 ranks (tensor_parallel=3)"),
+        ({"pipeline_stages": "3"}, "16 ranks cannot be whole replicas of 3 ranks (pipeline_stages=3)"),
         (
             {"tensor_parallel": "4", "pipeline_stages": "8"},
-            "16 ranks are not whole replicas of 32 (tensor_parallel=4 pipeline_stages=8)",
+            "16 ranks cannot be whole replicas of 32 ranks (tensor_parallel=4 pipeline_stages=8)",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_layers_are_not_shared_across_the_border_of_a_node() -> None:
 
 def test_a_swept_split_is_checked_for_every_run() -> None:
     _, faults = resolved(a_job(1e9, 1e8), nodes=2, sweep=(("tensor_parallel", "1,2,3"),))
-    assert faults == ["8 ranks are not whole replicas of 3 (tensor_parallel=3)"]
+    assert faults == ["8 ranks cannot be whole replicas of 3 ranks (tensor_parallel=3)"]
 
 
 @pytest.mark.parametrize("option", ["--distribution=cyclic", "--distribution=cyclic:block", "--distribution=plane=2"])
