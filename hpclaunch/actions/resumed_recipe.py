@@ -41,7 +41,7 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))
     case = replace(with_key(case), request=replace(case.request, settings=settings))
-    recipe = _with_layout(_recorded_recipe(case, run, kept), shared)
+    recipe = _add_layout(_recorded_recipe(case, run, kept), shared)
     defaults = (*parameters.items(), *changed, *shared)
     case = replace(case, job=case.job.with_defaults(defaults), advice=Advice(recipe=recipe))
     remarks = [
@@ -55,7 +55,7 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     return case, "; ".join(remarks)
 
 
-def _with_layout(recipe: RunRecipe, shared: Pairs) -> RunRecipe:
+def _add_layout(recipe: RunRecipe, shared: Pairs) -> RunRecipe:
     """Return the recipe with how ranks share the model now."""
     others = (pair for pair in recipe.applied if pair[0] not in dict(shared))
     return replace(recipe, applied=(*others, *shared))

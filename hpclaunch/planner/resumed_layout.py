@@ -21,7 +21,7 @@ from hpclaunch.resolve.strategies import STAGES, TENSOR
 
 
 @record
-class _Held:
+class _HeldModel:
     """A run's model, whose figures are known, in the memory of a rank."""
 
     work: Workload
@@ -45,24 +45,24 @@ def shared_again(case: Case, before: Layout, sizing: Sizing) -> Pairs:
     changes the training's numbers. Ranks that are no whole replicas, and have no other way, are refused by
     ``resolve.split``. Raises Refused if the model fitted the ranks ``before``, and fits these in no way.
     """
-    held, layout = _held(case, sizing), sizing.layout
+    held, layout = _held_model(case, sizing), sizing.layout
     if held is None or (held.is_whole(layout) and held.fits(layout)):
         return ()
-    found = _by_the_ladder(case, held, sizing)
+    found = _ladder_settings(case, held, sizing)
     if found is None and held.is_whole(layout) and held.fits(before):
-        raise Refused(_too_large(held, before, layout))
+        raise Refused(_size_fault(held, before, layout))
     return found or ()
 
 
-def _held(case: Case, sizing: Sizing) -> _Held | None:
+def _held_model(case: Case, sizing: Sizing) -> _HeldModel | None:
     job, figures = case.job, stored_figures(case.job)
     room = room_of(case.node(sizing.node_type), sizing.layout)
     if job.training is None or figures is None or room is None:
         return None
-    return _Held(work=workload_of(job, job.training, case.request.settings), room=room, figures=figures)
+    return _HeldModel(work=workload_of(job, job.training, case.request.settings), room=room, figures=figures)
 
 
-def _by_the_ladder(case: Case, held: _Held, sizing: Sizing) -> Pairs | None:
+def _ladder_settings(case: Case, held: _HeldModel, sizing: Sizing) -> Pairs | None:
     """Return how ranks can share the model if nothing else changes; None: in no way."""
     from hpclaunch.planner.ladder import ladder_of  # only a run whose layout is impossible needs it
     from hpclaunch.planner.question import Question
@@ -82,7 +82,7 @@ def _by_the_ladder(case: Case, held: _Held, sizing: Sizing) -> Pairs | None:
     return tuple({**free, **dict(ladder.settings)}.items())
 
 
-def _too_large(held: _Held, before: Layout, layout: Layout) -> Fault:
+def _size_fault(held: _HeldModel, before: Layout, layout: Layout) -> Fault:
     from hpclaunch.planner.amounts import memory_of
 
     found = strategy_of(held.work, held.room, held.figures, layout.world_size)

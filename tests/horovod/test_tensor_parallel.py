@@ -144,7 +144,7 @@ if LONG:  # several copies of a model that ranks share
 
 
 IN_PARTS = ("--batch-size-per-rank=4", "--accumulation=2")
-# what a shared model is trained with; how many copies of it there are; how much its losses may differ, in how many steps
+# what a shared model is trained with; copies of it; how much losses may differ, in how many steps
 TECHNIQUES = {"all": ((*IN_PARTS, "--compression=fp16", "--precision=float16"), 1, 2e-2, STEPS)}
 if LONG:
     TECHNIQUES |= {

@@ -80,7 +80,7 @@ def divide(x: Any, group: Group, name: str) -> Any:
 
 def total(x: Any, group: Group, name: str) -> Any:
     """The sum over the group, without a gradient."""
-    found = hvd.allreduce(_sent(x), op=hvd.Sum, name=name, process_set=group.process_set, ignore_name_scope=True)
+    found = hvd.allreduce(_wire_format(x), op=hvd.Sum, name=name, process_set=group.process_set, ignore_name_scope=True)
     return tf.cast(found, x.dtype)
 
 
@@ -88,7 +88,7 @@ def largest(x: Any, group: Group, name: str) -> Any:
     """The largest value over the group, element by element, without a gradient."""
     if group.size == 1:
         return x
-    found = hvd.allreduce(_sent(x), op=hvd.Max, name=name, process_set=group.process_set, ignore_name_scope=True)
+    found = hvd.allreduce(_wire_format(x), op=hvd.Max, name=name, process_set=group.process_set, ignore_name_scope=True)
     return tf.cast(found, x.dtype)
 
 
@@ -98,7 +98,7 @@ def joined(x: Any, group: Group, name: str, axis: int = -1) -> Any:
         return x
     axis = axis % x.shape.rank
     rank = x.shape.rank
-    sent = _sent(x)[None]
+    sent = _wire_format(x)[None]
     parts = hvd.allgather(sent, name=name, process_set=group.process_set, ignore_name_scope=True)  # [parts, ...]
     parts = tf.cast(parts, x.dtype)
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
@@ -107,6 +107,6 @@ def joined(x: Any, group: Group, name: str, axis: int = -1) -> Any:
     return tf.ensure_shape(whole, [*x.shape[:axis], group.size * x.shape[axis], *x.shape[axis + 1 :]])
 
 
-def _sent(x: Any) -> Any:
+def _wire_format(x: Any) -> Any:
     """A tensor as it travels: Horovod 0.28 takes no bfloat16 from TensorFlow, and a sum in float32 rounds only once."""
     return tf.cast(x, tf.float32) if x.dtype == tf.bfloat16 else x
