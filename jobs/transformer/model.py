@@ -1,4 +1,4 @@
-"""A decoder-only transformer (GPT) whose size is a setting, and whose layers several ranks can share."""
+"""A decoder-only transformer (GPT) whose size is a setting; ranks can share its layers, or be stages of a pipeline."""
 
 import tensorflow as tf
 
@@ -40,14 +40,16 @@ def gpt(layers=2, hidden=128, heads=4, context=64, vocabulary=1024, dropout=0.0)
         y = shared.RowParallelDense(hidden, kernel_initializer=normal(2 * layers))(y)
         return x + keras.Dropout(dropout)(y)
 
+    def embedding(tokens):
+        x = shared.VocabularyParallelEmbedding(vocabulary, hidden, initializer=normal())(tokens)
+        return keras.Dropout(dropout)(Positions()(x))
+
+    def logits(x):
+        x = keras.LayerNormalization(epsilon=1e-5)(x)
+        return shared.ColumnParallelDense(vocabulary, use_bias=False, kernel_initializer=normal(), dtype="float32")(x)
+
     tokens = keras.Input((context,), dtype="int32")
-    x = shared.VocabularyParallelEmbedding(vocabulary, hidden, initializer=normal())(tokens)
-    x = keras.Dropout(dropout)(Positions()(x))
-    for _ in range(layers):
-        x = block(x)
-    x = keras.LayerNormalization(epsilon=1e-5)(x)
-    x = shared.ColumnParallelDense(vocabulary, use_bias=False, kernel_initializer=normal(), dtype="float32")(x)
-    return tf.keras.Model(tokens, x, name="gpt")
+    return shared.in_blocks(tokens, [embedding, *[block] * layers, logits], (context, hidden), name="gpt")
 
 
 def loss():
@@ -55,12 +57,11 @@ def loss():
     return shared.VocabularyParallelCrossentropy()
 
 
-def continued(model, tokens, length):
+def continued(model, tokens, length, context):
     """Tokens [n] with `length` more, each the most probable one after those before it; the same in every run.
 
-    A collective of the ranks that share the model.
+    context: the tokens of a sample. A collective of the ranks that share the model.
     """
-    context = model.input_shape[1]
     tokens = [int(token) for token in tokens]
     group = groups.tensor()
 

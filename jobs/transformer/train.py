@@ -30,7 +30,7 @@ def train(run: training.Run) -> object:
     model = training.fit(run, lambda: gpt(*sizes), data, loss=loss())
     training.evaluate(run, model, data, splits=("validation", "test"))
     first = packed.read("test", [0])[0][0][:SHOWN]
-    shown = packed.decoded(continued(model, first, SHOWN))
+    shown = packed.decoded(continued(model, first, SHOWN, asked.context))
     run.log.write("sample", text=shown)
     if run.is_root:
         print("the test's first words, continued:\n{}".format(shown), flush=True)

@@ -221,6 +221,16 @@ def each(path: str, name: str) -> Iterator[tuple[str, Any]]:
         raise TrainingError("{} cannot be read: {}".format(place, str(error)[:MOST_REASON])) from None
 
 
+def names_in(path: str, name: str) -> list[str]:
+    """The names of the arrays in one file of a checkpoint. Raises TrainingError as `each`."""
+    place = os.path.join(path, name)
+    try:
+        with npz_members.ArchiveFile(place) as file, zipfile.ZipFile(file) as archive:
+            return [member[: -len(".npy")] for member in archive.namelist()]
+    except npz_members.ERRORS as error:
+        raise TrainingError("{} cannot be read: {}".format(place, str(error)[:MOST_REASON])) from None
+
+
 def set_aside(path: str) -> None:
     """Rename a checkpoint so that it is not used any more, but can be inspected; only the last such one is kept."""
     if not os.path.lexists(path):

@@ -22,7 +22,8 @@ FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
 FREE |= {"top_k", "confusion_matrix", "tensorboard", "profile_first", "profile_steps", "profile_rank"}
-FREE |= {"tensor_parallel", "monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
+FREE |= {"tensor_parallel", "pipeline_stages", "recompute"}
+FREE |= {"monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 
 
@@ -126,9 +127,10 @@ def restore_step(world: World, state: TrainingState, step: int) -> None:
 
 
 def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    loading.from_root(world, lambda: _put_back_for_all(world, state, path, facts))
-    if world.mesh is not None:
-        world.together(lambda: _put_back_parts(world, state, path, facts))
+    if world.mesh is None:
+        loading.from_root(world, lambda: _put_back_for_all(world, state, path, facts))
+    else:  # every rank of the first copy reads what it has of the model
+        world.together(lambda: None if world.data_rank else _put_back_for_all(world, state, path, facts), long=True)
     state.spread()
     world.together(lambda: _put_back_own(world, state, path, facts))
 
@@ -156,7 +158,8 @@ def _problem_here(world: World, path: str, facts: Mapping[str, Any]) -> str:
     if _is_same_layout(world, facts):
         names = [folders.own_file(world.data_rank)] + ([folders.SHARED] if world.is_root else [])
         if world.mesh is not None and world.data_rank == 0:
-            names.append(folders.part_file(world.mesh.tensor_index))
+            part = folders.part_file(world.mesh.part)
+            names += [part] if part in stored.part_names(facts) else []
     else:
         names = [one["name"] for one in facts["files"]][world.rank :: world.size]
     return folders.problem_in_files(path, facts, names)
@@ -214,17 +217,15 @@ def _is_same_layout(world: World, facts: Mapping[str, Any]) -> bool:
 
 
 def _put_back_for_all(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    """On rank 0: read what it will spread to all ranks; with another number of copies also the file of each."""
-    state.put_shared(stored.read(path, facts, state.splits()))
+    """On a rank that will spread it to others: read the state; with another number of copies also the file of each."""
+    held = None
+    if world.mesh is not None and world.mesh.pipeline > 1:  # no rank sees the names of all variables
+        state.check_size(stored.weights_in(path, facts))
+        held = state.held()
+    state.put_shared(stored.read(path, facts, state.splits(), held))
     if _copies(facts) != world.data_size:
         names = [folders.own_file(copy) for copy in range(_copies(facts))]
         state.put_average(folders.read(path, name) for name in names)
-
-
-def _put_back_parts(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    """On the other ranks of the first copy: read their parts, which they will spread to the other copies."""
-    if world.data_rank == 0 and not world.is_root:
-        state.put_parts(stored.read(path, facts, state.splits(), only_parts=True))
 
 
 def _put_back_own(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:

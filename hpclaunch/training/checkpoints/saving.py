@@ -9,10 +9,9 @@ from typing import Any, Callable, Mapping
 import tensorflow as tf
 
 from hpclaunch.training.callbacks import stop_if_diverged
-from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.checkpoints import folders, stored
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
-from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import stopping, watch
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
@@ -33,13 +32,14 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
         else:
             folders.begin(folder, place.made)
         common, own = state.statistics()
-        own.update(state.own(metrics=place.step > 0))
-        shared = {**state.shared(keep=world.is_root), **common}
-        parts = state.parts(keep=world.data_rank == 0)
-        files = world.together(lambda: _write(world, partial, shared, own, parts))
+        own = state.of_copy({**own, **state.own(metrics=place.step > 0)})
+        shared = state.shared(common, keep=world.is_root)
+        parts = state.parts(common, keep=world.data_rank == 0)
+        about = state.part_facts(common)
+        files = world.together(lambda: _write(world, partial, (own, shared, parts), about))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
-        facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **state.part_facts())
+        facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **about)
         path = world.together(lambda: folders.commit(partial, place.made, files, facts, keep) if world.is_root else "")
     except Exception:
         if world.is_root:
@@ -48,15 +48,20 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
     return str(path)
 
 
-def _write(world: World, partial: str, shared: Any, own: Any, parts: Any) -> list[dict[str, Any]]:
-    """Write the files of this rank: that of its copy of the model, its parts, and on rank 0 the shared one."""
+def _write(world: World, partial: str, arrays: Any, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Write the files of this rank: that of its copy of the model, its parts, and on rank 0 the shared one.
+
+    arrays: own, shared, parts. about: what the manifest says of parts.
+    """
+    own, shared, parts = arrays
     files = []
     if world.leads_copy:
         files.append(folders.write(partial, folders.own_file(world.data_rank), own))
     if world.is_root:
         files.append(folders.write(partial, folders.SHARED, shared))
-    if parts:
-        files.append(folders.write(partial, folders.part_file(groups.tensor().index), parts))
+    if world.mesh is not None and world.data_rank == 0:
+        name = folders.part_file(world.mesh.part)
+        files += [folders.write(partial, name, parts)] if name in stored.part_names(about) else []
     return files
 
 

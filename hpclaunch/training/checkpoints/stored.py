@@ -1,14 +1,17 @@
 """Reads the weights and the optimizer's state of a checkpoint, whole or in parts, as a rank of another layout needs it.
 
-If layers are shared by T ranks, `part-0003.npz` has what rank 3 of them holds of each split array, and the manifest has
-the shape of the whole array and the axis along which it is divided. Arrays are read one after another, so that a rank
-needs the memory of its own parts and of one array.
+If layers are shared by T ranks, in a pipeline of several stages, file `part-0003.npz` has what rank 3 of a copy holds:
+rank t of stage s has number s T + t. The manifest has the stage of each array, the shape of the whole array, and the
+axis along which the ranks of the stage divide it; without an axis their first one has it all. What all ranks of the
+first stage have, and no other stage, is in `shared.npz`. Arrays are read one after another, so that a rank needs the
+memory of its own parts and of one array.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional
+from dataclasses import dataclass
+from typing import Any, Collection, Mapping, Optional
 
 import numpy as np
 
@@ -20,20 +23,38 @@ Arrays = dict
 Splits = Mapping[str, Optional[Split]]
 
 
-def facts_of(own: Mapping[str, tuple[Any, Split]]) -> dict[str, Any]:
-    """What a manifest says of parts, from the shape of each and its split; empty if nothing is split."""
-    if not own:
+@dataclass(frozen=True)
+class Held:
+    """An array in a file of parts: the shape of the whole one; axis: along which it is divided, None if it is not."""
+
+    shape: tuple[int, ...]
+    axis: int | None
+    stage: int
+
+
+def facts_of(arrays: Mapping[str, Held], count: int, stages: int) -> dict[str, Any]:
+    """What a manifest says of parts; empty if there are none. count: the ranks that share each layer."""
+    if not arrays:
         return {}
     about = {
-        name: {"shape": list(split.whole_shape(shape)), "axis": split.axis} for name, (shape, split) in own.items()
+        name: {"shape": list(one.shape), "axis": one.axis, **({"stage": one.stage} if one.stage else {})}
+        for name, one in arrays.items()
     }
-    return {"parts": {"count": next(iter(own.values()))[1].parts, "arrays": about}}
+    return {"parts": {"count": count, **({"stages": stages} if stages > 1 else {}), "arrays": about}}
 
 
 def part_names(facts: Mapping[str, Any]) -> list[str]:
     """The names of the files with parts."""
     parts = facts.get("parts")
-    return [folders.part_file(index) for index in range(parts["count"])] if parts else []
+    if not parts:
+        return []
+    # All that the only rank of the first stage holds is in the shared file.
+    first = 0 if parts["count"] > 1 else 1
+    return [folders.part_file(index) for index in range(first, _files(parts))]
+
+
+def _files(parts: Mapping[str, Any]) -> int:
+    return int(parts["count"] * parts.get("stages", 1))
 
 
 def fault_in(facts: Mapping[str, Any]) -> str:
@@ -41,44 +62,54 @@ def fault_in(facts: Mapping[str, Any]) -> str:
     parts = facts.get("parts")
     if parts is None:
         return ""
-    if not isinstance(parts, dict) or set(parts) != {"count", "arrays"} or not isinstance(parts["arrays"], dict):
+    known = isinstance(parts, dict) and set(parts) - {"stages"} == {"count", "arrays"}
+    if not known or not isinstance(parts["arrays"], dict):
         return "its parts are not a count and arrays"
-    count = parts["count"]
-    if type(count) is not int or not 2 <= count < 10000:
+    count, stages = parts["count"], parts.get("stages", 1)
+    if type(count) is not int or type(stages) is not int or min(count, stages) < 1 or not 2 <= count * stages < 10000:
         return "the count of its parts is not a whole number from 2"
-    wrong = [name for name, about in parts["arrays"].items() if not _is_divided(about, count)]
+    wrong = [name for name, about in parts["arrays"].items() if not _is_divided(about, count, stages)]
     return "its array {} has no shape that can be divided into {} parts".format(wrong[0], count) if wrong else ""
 
 
-def _is_divided(about: Any, count: int) -> bool:
-    if not isinstance(about, dict) or set(about) != {"shape", "axis"} or not isinstance(about["shape"], list):
+def _is_divided(about: Any, count: int, stages: int) -> bool:
+    if not isinstance(about, dict) or set(about) - {"stage"} != {"shape", "axis"}:
         return False
-    shape, axis = about["shape"], about["axis"]
-    if any(type(length) is not int or not 0 < length < 2**53 for length in shape):
+    shape, axis, stage = about["shape"], about["axis"], about.get("stage", 0)
+    if not isinstance(shape, list) or any(type(length) is not int or not 0 < length < 2**53 for length in shape):
         return False
+    if type(stage) is not int or not 0 <= stage < stages:
+        return False
+    if axis is None:
+        return stage > 0  # that of the first stage is in the shared file
     return type(axis) is int and 0 <= axis < len(shape) and shape[axis] % count == 0
 
 
-def read(path: str, facts: Mapping[str, Any], own: Splits, only_parts: bool = False) -> Arrays:
+def weights_in(path: str, facts: Mapping[str, Any]) -> int:
+    """The number of trained weights in a checkpoint."""
+    arrays = set(folders.names_in(path, folders.SHARED)) | set((facts.get("parts") or {"arrays": {}})["arrays"])
+    return sum(name.startswith("weight-") for name in arrays)
+
+
+def read(path: str, facts: Mapping[str, Any], own: Splits, held: Collection[str] | None = None) -> Arrays:
     """The arrays that a rank holds of those that ranks share, by name.
 
-    own: the variables of the rank that are parts. only_parts: no others. Raises TrainingError if the checkpoint has
-    other arrays than its manifest says.
+    own: the variables of the rank that are parts. held: the names that it may hold; without them, it holds all. Raises
+    TrainingError if the checkpoint has other arrays than its manifest says.
     """
     found = {}
     for name, array in folders.each(path, folders.SHARED):
-        split = own.get(name)
-        if split is not None:
-            found[name] = _own_part(name, array, split)
-        elif not only_parts:
-            found[name] = array
+        if held is None or name in held:
+            found[name] = _own_part(name, array, own.get(name))
     if facts.get("parts"):
-        wanted = [name for name in facts["parts"]["arrays"] if name in own or not only_parts]
+        wanted = [name for name in facts["parts"]["arrays"] if held is None or name in held]
         found.update(_put_together(path, facts["parts"], {name: own.get(name) for name in wanted}))
     return found
 
 
-def _own_part(name: str, array: np.ndarray, split: Split) -> np.ndarray:
+def _own_part(name: str, array: np.ndarray, split: Split | None) -> np.ndarray:
+    if split is None:
+        return array
     if split.axis >= array.ndim or array.shape[split.axis] != split.whole:
         raise _other_model(name)
     return np.array(split.part(array))  # a copy: a view would keep the whole array in memory
@@ -87,36 +118,55 @@ def _own_part(name: str, array: np.ndarray, split: Split) -> np.ndarray:
 def _put_together(path: str, parts: Mapping[str, Any], wanted: Splits) -> Arrays:
     """The arrays `wanted`, as this rank needs them, from the parts that have something of them."""
     found: Arrays = {}
-    ranges = {}
-    for name, split in wanted.items():
-        axis, whole = parts["arrays"][name]["axis"], parts["arrays"][name]["shape"]
-        if split is not None and (split.axis, split.whole) != (axis, whole[axis]):
-            raise _other_model(name)
-        ranges[name] = (0, whole[axis]) if split is None else (split.index * split.length, split.length)
-    for index in range(parts["count"]):
-        if not any(_overlap(parts, name, index, *ranges[name])[2] for name in wanted):
-            continue
-        for name, array in folders.each(path, folders.part_file(index)):
-            if name not in wanted:
+    for index in range(_files(parts)):
+        stage, number = divmod(index, parts["count"])
+        here = {name: split for name, split in wanted.items() if parts["arrays"][name].get("stage", 0) == stage}
+        needed = {name: split for name, split in here.items() if _has_some(name, parts, number, split)}
+        for name, array in folders.each(path, folders.part_file(index)) if needed else ():
+            if name not in needed:
                 continue
-            axis = parts["arrays"][name]["axis"]
-            here, there, length = _overlap(parts, name, index, *ranges[name])
             if list(array.shape) != _part_shape(parts, name):
                 raise TrainingError(
                     "{}: its array {} has not the shape of the manifest".format(
                         os.path.join(path, folders.part_file(index)), name
                     )
                 )
-            if length and name not in found:
-                shape = [*array.shape[:axis], ranges[name][1], *array.shape[axis + 1 :]]
-                found[name] = np.empty(shape, array.dtype)
-            if length:
-                found[name][_along(axis, there, length)] = array[_along(axis, here, length)]
+            if parts["arrays"][name]["axis"] is None:
+                found[name] = _own_part(name, array, needed[name])
+            else:
+                _take(found, parts, (name, number, needed[name]), array)
     return found
+
+
+def _has_some(name: str, parts: Mapping[str, Any], number: int, split: Split | None) -> bool:
+    """Whether the file of rank `number` of a stage has something of what this rank needs of an array."""
+    if parts["arrays"][name]["axis"] is None:
+        return number == 0
+    return _overlap(parts, name, number, *_range(parts, name, split))[2] > 0
+
+
+def _range(parts: Mapping[str, Any], name: str, split: Split | None) -> tuple[int, int]:
+    """Where this rank's part of an array begins, and its length."""
+    axis, whole = parts["arrays"][name]["axis"], parts["arrays"][name]["shape"]
+    if split is not None and (split.axis, split.whole) != (axis, whole[axis]):
+        raise _other_model(name)
+    return (0, whole[axis]) if split is None else (split.index * split.length, split.length)
+
+
+def _take(found: Arrays, parts: Mapping[str, Any], which: tuple[str, int, Split | None], array: np.ndarray) -> None:
+    """Put into `found` what this rank needs of an array of rank `number` of a stage. which: name, number, split."""
+    name, number, split = which
+    axis, (begin, length) = parts["arrays"][name]["axis"], _range(parts, name, split)
+    here, there, overlap = _overlap(parts, name, number, begin, length)
+    if name not in found:
+        found[name] = np.empty([*array.shape[:axis], length, *array.shape[axis + 1 :]], array.dtype)
+    found[name][_along(axis, there, overlap)] = array[_along(axis, here, overlap)]
 
 
 def _part_shape(parts: Mapping[str, Any], name: str) -> list[int]:
     shape, axis = parts["arrays"][name]["shape"], parts["arrays"][name]["axis"]
+    if axis is None:
+        return list(shape)
     return [*shape[:axis], shape[axis] // parts["count"], *shape[axis + 1 :]]
 
 

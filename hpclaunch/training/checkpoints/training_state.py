@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from types import MappingProxyType
+from typing import Any, Iterable, Mapping, Sequence
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -11,12 +12,14 @@ import tensorflow as tf
 from hpclaunch.training.checkpoints import stored
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.model_parallel import groups, splits
+from hpclaunch.training.model_parallel.randomness import generators
 from hpclaunch.training.model_parallel.splits import Split
 from hpclaunch.training.model_parallel.whole import seen_whole
 from hpclaunch.training.optimization import optimizer_state, precision
+from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.optimization.sharded_optimizer import Slot, take_weights
 from hpclaunch.training.rank import strategies
-from hpclaunch.training.rank.equality import same_on_all
+from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -39,30 +42,73 @@ class TrainingState:
         self._sums_before: Arrays = {}
         self._to_spread: Arrays = {}
         self._spread: list[str] = []
+        self._numbers: list[tuple[int, bool]] = []
+        self._stage = model if isinstance(model, Pipelined) else None
         if world.distribute is not None:
             # There, to make a variable is a collective; but only rank 0 reads the shared ones.
             with strategies.scope(world):
                 self._shared_variables()
 
-    def shared(self, keep: bool = True) -> Arrays:
-        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN.
+    def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Arrays:
+        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN, and those of `common`.
 
-        keep: without it, this rank returns none. A collective if the optimizer's state is sharded: its arrays are
-        gathered one after another.
+        common: of `statistics`. keep: without it, this rank returns none. A collective if the optimizer's state is
+        sharded: its arrays are gathered one after another.
         """
-        return _read([one for one in self._shared_variables() if splits.split_of(one[1]) is None], keep)
+        parts = self._part_variables()
+        found = _read([(name, one) for name, one in self._shared_variables() if name not in parts], keep)
+        return {**found, **common} if keep else {}
 
-    def parts(self, keep: bool = True) -> Arrays:
-        """What this rank holds of the arrays that are split over the ranks, by the same names as in `shared`.
+    def parts(self, common: Mapping[str, Any], keep: bool = True) -> Arrays:
+        """What this rank writes of the arrays that not all ranks have, by the same names as in `shared`.
 
-        keep: as for `shared`, also in what is a collective.
+        common, keep: as for `shared`, also in what is a collective.
         """
-        return _read(list(self._split_variables().items()), keep)
+        parts = list(self._part_variables().items())
+        whole = [one for one in parts if splits.split_of(one[1]) is None]
+        divided = [one for one in parts if splits.split_of(one[1]) is not None]
+        found = {**_read(whole, keep and self._writes_whole), **_read(divided, keep)}
+        return {**found, **common} if keep and self._writes_whole and self._is_later_stage else found
 
-    def part_facts(self) -> dict[str, Any]:
-        """What a manifest says of the parts (stored)."""
-        own = self._split_variables()
-        return stored.facts_of({name: (own[name].shape, split) for name, split in self.splits().items()})
+    def part_facts(self, common: Mapping[str, Any]) -> dict[str, Any]:
+        """What a manifest says of the parts (stored). common: of `statistics`. A collective of the stages."""
+        number = self._stage.index if self._stage else 0
+        own = {name: _held(one, number) for name, one in self._part_variables().items()}
+        if self._is_later_stage:
+            own.update((name, stored.Held(array.shape, None, number)) for name, array in common.items())
+        if self._stage:
+            own = {name: one for of_stage in self._stage.of_all_stages(own) for name, one in of_stage.items()}
+        mesh = self._world.mesh
+        return stored.facts_of(own, mesh.tensor, mesh.pipeline) if mesh else {}
+
+    def of_copy(self, arrays: Arrays) -> Arrays:
+        """The arrays of all stages of this copy of the model. A collective of the stages."""
+        if not self._stage:
+            return arrays
+        return {name: one for found in self._stage.of_all_stages(arrays) for name, one in found.items()}
+
+    @property
+    def _is_later_stage(self) -> bool:
+        return self._stage is not None and self._stage.index > 0
+
+    @property
+    def _writes_whole(self) -> bool:
+        """Whether this rank writes those arrays of its stage that are no parts."""
+        return self._world.mesh is None or self._world.mesh.tensor_index == 0
+
+    def held(self) -> set[str] | None:
+        """The names of all arrays that this rank may have; None if it has those of a whole model."""
+        if not self._stage:
+            return None
+        return {name for name, _ in [*self._shared_variables(), *self._statistics()]}
+
+    def check_size(self, weights: int) -> None:
+        """Raise TrainingError if a checkpoint has another number of trained weights than the model."""
+        own = self._stage.trained if self._stage else len(self._model.trainable_variables)
+        if weights != own:
+            raise TrainingError(
+                "the checkpoint belongs to another model: it has {} weights, this model {}".format(weights, own)
+            )
 
     def splits(self) -> dict[str, Split]:
         """What this rank holds of the arrays that are split, by name: a Split."""
@@ -72,7 +118,7 @@ class TrainingState:
     def statistics(self) -> tuple[Arrays, Arrays]:
         """Arrays statistic-NNN: those that are equal on all ranks, and those of this rank alone. A collective."""
         held = {name: variable.numpy() for name, variable in self._statistics()}
-        same = dict(zip(held, same_on_all(self._world, list(held.values()))))
+        same = dict(zip(held, same_on_copies(self._world, list(held.values()))))
         common = {name: array for name, array in held.items() if same[name]}
         return common, {name: array for name, array in held.items() if not same[name]}
 
@@ -84,43 +130,38 @@ class TrainingState:
         return found
 
     def put_shared(self, arrays: Arrays) -> None:
-        """Restore the arrays of `shared`, with the statistics in common; on rank 0, before `spread`.
+        """Restore what this rank has of `shared` and `parts`, before `spread`; on rank 0, or the ranks of a first copy.
 
         Raises TrainingError for another model.
         """
         common = [(name, variable) for name, variable in self._statistics() if name in arrays]
-        shared = self._shared_variables()
-        check(shared + common, arrays)
-        self._put_or_keep(shared + common, arrays)
-
-    def put_parts(self, arrays: Arrays) -> None:
-        """Restore this rank's parts; on the other ranks that share rank 0's model, before `spread`."""
-        own = list(self._split_variables().items())
-        check(own, arrays)
-        self._put_or_keep(own, arrays)
-
-    def _put_or_keep(self, variables: list[tuple[str, Any]], arrays: Arrays) -> None:
-        """Assign arrays to trained variables; what each rank holds in its own way waits for `spread`."""
+        variables = self._shared_variables() + common
+        check(variables, arrays)
+        # What each rank holds in its own way waits for `spread`.
         now = [one for one in variables if not isinstance(one[1], Slot) and not one[0].startswith(STATISTIC)]
         assign(now, arrays)
         self._to_spread = {name: arrays[name] for name in set(dict(variables)) - set(dict(now))}
 
     def put_average(self, several: Iterable[Arrays]) -> None:
-        """Average the statistics in the ranks' files of a world of another size; on rank 0, before `spread`.
+        """Average the statistics in the ranks' files of a world of another size; where `put_shared` was called.
 
         several: the arrays of each file, which are read one after another. Raises TrainingError for another model.
         """
         own = [(name, variable) for name, variable in self._statistics() if name not in self._to_spread]
         sums, ranks = {name: np.zeros(variable.shape, np.float64) for name, variable in own}, 0
         for arrays in several:
-            check(own, {name: array for name, array in arrays.items() if name.startswith(STATISTIC)})
+            found = {name: array for name, array in arrays.items() if name.startswith(STATISTIC)}
+            check(own, self._of_this_stage(own, found))
             for name in sums:
                 sums[name] += arrays[name]
             ranks += 1
         self._to_spread.update((name, total / ranks) for name, total in sums.items())
 
     def spread(self) -> None:
-        """Give every rank the shared variables of rank 0, and the statistics that rank 0 has for all. A collective."""
+        """Give every rank the variables of rank 0, or of the rank of the first copy with the same part. A collective.
+
+        With them come the statistics that this rank has for all.
+        """
         if self._world.size > 1:
             for name, variable in self._shared_variables():
                 if isinstance(variable, Slot):
@@ -129,7 +170,8 @@ class TrainingState:
                 else:
                     variable.assign(self._broadcast(name, variable, variable.read_value()))
         take_weights(self._model.optimizer)
-        self._spread = self._world.gather(sorted(self._to_spread))[0]
+        parts = self._world.size // self._world.data_size
+        self._spread = self._world.gather(sorted(self._to_spread))[self._world.rank % parts]
         for name, variable in self._statistics():
             if name in self._spread:
                 variable.assign(self._receive(name, variable))
@@ -140,11 +182,16 @@ class TrainingState:
         self._sums_before = {name: array for name, array in arrays.items() if name.startswith("metric")}
         kept = {name: array for name, array in arrays.items() if name not in self._sums_before}
         own = [(name, variable) for name, variable in self._statistics() if name not in self._spread]
-        put(own + self._generators(), kept)
+        own += self._generators()
+        put(own, self._of_this_stage(own, kept))
+
+    def _of_this_stage(self, own: list[tuple[str, Any]], arrays: Arrays) -> Arrays:
+        """Of the arrays of a copy, those that this rank has."""
+        return {name: arrays[name] for name, _ in own if name in arrays} if self._stage else arrays
 
     def put_new_random(self, made: int) -> None:
         """Begin new random numbers, which this rank and `made`, the steps so far, determine."""
-        for n, (_, state) in enumerate(self._generators()):
+        for n, (_, state) in enumerate(self._generators(), self._stage.earlier.generators if self._stage else 0):
             fresh = tf.random.Generator.from_seed(stream_seed(self._seed, "layer", n, self._world.data_rank, made))
             state.assign(fresh.state)
 
@@ -158,15 +205,37 @@ class TrainingState:
     def _shared_variables(self) -> list[tuple[str, Any]]:
         model, optimizer = self._model, self._model.optimizer
         inner = precision.unscaled(optimizer)
+        first = self._stage.earlier.trained if self._stage else 0
         return [
-            *_name_all("weight", model.trainable_variables),
-            *_name_all(optimizer_state.name(inner), optimizer_state.variables(inner, model.trainable_variables)),
+            *_name_all("weight", model.trainable_variables, first),
+            *((name, variable) for name, variable, _ in self._optimizer_variables(inner)),
             *_name_all("scale", precision.scale_variables(optimizer)),
             *_name_all("extra", self._extras),
         ]
 
-    def _split_variables(self) -> dict[str, Any]:
-        return {name: one for name, one in self._shared_variables() if splits.split_of(one) is not None}
+    def _optimizer_variables(self, inner: Any) -> list[tuple[str, Any, bool]]:
+        """Name and variable, numbered as for a whole model, and whether it belongs to a weight."""
+        found = optimizer_state.variables(inner, self._model.trainable_variables)
+        numbers = [(number, True) for number in range(len(found))]
+        if self._stage:
+            if not self._numbers:
+                self._numbers = inner.numbers(self._stage.earlier.trained, self._stage.trained)
+            numbers = self._numbers
+        kind = optimizer_state.name(inner)
+        return [
+            ("{}-{:03d}".format(kind, number), variable, is_owned)
+            for variable, (number, is_owned) in zip(found, numbers)
+        ]
+
+    def _part_variables(self) -> dict[str, Any]:
+        """What is not in the shared file: parts of variables, and all that belongs to the weights of later stages."""
+        found = {name: one for name, one in self._shared_variables() if splits.split_of(one) is not None}
+        if self._is_later_stage:
+            first = self._stage.earlier.trained if self._stage else 0
+            found.update(_name_all("weight", self._model.trainable_variables, first))
+            inner = precision.unscaled(self._model.optimizer)
+            found.update((name, one) for name, one, is_owned in self._optimizer_variables(inner) if is_owned)
+        return found
 
     def _receive(self, name: str, variable: Any) -> Any:
         """The value that rank 0, or the rank with the same part of the first copy, has for a statistic or a slot.
@@ -177,37 +246,26 @@ class TrainingState:
         return self._broadcast(name, variable, tf.constant(value))
 
     def _broadcast(self, name: str, variable: Any, value: Any) -> Any:
-        """`value` of rank 0; that of a part from the rank of the first copy that has the same part. A collective."""
-        split, group = splits.split_of(variable), groups.data()
-        if self._world.size == 1 or (split is not None and group.size == 1):
+        """`value` of rank 0, or of the rank of the first copy that has the same part. A collective."""
+        group = groups.data()
+        if self._world.size == 1 or (self._world.mesh is not None and group.size == 1):
             return value
-        if split is None:
+        if self._world.mesh is None:
             return hvd.broadcast(value, root_rank=0, name="restore." + name)
         return hvd.broadcast(value, root_rank=group.ranks[0], name="restore." + name, process_set=group.process_set)
 
     def _statistics(self) -> list[tuple[str, Any]]:
         # The rank's own statistics of parts are written as whole ones: they are short, and each copy has its own.
-        found = _name_all(STATISTIC, self._model.non_trainable_variables)
+        first = self._stage.earlier.others if self._stage else 0
+        found = _name_all(STATISTIC, self._model.non_trainable_variables, first)
         return [(name, seen_whole(variable, name)) for name, variable in found]
 
     def _generators(self) -> list[tuple[str, Any]]:
-        return _name_all("random", [generator.state for generator in generators(self._model)])
+        first = self._stage.earlier.generators if self._stage else 0
+        return _name_all("random", [generator.state for generator in generators(self._model)], first)
 
     def _metrics(self) -> list[tuple[str, Any]]:
         return _name_all("metric", [variable for metric in self._model.metrics for variable in metric.variables])
-
-
-def generators(model: Any) -> list[Any]:
-    """The tf.random.Generators of a Keras model's layers; rank.start makes Keras use them for all random state."""
-    found = []
-    # Not model.submodules, which fails for a subclass of Model with TensorFlow 2.12.
-    for layer in model._flatten_layers():
-        random = getattr(layer, "_random_generator", None)
-        if random is not None:
-            random._maybe_init()
-            if random._generator is not None:
-                found.append(random._generator)
-    return found
 
 
 def put(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
@@ -239,8 +297,16 @@ def assign(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
         variable.assign(arrays[name])
 
 
-def _name_all(kind: str, variables: Iterable[Any]) -> list[tuple[str, Any]]:
-    return [("{}-{:03d}".format(kind, n), variable) for n, variable in enumerate(variables)]
+def _held(variable: Any, stage: int) -> stored.Held:
+    split = splits.split_of(variable)
+    shape = tuple(variable.shape)
+    if split is None:
+        return stored.Held(shape, None, stage)
+    return stored.Held(split.whole_shape(shape), split.axis, stage)
+
+
+def _name_all(kind: str, variables: Iterable[Any], first: int = 0) -> list[tuple[str, Any]]:
+    return [("{}-{:03d}".format(kind, n), variable) for n, variable in enumerate(variables, first)]
 
 
 def _read(variables: list[tuple[str, Any]], keep: bool) -> Arrays:

@@ -4,21 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from hpclaunch.training.exports import portable
-from hpclaunch.training.model_parallel import groups
+from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.model_parallel.whole import seen_whole
+from hpclaunch.training.optimization.pipelined import Pipelined
+
+
+def is_made_again(model: Any) -> bool:
+    """Whether the model is of no use without hpclaunch as it trains, and consists of blocks that can be made again."""
+    return getattr(model, "whole_again", None) is not None
+
+
+def parameters_of(model: Any) -> int:
+    """The number of weights, trained or not, of the whole model."""
+    shapes = [(one.shape, splits.split_of(one)) for one in model.weights]
+    own = sum(int(np.prod(shape if split is None else split.whole_shape(shape))) for shape, split in shapes)
+    return sum(model.of_all_stages(own)) if isinstance(model, Pipelined) else own
 
 
 def weights_of(model: Any) -> list[Any]:
     """The whole weights, as model.get_weights() gives those of this rank. A collective of the ranks that share it."""
-    return [seen_whole(one, "weight-{:03d}".format(n)).numpy() for n, one in enumerate(model.weights)]
+    own = [seen_whole(one, "weight-{:03d}".format(n)).numpy() for n, one in enumerate(model.weights)]
+    if not isinstance(model, Pipelined):
+        return own
+    shapes = model.of_all_stages([(one.shape, one.dtype.name) for one in own])
+    return [
+        model.of_stage(stage, own[n] if stage == model.index else np.zeros(shape, kind)).numpy()
+        for stage, found in enumerate(shapes)
+        for n, (shape, kind) in enumerate(found)
+    ]
 
 
 def copy_of(model: Any, weights: list[Any]) -> Any:
     """A model of whole layers with these `weights`. Raises NotPortable if it cannot be made from get_config()."""
     try:
         with groups.whole_models():
-            copy = portable.clone(model) if portable.has_graph(model) else type(model).from_config(model.get_config())
+            copy = _made(model)
         if not copy.built:
             raise portable.NotPortable(
                 "a subclass of Model that several ranks share has no weights before it is called"
@@ -29,3 +53,9 @@ def copy_of(model: Any, weights: list[Any]) -> Any:
     except Exception as error:  # whatever get_config and __init__ of the program's own layers raise
         raise portable.NotPortable(portable.in_a_line(error)) from error
     return copy
+
+
+def _made(model: Any) -> tf.keras.Model:
+    if is_made_again(model):
+        return model.whole_again()
+    return portable.clone(model) if portable.has_graph(model) else type(model).from_config(model.get_config())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpclaunch.training.layers.attention import ParallelAttention
+    from hpclaunch.training.layers.blocks import in_blocks
     from hpclaunch.training.layers.convolution import ColumnParallelConv2D, RowParallelConv2D
     from hpclaunch.training.layers.dense import ColumnParallelDense, RowParallelDense
     from hpclaunch.training.layers.divided import ParallelBatchNormalization, ParallelDropout
@@ -26,10 +27,12 @@ __all__ = [
     "RowParallelDense",
     "VocabularyParallelCrossentropy",
     "VocabularyParallelEmbedding",
+    "in_blocks",
 ]
 
 _HOMES = {
     "attention": ("ParallelAttention",),
+    "blocks": ("in_blocks",),
     "convolution": ("ColumnParallelConv2D", "RowParallelConv2D"),
     "dense": ("ColumnParallelDense", "RowParallelDense"),
     "divided": ("ParallelBatchNormalization", "ParallelDropout"),

@@ -84,6 +84,11 @@ def total(x: Any, group: Group, name: str) -> Any:
     return tf.cast(found, x.dtype)
 
 
+def summed(x: Any, group: Group, name: str) -> Any:
+    """The sum over a group of any size, without a gradient."""
+    return x if group.size == 1 else total(x, group, name)
+
+
 def largest(x: Any, group: Group, name: str) -> Any:
     """The largest value over the group, element by element, without a gradient."""
     if group.size == 1:

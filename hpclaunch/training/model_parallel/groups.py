@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, MutableMapping
 
 from hpclaunch.training.model_parallel import mesh as meshes
-from hpclaunch.training.model_parallel.mesh import Mesh, Ranks
+from hpclaunch.training.model_parallel.mesh import Division, Mesh, Ranks
 from hpclaunch.training.rank import placement
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
@@ -40,10 +40,16 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of this rank. tensor: shares its layers; data: holds the same part of the other copies."""
+    """The groups of this rank. tensor: shares its layers; data: holds the same part of the other copies.
+
+    pipeline: the stages of its copy. following, preceding: its pair with the next stage and the one before it.
+    """
 
     tensor: Group = Group()
     data: Group = Group()
+    pipeline: Group = Group()
+    following: Group = Group()
+    preceding: Group = Group()
 
 
 class _Here:
@@ -51,6 +57,7 @@ class _Here:
 
     groups = Groups()
     layers = 0
+    recompute = False
 
 
 def tensor() -> Group:
@@ -61,6 +68,16 @@ def tensor() -> Group:
 def data() -> Group:
     """The ranks that average their gradients, if the model is split."""
     return _Here.groups.data
+
+
+def own() -> Groups:
+    """All groups of this rank."""
+    return _Here.groups
+
+
+def recomputes() -> bool:
+    """Whether the blocks that are made now compute their activations again in the backward pass."""
+    return _Here.recompute
 
 
 def next_name() -> str:
@@ -75,12 +92,13 @@ def next_name() -> str:
 
 @contextlib.contextmanager
 def whole_models() -> Iterator[None]:
-    """Layers that are made in this block are whole: no rank shares them."""
-    before, _Here.groups = _Here.groups, Groups()
+    """Models that are made in this block are whole: no rank shares them, and nothing is computed again."""
+    before = _Here.groups, _Here.recompute
+    _Here.groups, _Here.recompute = Groups(), False
     try:
         yield
     finally:
-        _Here.groups = before
+        _Here.groups, _Here.recompute = before
 
 
 def samples_set(world: Any) -> Any:
@@ -93,28 +111,29 @@ def samples_set(world: Any) -> Any:
     return hvd.global_process_set if world.mesh is None else _Here.groups.data.process_set
 
 
-def start(hvd: Any, tensor_parallel: int, environ: MutableMapping[str, str]) -> Mesh | None:
+def start(hvd: Any, division: Division, environ: MutableMapping[str, str]) -> Mesh | None:
     """Initialise Horovod with the process sets of the model; returns the mesh, or None if no model is split.
 
     Horovod needs the process sets before it knows the ranks, so their number comes from the environment. Raises
     AgreedError if it cannot be divided, TrainingError if Horovod cannot make the groups.
     """
-    if tensor_parallel == 1:
+    _Here.recompute = division.recompute
+    if division.ranks == 1:
         hvd.init()
         return None
     environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE_MS)
     size = _size(environ)
-    if size % tensor_parallel:  # there are no groups that Horovod could make
+    if size % division.ranks:  # there are no groups that Horovod could make
         hvd.init()
-        _refuse(hvd, tensor_parallel)
-    plan = Mesh(size // tensor_parallel, 1, tensor_parallel, 0)
+        _refuse(hvd, division)
+    plan = Mesh(size // division.ranks, division.stages, division.tensor_parallel, 0)
     sets = {ranks: hvd.ProcessSet(list(ranks)) for ranks in plan.groups()}
     try:
         hvd.init(process_sets=list(sets.values()))
     except ValueError as error:
         raise TrainingError("Horovod cannot make the groups of {} ranks: {}".format(size, error)) from error
     mesh = plan.at(hvd.rank())
-    _refuse(hvd, tensor_parallel)
+    _refuse(hvd, division)
     _use(hvd, mesh, sets)
     return mesh
 
@@ -122,9 +141,16 @@ def start(hvd: Any, tensor_parallel: int, environ: MutableMapping[str, str]) -> 
 def _use(hvd: Any, mesh: Mesh, sets: Mapping[Ranks, Any]) -> None:
     def group(ranks: Ranks) -> Group:
         whole = hvd.global_process_set if len(ranks) == mesh.size > 1 else None
-        return Group(sets.get(ranks, whole), ranks, ranks.index(mesh.rank))
+        return Group(sets.get(ranks, whole), ranks, ranks.index(mesh.rank)) if ranks else Group()
 
-    _Here.groups = Groups(group(mesh.tensor_group), group(mesh.data_group))
+    before = mesh.at(mesh.rank - mesh.tensor).next_pair if mesh.stage else ()
+    _Here.groups = Groups(
+        group(mesh.tensor_group),
+        group(mesh.data_group),
+        group(mesh.pipeline_group),
+        group(mesh.next_pair),
+        group(before),
+    )
 
 
 def _size(environ: Mapping[str, str]) -> int:
@@ -132,8 +158,8 @@ def _size(environ: Mapping[str, str]) -> int:
     return int(text) if text.isdigit() else placement.expected_world_size(environ) or 1
 
 
-def _refuse(hvd: Any, tensor_parallel: int) -> None:
-    """Raise AgreedError if the ranks cannot be divided into groups of this size."""
-    fault = meshes.fault(hvd.size(), hvd.local_size(), tensor_parallel)
+def _refuse(hvd: Any, division: Division) -> None:
+    """Raise AgreedError if the ranks cannot be divided into groups of these sizes."""
+    fault = meshes.fault(hvd.size(), hvd.local_size(), division)
     if fault:
         raise AgreedError(fault, speaks=hvd.rank() == 0)

@@ -9,6 +9,23 @@ Ranks = Tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Division:
+    """How a model is divided. tensor_parallel: the ranks that share each layer. stages: those of a pipeline.
+
+    recompute: blocks keep their inputs alone, and compute their activations again in the backward pass.
+    """
+
+    tensor_parallel: int = 1
+    stages: int = 1
+    recompute: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """The ranks that hold one copy of the model."""
+        return self.tensor_parallel * self.stages
+
+
+@dataclass(frozen=True)
 class Mesh:
     """The place of `rank` in a world of data x pipeline x tensor ranks: rank = (d * pipeline + p) * tensor + t.
 
@@ -42,6 +59,11 @@ class Mesh:
         return self.rank % self.tensor
 
     @property
+    def part(self) -> int:
+        """The number of the part of a model that this rank holds."""
+        return self.stage * self.tensor + self.tensor_index
+
+    @property
     def first_of_copy(self) -> int:
         """The first rank of this rank's copy of the model."""
         return self.data_index * self.pipeline * self.tensor
@@ -51,6 +73,17 @@ class Mesh:
         """The ranks that share the layers of this rank's stage and copy."""
         first = self.rank - self.tensor_index
         return tuple(range(first, first + self.tensor))
+
+    @property
+    def pipeline_group(self) -> Ranks:
+        """The ranks that have the same part of the layers of each stage of this copy, by stage."""
+        first = self.first_of_copy + self.tensor_index
+        return tuple(range(first, first + self.pipeline * self.tensor, self.tensor))
+
+    @property
+    def next_pair(self) -> Ranks:
+        """This rank and that of the next stage, to which it sends its outputs; no ranks in the last stage."""
+        return () if self.stage + 1 == self.pipeline else (self.rank, self.rank + self.tensor)
 
     @property
     def data_group(self) -> Ranks:
@@ -68,20 +101,34 @@ class Mesh:
         Horovod refuses two equal process sets, and one that is the whole world.
         """
         places = [self.at(rank) for rank in range(self.size)]
-        found = [group for place in places for group in (place.tensor_group, place.data_group)]
+        found = [
+            group
+            for place in places
+            for group in (place.tensor_group, place.data_group, place.pipeline_group, place.next_pair)
+        ]
         return [group for group in dict.fromkeys(found) if 1 < len(group) < self.size]
 
 
-def fault(size: int, local_size: int, tensor: int) -> str:
-    """Why `size` ranks, `local_size` on each node, cannot share layers among `tensor` of them; empty if they can."""
+def fault(size: int, local_size: int, division: Division) -> str:
+    """Why `size` ranks, `local_size` on each node, cannot divide a model like this; empty if they can."""
+    tensor, stages = division.tensor_parallel, division.stages
     if size % tensor:
         return "--tensor-parallel={} does not divide the {}: use a multiple of {} ranks, or {}".format(
-            tensor, _ranks(size), tensor, _divisors(size)
+            tensor, _ranks(size), tensor, _divisors("--tensor-parallel", size)
+        )
+    if size % division.ranks:
+        return "--pipeline-stages={} does not divide the {}: use a multiple of {} ranks, or {}".format(
+            stages,
+            _ranks(size) if tensor == 1 else "{} groups of {}".format(size // tensor, _ranks(tensor)),
+            division.ranks,
+            _divisors("--pipeline-stages", size // tensor),
         )
     if max(local_size, tensor) % min(local_size, tensor):
         return (
             "--tensor-parallel={} does not fit nodes of {}: some layers would be shared between two nodes; use {}, or "
-            "another number of ranks on a node".format(tensor, _ranks(local_size), _divisors(local_size))
+            "another number of ranks on a node".format(
+                tensor, _ranks(local_size), _divisors("--tensor-parallel", local_size)
+            )
         )
     return ""
 
@@ -90,6 +137,6 @@ def _ranks(number: int) -> str:
     return "1 rank" if number == 1 else "{} ranks".format(number)
 
 
-def _divisors(number: int) -> str:
+def _divisors(option: str, number: int) -> str:
     found = [str(one) for one in range(1, number + 1) if number % one == 0]
-    return "--tensor-parallel={}".format(" or ".join([", ".join(found[:-1]), found[-1]] if found[1:] else found))
+    return "{}={}".format(option, " or ".join([", ".join(found[:-1]), found[-1]] if found[1:] else found))

@@ -19,3 +19,8 @@ def whole_squares(squares: Any, is_part: Sequence[bool], name: str) -> Any:
         return squares
     parts = tf.constant(list(is_part))
     return tf.where(parts, collectives.total(tf.where(parts, squares, 0), group, "whole_squares." + name), squares)
+
+
+def over_stages(square: Any, name: str) -> Any:
+    """The sum of `square`, of the variables of this rank's stage, over all stages. A collective of these."""
+    return collectives.summed(square, groups.own().pipeline, "over_stages." + name)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import splits
-from hpclaunch.training.rank.equality import same_on_all
+from hpclaunch.training.rank.equality import different_in_stage
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -33,8 +33,9 @@ class SameModel(tf.keras.callbacks.Callback):
 
     def _compare(self) -> None:
         whole = [one for one in self.model.trainable_variables if splits.split_of(one) is None]
-        same = same_on_all(self._world, [variable.numpy() for variable in whole])
-        different = [variable.name for variable, is_same in zip(whole, same) if not is_same]
+        # Names of Keras need not be unique.
+        named = {"{} ({})".format(one.name, number): one.numpy() for number, one in enumerate(whole)}
+        different = different_in_stage(self._world, named)
         if different:
             raise AgreedError(
                 "the weight {} is not the same on the ranks that share the model: its layer has inputs of which each "

@@ -87,7 +87,8 @@ class CollectiveOptimizer(legacy_keras.Optimizer):
             return gradients
         lengths = self._norms(gradients, "clipping")
         if together:
-            lengths, each = [tf.norm(tf.stack(lengths))] * len(lengths), together
+            square = norms.over_stages(tf.reduce_sum(tf.stack(lengths) ** 2), "clipping")
+            lengths, each = [tf.sqrt(square)] * len(lengths), together
         # As tf.clip_by_norm: a gradient below the limit stays as it is.
         return [
             gradient * each / tf.maximum(length, tf.constant(each, length.dtype))
@@ -96,11 +97,25 @@ class CollectiveOptimizer(legacy_keras.Optimizer):
 
     # --- its state, for checkpoints
 
-    def _owners(self) -> list[int | None]:
-        """For each variable of the optimizer the number of the weight that it belongs to; None: it belongs to none."""
+    def numbers(self, first: int, weights: int) -> list[tuple[int, bool]]:
+        """The number that each variable of `state` has in the optimizer of a whole model; whether a weight owns it.
+
+        first: the number of this rank's first weight in that model. weights: the number of all its weights.
+        """
+        place = {one: number for number, one in enumerate(_occurrences(self._owners(weights)))}
+        moved = [(None if owner is None else owner + first, k) for owner, k in _occurrences(self._owners())]
+        return [(place[one], one[0] is not None) for one in moved]
+
+    def _owners(self, weights: int | None = None) -> list[int | None]:
+        """For each variable of the optimizer the number of the weight that it belongs to; None: it belongs to none.
+
+        weights: those of the model, if it has others than this rank.
+        """
         # Stand-ins of different lengths tell which variable each slot belongs to.
-        stand_ins = [tf.Variable(tf.zeros([index + 2], self.held[0].dtype)) for index in range(len(self.held))]
-        for stand_in, held in zip(stand_ins, self.held):
+        count = len(self.held) if weights is None else weights
+        stand_ins = [tf.Variable(tf.zeros([index + 2], self.held[0].dtype)) for index in range(count)]
+        for index, stand_in in enumerate(stand_ins):
+            held = self.held[index] if index < len(self.held) else stand_in
             stand_in.whole_rank = getattr(held, "whole_rank", held.shape.rank)
         template = type(self.inner).from_config(self.inner.get_config())
         shapes = [one.shape for one in optimizer_state.variables(template, stand_ins)]
@@ -122,6 +137,16 @@ class CollectiveOptimizer(legacy_keras.Optimizer):
 
     def get_config(self) -> dict[str, Any]:
         return dict(self.inner.get_config())
+
+
+def _occurrences(owners: Sequence[int | None]) -> list[tuple[int | None, int]]:
+    """Each owner with the number of the same ones before it."""
+    seen: dict[int | None, int] = {}
+    found = []
+    for owner in owners:
+        found.append((owner, seen.get(owner, 0)))
+        seen[owner] = seen.get(owner, 0) + 1
+    return found
 
 
 def _copy_without_clipping(optimizer: Any, weights: Sequence[Any], held: Sequence[Any]) -> Any:

@@ -110,7 +110,7 @@ def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
         return []
     if world.mesh is not None:
         if world.is_root:
-            print("gradient noise scale: not measured with --tensor-parallel above 1", flush=True)
+            print("gradient noise scale: not measured if ranks share a model", flush=True)
         return []
     if world.distribute is not None:
         if world.is_root:

@@ -26,7 +26,7 @@ def split(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> A
     """
     problem = collective_optimizer.why_not(optimizer, weights)
     if problem:
-        raise AgreedError("--tensor-parallel above 1 needs {}".format(problem), speaks=world.is_root)
+        raise AgreedError("a model that ranks share needs {}".format(problem), speaks=world.is_root)
     return SplitOptimizer(optimizer, weights, COMPRESSION[asked.compression], agree=asked.precision == "float16")
 
 
@@ -112,13 +112,15 @@ def broadcast_weights(model: Any, world: World) -> None:
 
     Horovod's BroadcastGlobalVariablesCallback does it only after the first step, whose gradients then come from
     different weights. A new optimizer needs no broadcast, since its state is zero on all ranks. A strategy of
-    TensorFlow has already done it. Parts of variables come from the first copy of the model.
+    TensorFlow has already done it. The weights of a divided model come from its first copy.
     """
     if world.size == 1 or world.distribute is not None:
         return
     variables = precision.plain(model.variables)
-    hvd.broadcast_variables([one for one in variables if splits.split_of(one) is None], root_rank=0)
-    group = groups.data()
-    if group.size > 1:
-        parts = [one for one in variables if splits.split_of(one) is not None]
-        hvd.broadcast_variables(parts, root_rank=group.ranks[0], process_set=group.process_set)
+    if world.mesh is None:
+        hvd.broadcast_variables(variables, root_rank=0)
+        return
+    whole = [one for one in variables if splits.split_of(one) is None]
+    for group, held in ((groups.tensor(), whole), (groups.data(), variables)):
+        if group.size > 1 and held:
+            hvd.broadcast_variables(held, root_rank=group.ranks[0], process_set=group.process_set)

@@ -71,6 +71,9 @@ def faults(asked: Any) -> list[str]:
     decays_in_steps = asked.decay == "step"
     takes_weight_decay = asked.optimizer in WITH_WEIGHT_DECAY
     tensor_parallel = getattr(asked, "tensor_parallel", 1) > 1
+    stages, recompute = getattr(asked, "pipeline_stages", 1), getattr(asked, "recompute", False)
+    split = "--pipeline-stages" if stages > 1 else "--tensor-parallel"
+    is_split = tensor_parallel or stages > 1
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
@@ -90,15 +93,16 @@ def faults(asked: Any) -> list[str]:
             asked.shard_optimizer and adascale,
             "AdaScale measures the whole average gradient, which no rank has with --shard-optimizer=true",
         ),
-        (tensor_parallel and asked.adasum, "--tensor-parallel above 1 averages gradients: omit --adasum=true"),
+        (is_split and asked.adasum, split + " above 1 averages gradients: omit --adasum=true"),
         (
-            tensor_parallel and adascale,
-            "AdaScale measures the gradient of a whole model, which no rank has with --tensor-parallel above 1",
+            is_split and adascale,
+            "AdaScale measures the gradient of a whole model, which no rank has with {} above 1".format(split),
         ),
         (
-            tensor_parallel and asked.xla,
-            "XLA cannot compile the collectives of shared layers: omit --xla=true or --tensor-parallel",
+            is_split and asked.xla,
+            "XLA cannot compile the collectives of a divided model: omit --xla=true or {}".format(split),
         ),
+        (recompute and asked.xla, "--recompute=true has not been tried with XLA: omit one of them"),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (
             adascale and asked.precision == "float16",

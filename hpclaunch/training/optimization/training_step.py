@@ -100,4 +100,7 @@ def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
     """The functional or sequential `model` with this training step and the same weights, or itself if it needs none."""
     if parts == 1 and not xla:
         return model
-    return StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)
+    made = StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)
+    if hasattr(model, "whole_again"):
+        made.whole_again = model.whole_again
+    return made

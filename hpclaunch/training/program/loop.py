@@ -89,6 +89,7 @@ def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
         (asked.steps_per_execution > 1, "--steps-per-execution above 1"),
         (asked.precision == "float16", "--precision=float16"),
         (run.world.distribute is not None, "--strategy"),
+        (run.world.mesh is not None and run.world.mesh.pipeline > 1, "--pipeline-stages above 1"),
     ]
     found = [words for wrong, words in problems if wrong]
     if found:

@@ -11,7 +11,9 @@ from hpclaunch.training import progress
 from hpclaunch.training.checkpoints import resuming
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.exports import whole_model
 from hpclaunch.training.input import loading
+from hpclaunch.training.model_parallel.recomputation import Recomputed
 from hpclaunch.training.optimization import (
     adascale,
     learning_rate,
@@ -22,6 +24,7 @@ from hpclaunch.training.optimization import (
 from hpclaunch.training.optimization import batch_norm as normalization
 from hpclaunch.training.optimization.adascale import Gain
 from hpclaunch.training.optimization.learning_rate import Schedule
+from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.program import own_optimizer
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -132,12 +135,28 @@ def _make_model(run: Run, network: Any, data: Data) -> Any:
     return model
 
 
+def _check_division(run: Run, model: Any) -> None:
+    """Raise AgreedError if the model is not divided as the settings say."""
+    stages, recompute = getattr(run.settings, "pipeline_stages", 1), getattr(run.settings, "recompute", False)
+    wanted = ["--pipeline-stages={}".format(stages)] if stages > 1 and not isinstance(model, Pipelined) else []
+    if recompute and not any(isinstance(one, Recomputed) for one in (model, *model.submodules)):
+        wanted.append("--recompute=true")
+    if wanted and not (stages > 1 and isinstance(model, Pipelined)):  # a stage may have ends only
+        raise AgreedError(
+            "{} needs a model that training.layers.in_blocks makes".format(" and ".join(wanted)), speaks=run.is_root
+        )
+
+
 def _zeros_like(spec: tf.TensorSpec) -> Any:
     return tf.zeros([1, *spec.shape[1:]], spec.dtype)
 
 
 def _step_in_parts(run: Run, model: Any) -> Any:
     asked = run.settings
+    _check_division(run, model)
+    if isinstance(model, Pipelined):
+        model.micro_batches = asked.accumulation
+        return model
     if asked.accumulation > 1 or asked.xla:
         reason = training_step.why_not_in_parts(model)
         if reason:
@@ -152,7 +171,7 @@ def _report(run: Run, data: Data, model: Any, asked: Any, schedule: Schedule) ->
         "job": run.name,
         "steps_per_epoch": data.feed.steps,
         "validation": validation,
-        "parameters": model.count_params(),
+        "parameters": whole_model.parameters_of(model),
         "scaled_learning_rate": schedule.rate,
     }
     loading.report_start(run.world, run.log, asked, data.source, **facts)

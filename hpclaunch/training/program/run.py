@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator
 
 from hpclaunch.training import mlflow_log
 from hpclaunch.training.metrics import MetricsLog, metrics_log
+from hpclaunch.training.model_parallel.mesh import Division
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.rank import failure, watch
@@ -68,8 +69,12 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     """
 
     def begin(name: str) -> World:
-        tensor_parallel = getattr(settings, "tensor_parallel", 1)  # not all jobs have it
-        world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes, tensor_parallel)
+        division = Division(  # not all jobs have these settings
+            getattr(settings, "tensor_parallel", 1),
+            getattr(settings, "pipeline_stages", 1),
+            getattr(settings, "recompute", False),
+        )
+        world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes, division)
         techniques.check(settings, world)
         return world
 

@@ -53,6 +53,8 @@ class Settings(argparse.Namespace):
     exclude_vectors: bool
     shard_optimizer: bool
     tensor_parallel: int
+    pipeline_stages: int
+    recompute: bool
     batch_norm: str
     ghost_batch_size: int
     precision: str

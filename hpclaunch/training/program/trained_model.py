@@ -31,7 +31,9 @@ def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
         return {}
     watch.reached("the writing of the trained model")
     alone = strategies.alone(model, run.world)
-    values = whole_model.weights_of(model) if run.world.mesh is not None else None
+    values = None
+    if run.world.mesh is not None or whole_model.is_made_again(model):
+        values = whole_model.weights_of(model)
     written: list[str] = run.world.together(
         lambda: _write_folder(run, alone, values, data) if run.is_root else [], long=True
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -12,25 +12,29 @@ from hpclaunch.training.rank.world import World
 DIGEST_BYTES = 16
 
 
-def same_on_all(world: World, arrays: Sequence[Any]) -> list[bool]:
-    """Whether each array has the same bytes on every rank. A collective; ranks have the same number of arrays."""
-    own = [_digest(array) for array in arrays]
-    everywhere = world.gather(own)
-    return [all(digests[n] == digest for digests in everywhere) for n, digest in enumerate(own)]
-
-
 def same_on_copies(world: World, arrays: Sequence[Any]) -> list[bool]:
-    """Whether each array has the same bytes on all ranks that have the same part of a model. A collective.
+    """Whether each array has the same bytes on all ranks, of a divided model on those with the same part. A collective.
 
-    As same_on_all, if every rank has the whole model. The answers are the same on all ranks.
+    The answers are the same on these ranks, which have the same number of arrays.
     """
     own = [_digest(array) for array in arrays]
-    parts = world.size // world.data_size
     everywhere = world.gather(own)
-    return [
-        all(digests[n] == everywhere[rank % parts][n] for rank, digests in enumerate(everywhere))
-        for n in range(len(own))
-    ]
+    parts = world.size // world.data_size
+    same_part = everywhere[world.rank % parts :: parts]
+    return [all(digests[n] == digest for digests in same_part) for n, digest in enumerate(own)]
+
+
+def different_in_stage(world: World, arrays: Mapping[str, Any]) -> list[str]:
+    """The names of arrays that have not the same bytes on all ranks with the same stage of a model. A collective.
+
+    The answer is the same on all ranks.
+    """
+    everywhere = world.gather({name: _digest(array) for name, array in arrays.items()})
+    mesh = world.mesh
+    stages = [mesh.at(rank).stage if mesh else 0 for rank in range(world.size)]
+    first = {stage: everywhere[stages.index(stage)] for stage in set(stages)}
+    found = [name for rank, own in enumerate(everywhere) for name in own if own[name] != first[stages[rank]].get(name)]
+    return list(dict.fromkeys(found))
 
 
 def _digest(array: Any) -> bytes:

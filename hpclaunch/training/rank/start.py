@@ -12,21 +12,27 @@ from typing import Any, MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.model_parallel import groups
+from hpclaunch.training.model_parallel.mesh import Division
 from hpclaunch.training.rank import keras_version, own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 M_ARENA_MAX = -8  # from glibc's malloc.h
+WHOLE = Division()
 
 
 def start(
-    job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes: float = 0.0, tensor_parallel: int = 1
+    job: str,
+    seed: int,
+    strategy: str = strategies.HOROVOD,
+    stall_minutes: float = 0.0,
+    division: Division = WHOLE,
 ) -> World:
     """Initialise Horovod and this rank.
 
     job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
     stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
-    tensor_parallel: the ranks that share each layer of the model.
+    division: how the ranks divide the model.
     Raises TrainingError if the world size is not the requested one, a promised GPU is missing, the ranks cannot be
     divided into groups that share a model, or the program has loaded Keras 3.
     """
@@ -37,7 +43,7 @@ def start(
     )  # else a notice about CPU features from every rank hides the progress
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
-    mesh = groups.start(hvd, tensor_parallel, os.environ)
+    mesh = groups.start(hvd, division, os.environ)
     watch.begin(stall_minutes * 60)
     world = World(
         rank=hvd.rank(),

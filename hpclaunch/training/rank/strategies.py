@@ -143,6 +143,7 @@ def faults(asked: Any) -> list[str]:
         (asked.adasum, "--adasum=true"),
         (asked.shard_optimizer, "--shard-optimizer=true"),
         (getattr(asked, "tensor_parallel", 1) > 1, "--tensor-parallel above 1"),
+        (getattr(asked, "pipeline_stages", 1) > 1, "--pipeline-stages above 1"),
         (asked.compression != "none", "--compression"),
         (asked.scale_learning_rate == "adascale", "--scale-learning-rate=adascale"),
         (asked.precision == "float16", "--precision=float16"),

@@ -1,8 +1,9 @@
 """Trains models that the ranks share, and the whole ones in rank 0 alone on the same batches.
 
-tensor_parallel.py T MODEL TYPE STEPS KIND...: rank 0 prints a line of JSON for each KIND (of KINDS) of MODEL (of
-MODELS): the largest relative difference of the losses, whether the ranks have the same weights, and which part of the
-bytes of a whole model each rank has: of its variables, gradients and optimizer state.
+tensor_parallel.py T[xS] MODEL TYPE STEPS KIND...: T ranks share each layer, in S stages of a pipeline. Rank 0 prints a
+line of JSON for each KIND (of KINDS) of MODEL (of MODELS): the largest relative difference of the losses, whether the
+ranks have the same weights, and which part of the bytes of a whole model each rank has: of its variables, gradients and
+optimizer state.
 """
 
 import json
@@ -13,10 +14,11 @@ import horovod.tensorflow as hvd
 import numpy as np
 
 from hpclaunch.training.model_parallel import groups
-from hpclaunch.training.model_parallel.mesh import Mesh
+from hpclaunch.training.model_parallel.mesh import Division, Mesh
 
-tensor, model_name, dtype, steps = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-shared = groups.start(hvd, tensor, os.environ)
+layout, model_name, dtype, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+tensor, stages = [*map(int, layout.split("x")), 1][:2]
+shared = groups.start(hvd, Division(tensor, stages, model_name == "recomputed"), os.environ)
 mesh = shared or Mesh(hvd.size(), 1, 1, hvd.rank())
 
 import tensorflow as tf  # noqa: E402
@@ -30,6 +32,7 @@ from hpclaunch.training.rank.world import World  # noqa: E402
 
 VOCABULARY, LENGTH, WIDTH, HEADS = 64, 6, 16, 8
 SAMPLES = 8  # of all ranks together, in a step
+PARTS = 4 if model_name == "chain" else 1  # micro-batches, if there are stages
 KINDS = {
     "sgd": lambda: legacy_keras.SGD(0.05, momentum=0.9, clipnorm=0.1),
     "momentum": lambda: optimizers.make("sgd", 0.05),
@@ -57,6 +60,26 @@ def gpt(width=WIDTH, vocabulary=VOCABULARY):
     return tf.keras.Model(tokens, embedding(x, reverse=True))
 
 
+def chain():
+    """A GPT in blocks, with dropout."""
+    keras = tf.keras.layers
+
+    def begin(tokens):
+        return keras.Dropout(0.1)(layers.VocabularyParallelEmbedding(VOCABULARY, WIDTH)(tokens))
+
+    def block(x):
+        inner = layers.ParallelAttention(HEADS, causal=True, dropout=0.2)(keras.LayerNormalization()(x))
+        x = x + keras.Dropout(0.1)(inner)
+        inner = layers.ColumnParallelDense(2 * WIDTH, "gelu")(keras.LayerNormalization()(x))
+        return x + layers.RowParallelDense(WIDTH)(layers.ParallelDropout(0.2)(inner))
+
+    def end(x):
+        return layers.ColumnParallelDense(VOCABULARY, use_bias=False)(keras.LayerNormalization()(x))
+
+    tokens = tf.keras.Input((LENGTH,), dtype="int32")
+    return layers.in_blocks(tokens, [begin, *[block] * 4, end], (LENGTH, WIDTH))
+
+
 def dense():
     """Dense layers that gather and divide their units."""
     inputs = tf.keras.Input(LENGTH)
@@ -76,8 +99,16 @@ def images():
 
 
 random = np.random.RandomState(0)
-MODELS = {"gpt": gpt, "wide": lambda: gpt(128, 512), "dense": dense, "images": images}
-if model_name in ("gpt", "wide"):
+MODELS = {
+    "chain": chain,
+    "recomputed": chain,
+    "gpt": gpt,
+    "wide": lambda: gpt(128, 512),
+    "dense": dense,
+    "images": images,
+}
+of_text = model_name not in ("dense", "images")
+if of_text:
     inputs = random.randint(0, VOCABULARY, size=(SAMPLES * steps, LENGTH)).astype("int32")
     targets = (3 * inputs + 1) % VOCABULARY
 else:
@@ -89,10 +120,7 @@ def make(kind, copy):
     """The model as the ranks of `copy` make it, with its loss."""
     starting._set_seeds(1, copy)
     model = MODELS[model_name]()
-    loss = (
-        layers.VocabularyParallelCrossentropy() if model_name in ("gpt", "wide") else tf.keras.losses.MeanSquaredError()
-    )
-    return model, loss
+    return model, layers.VocabularyParallelCrossentropy() if of_text else tf.keras.losses.MeanSquaredError()
 
 
 def batch(step, copy):
@@ -111,6 +139,7 @@ def train(kind):
         optimizer = reduction.distributed(KINDS[kind](), world)
     else:
         optimizer = reduction.SplitOptimizer(KINDS[kind](), model.trainable_variables)
+    model.micro_batches = PARTS
     model.compile(optimizer, loss)
     return (
         model,
@@ -137,6 +166,10 @@ def train_whole(kind):
 
         @tf.function
         def found(x, y):
+            values, several = zip(*map(of_part, tf.split(x, PARTS), tf.split(y, PARTS)), strict=True)
+            return sum(values) / PARTS, [sum(one) / PARTS for one in zip(*several, strict=True)]
+
+        def of_part(x, y):
             with tf.GradientTape() as tape:
                 value = loss(y, model(x, training=True))
             return value, [tf.convert_to_tensor(one) for one in tape.gradient(value, model.trainable_variables)]
@@ -178,9 +211,9 @@ for kind in sys.argv[5:]:
             "kind": kind,
             "difference": float(np.max(np.abs(losses - alone) / np.abs(alone))),
             "same": all(
-                part == weights[0 if is_whole else rank % tensor][number][1]
+                part == weights[rank % (tensor * stages)][number][1]
                 for rank, found in enumerate(weights)
-                for number, (is_whole, part) in enumerate(found)
+                for number, (_, part) in enumerate(found)
             ),
             "falls": bool(losses[-10:].mean() < losses[:10].mean()),
             "split": sum(not is_whole for is_whole, _ in weights[0]),

@@ -22,29 +22,41 @@ BIAS = np.arange(3.0)
 AXES = {"weight-000": 1, "weight-001": 0}
 
 
-def saved(folder: Path, count: int) -> dict[str, Any]:
-    """The facts of a checkpoint in `folder` whose arrays are in `count` parts."""
-    whole = {"weight-000": KERNEL, "weight-001": TABLE}
-    shared: dict[str, Any] = {"weight-002": BIAS}
-    facts: dict[str, Any] = {}
+def saved(folder: Path, count: int, stages: int = 1) -> dict[str, Any]:
+    """The facts of a checkpoint in `folder` whose arrays are in `count` parts; in two stages, TABLE and BIAS are later.
+
+    The shared file has what is no part and belongs to the first stage.
+    """
+    whole = {"weight-000": KERNEL, "weight-001": TABLE, "weight-002": BIAS}
+    stage_of = {"weight-000": 0, "weight-001": stages - 1, "weight-002": stages - 1}
+    axes = {name: AXES.get(name) if count > 1 else None for name in whole}
+    in_parts = [name for name in whole if stage_of[name] or axes[name] is not None]
     folder.mkdir(exist_ok=True)
-    if count == 1:
-        shared.update(whole)
-    for index in range(count if count > 1 else 0):
-        own = {name: Split(axis, 12, count, index) for name, axis in AXES.items()}
-        parts = {name: own[name].part(whole[name]) for name in own}
-        folders.write(str(folder), folders.part_file(index), parts)
-        facts = stored.facts_of({name: (parts[name].shape, own[name]) for name in own})
-    folders.write(str(folder), folders.SHARED, shared)
+    about = {name: stored.Held(whole[name].shape, axes[name], stage_of[name]) for name in in_parts}
+    facts = stored.facts_of(about, count, stages)
+    for number in range(count * stages):
+        stage, index = divmod(number, count)
+        own = {}
+        for name in in_parts:
+            axis = axes[name]
+            if stage_of[name] == stage and axis is None and index == 0:
+                own[name] = whole[name]
+            elif stage_of[name] == stage and axis is not None:
+                own[name] = Split(axis, 12, count, index).part(whole[name])
+        if folders.part_file(number) in stored.part_names(facts):
+            folders.write(str(folder), folders.part_file(number), own)
+    folders.write(str(folder), folders.SHARED, {name: one for name, one in whole.items() if name not in in_parts})
     return facts
 
 
+@pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("before", [1, 2, 3, 4])
 @pytest.mark.parametrize("now", [1, 2, 3, 6])
-def test_every_layout_reads_the_parts_of_every_other(before: int, now: int, tmp_path: Path) -> None:
-    facts = saved(tmp_path, before)
+def test_every_layout_reads_the_parts_of_every_other(before: int, now: int, stages: int, tmp_path: Path) -> None:
+    facts = saved(tmp_path, before, stages)
     assert not stored.fault_in(facts)
-    assert len(stored.part_names(facts)) == (before if before > 1 else 0)
+    assert len(stored.part_names(facts)) == before * stages - (before == 1)
+    assert stored.weights_in(str(tmp_path), facts) == 3
     for index in range(now):
         own = {name: Split(axis, 12, now, index) for name, axis in AXES.items()} if now > 1 else {}
         found = stored.read(str(tmp_path), facts, own)
@@ -52,8 +64,8 @@ def test_every_layout_reads_the_parts_of_every_other(before: int, now: int, tmp_
         np.testing.assert_array_equal(found["weight-001"], own["weight-001"].part(TABLE) if own else TABLE)
         np.testing.assert_array_equal(found["weight-002"], BIAS)
         assert found["weight-001"].dtype == TABLE.dtype
-        if own:
-            assert set(stored.read(str(tmp_path), facts, own, only_parts=True)) == set(AXES)
+        for held in ({"weight-000", "another"}, {"weight-001", "weight-002"}):
+            assert set(stored.read(str(tmp_path), facts, own, held)) == held - {"another"}
 
 
 def test_a_rank_opens_only_the_files_with_its_parts(tmp_path: Path) -> None:
@@ -85,6 +97,12 @@ def test_a_part_of_another_shape_than_in_the_manifest_is_refused(tmp_path: Path)
         ([], "not a count and arrays"),
         ({"count": 2}, "not a count and arrays"),
         ({"count": 1, "arrays": {}}, "not a whole number from 2"),
+        ({"count": 1, "stages": 1, "arrays": {}}, "not a whole number from 2"),
+        ({"count": 1, "stages": -2, "arrays": {}}, "not a whole number from 2"),
+        ({"count": 10, "stages": 1000, "arrays": {}}, "not a whole number from 2"),
+        ({"count": 1, "stages": 2, "other": 1, "arrays": {}}, "not a count and arrays"),
+        ({"count": 1, "stages": 2, "arrays": {"a": {"shape": [3], "axis": None}}}, "array a has no shape"),
+        ({"count": 1, "stages": 2, "arrays": {"a": {"shape": [3], "axis": None, "stage": 2}}}, "array a has no shape"),
         ({"count": 10**9, "arrays": {}}, "not a whole number from 2"),
         ({"count": 2, "arrays": {"a": {"shape": [3], "axis": 0}}}, "array a has no shape"),
         ({"count": 2, "arrays": {"a": {"shape": [4], "axis": 1}}}, "array a has no shape"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.training.model_parallel.mesh import Mesh, fault
+from hpclaunch.training.model_parallel.mesh import Division, Mesh, fault
 
 LAYOUTS = [(1, 1, 4), (4, 1, 1), (2, 1, 2), (4, 1, 2), (2, 2, 2), (3, 2, 4)]
 
@@ -29,27 +29,49 @@ def test_the_groups_of_all_ranks_are_the_same_everywhere_and_each_once() -> None
     assert Mesh(2, 1, 2, 3).groups() == Mesh(2, 1, 2, 0).groups() == [(0, 1), (0, 2), (1, 3), (2, 3)]
     assert Mesh(1, 1, 4, 0).groups() == []  # one group is the world, all others have one rank
     assert Mesh(4, 1, 1, 0).groups() == []
-    assert Mesh(2, 2, 1, 0).groups() == [(0, 2), (1, 3)]
+    assert Mesh(2, 2, 1, 0).groups() == [(0, 2), (0, 1), (1, 3), (2, 3)]  # data groups, and pairs of stages
+    assert Mesh(1, 3, 1, 0).groups() == [(0, 1), (1, 2)]
+
+
+def test_stages_know_their_neighbours() -> None:
+    places = [Mesh(2, 3, 2, rank) for rank in range(12)]
+    assert [one.part for one in places] == [*range(6)] * 2
+    assert places[7].pipeline_group == (7, 9, 11)
+    assert [places[rank].next_pair for rank in (7, 9, 11)] == [(7, 9), (9, 11), ()]
 
 
 @pytest.mark.parametrize(
-    ("size", "local_size", "tensor", "words"),
+    ("size", "local_size", "division", "words"),
     [
-        (8, 4, 2, ""),
-        (8, 4, 4, ""),
-        (8, 4, 8, ""),
-        (8, 8, 2, ""),
+        (8, 4, Division(2), ""),
+        (8, 4, Division(4), ""),
+        (8, 4, Division(8), ""),
+        (8, 8, Division(2), ""),
         (
             4,
             4,
-            3,
+            Division(3),
             "--tensor-parallel=3 does not divide the 4 ranks: use a multiple of 3 ranks, or --tensor-parallel=1, 2 or ",
         ),
-        (1, 1, 2, "does not divide the 1 rank: use a multiple of 2 ranks, or --tensor-parallel=1"),
-        (12, 4, 3, "--tensor-parallel=3 does not fit nodes of 4 ranks: some layers would be shared between two nodes"),
-        (12, 4, 6, "does not fit nodes of 4 ranks"),
+        (1, 1, Division(2), "does not divide the 1 rank: use a multiple of 2 ranks, or --tensor-parallel=1"),
+        (
+            12,
+            4,
+            Division(3),
+            "--tensor-parallel=3 does not fit nodes of 4 ranks: some layers would be shared between two nodes",
+        ),
+        (8, 4, Division(2, 2), ""),
+        (8, 1, Division(1, 8), ""),
+        (
+            8,
+            4,
+            Division(2, 3),
+            "--pipeline-stages=3 does not divide the 4 groups of 2 ranks: use a multiple of 6 ranks",
+        ),
+        (4, 1, Division(1, 3), "--pipeline-stages=3 does not divide the 4 ranks: use a multiple of 3 ranks, or"),
+        (12, 4, Division(6), "does not fit nodes of 4 ranks"),
     ],
 )
-def test_what_cannot_be_divided_is_named(size: int, local_size: int, tensor: int, words: str) -> None:
-    found = fault(size, local_size, tensor)
+def test_what_cannot_be_divided_is_named(size: int, local_size: int, division: Division, words: str) -> None:
+    found = fault(size, local_size, division)
     assert words in found and bool(words) == bool(found)

@@ -1,0 +1,161 @@
+"""Models in stages and models that compute again, on real ranks: like the whole model in one process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+try:
+    import numpy as np
+except ImportError:
+    pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
+
+from tests.horovod.conftest import PROGRAMS, Ended
+from tests.horovod.test_own_optimizer import AT, STEPS, as_stopped, data, losses  # noqa: F401
+from tests.horovod.test_sharding import facts_of
+from tests.horovod.test_tensor_parallel import PRECISIONS, PROGRAM
+from tests.tiers import LONG
+
+KINDS = ["sgd", "adam", "lamb"]
+SHARDED = ["sharded-adam", "sharded-lamb"]
+# ranks; ranks that share each layer x stages; the model; what it is trained with
+LAYOUTS = [(2, "1x2", "chain", ["sgd", "adam"]), (4, "2x2", "chain", ["lamb"]), (1, "1x1", "recomputed", ["adam"])]
+if LONG:
+    LAYOUTS = [
+        *((ranks, layout, "chain", KINDS) for ranks, layout in [(2, "1x2"), (4, "1x4"), (4, "2x2"), (8, "2x4")]),
+        *((ranks, layout, "chain", KINDS + SHARDED) for ranks, layout in [(4, "1x2"), (8, "2x2")]),
+        *((ranks, layout, "recomputed", KINDS) for ranks, layout in [(1, "1x1"), (2, "1x2"), (2, "2x1")]),
+    ]
+
+
+@pytest.mark.parametrize("kind", list(PRECISIONS) if LONG else ["float64"])
+@pytest.mark.parametrize(
+    ("size", "layout", "model", "optimizers"), LAYOUTS, ids=[f"{one[0]}-ranks-{one[1]}-{one[2]}" for one in LAYOUTS]
+)
+def test_stages_follow_the_whole_model(  # type: ignore[no-untyped-def]
+    size: int, layout: str, model: str, optimizers: list[str], kind: str, ranks
+) -> None:
+    """The losses are equal, with clipping and dropout; ranks with the same part have the same weights, to the bit."""
+    steps, most = PRECISIONS[kind]
+    found = facts_of(ranks(PROGRAM, layout, model, kind, str(steps), *optimizers, size=size))
+    assert list(found) == optimizers
+    for facts in found.values():
+        assert facts["difference"] <= most, facts  # type: ignore[operator]
+        assert facts["same"], facts
+        assert facts["falls"] or steps < 100, facts
+        if layout.endswith("x2"):  # half of the blocks, with one of the ends
+            shares = [one[0] * int(layout[0]) for one in facts["shares"]]  # type: ignore[attr-defined]
+            assert all(0.45 < share < 0.55 for share in shares), facts
+
+
+FIT = (PROGRAMS / "step_losses.py", str(PROGRAMS / "pipeline_fit.py"))
+STAGES = "--pipeline-stages=2"
+EVERY_STEP = ("--rate=0.2", "--checkpoint-steps=1", "--keep-checkpoints=30")
+
+
+@pytest.fixture(scope="module")
+def alone(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+    """The whole model in one process, with dropout, in micro-batches."""
+    found: Ended = ranks(*FIT, data, *EVERY_STEP, size=0)
+    assert len(losses(found)) == STEPS
+    return found
+
+
+@pytest.fixture(scope="module")
+def staged(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+    """The same on two ranks, of which each has a stage and computes its blocks again."""
+    found: Ended = ranks(*FIT, data, *EVERY_STEP, STAGES, "--recompute=true")
+    return found
+
+
+def test_fit_and_evaluate_are_those_of_the_whole_model(alone: Ended, staged: Ended) -> None:
+    assert losses(staged) == pytest.approx(losses(alone), rel=1e-6)
+    (expected,), (found,) = alone.events("end"), staged.events("end")
+    assert found["test_samples"] == expected["test_samples"]
+    assert found["test_mae"] == pytest.approx(expected["test_mae"], rel=1e-5)
+    for name in ("loss", "mae"):
+        of_epochs = [[epoch[name] for epoch in ended.events("epoch")] for ended in (alone, staged)]
+        assert of_epochs[1] == pytest.approx(of_epochs[0], rel=1e-5), name
+    starts = [ended.events("start")[0] for ended in (alone, staged)]
+    assert [(one["world_size"], one["replicas"], one["global_batch_size"]) for one in starts] == [(1, 1, 8), (2, 1, 8)]
+    assert starts[0]["parameters"] == starts[1]["parameters"]
+
+
+def test_the_trained_model_is_whole(alone: Ended, staged: Ended) -> None:
+    assert sorted(os.listdir(staged.run_dir / "model")) == sorted(os.listdir(alone.run_dir / "model"))
+    with (
+        np.load(alone.run_dir / "model/weights.npz") as expected,
+        np.load(staged.run_dir / "model/weights.npz") as found,
+    ):
+        assert len(found) == len(expected)
+        for name, other in zip(expected, found, strict=True):
+            np.testing.assert_allclose(found[other], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_continues_on_another_layout(alone: Ended, staged: Ended, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    """From stages to the whole model, to shared layers and back, also with random numbers of dropout."""
+    rest, options = losses(alone)[AT:], (data, *EVERY_STEP)
+    stopped = as_stopped(staged, tmp_path / "stages")
+    assert sorted(path.name for path in Path(stopped).glob("*/part-*")) == ["part-0001.npz"]
+    whole = ranks(*FIT, *options, size=0, HPCLAUNCH_CHECKPOINT_DIR=stopped)
+    assert losses(whole) == pytest.approx(rest, rel=1e-6)
+    begun = as_stopped(alone, tmp_path / "whole")
+    stages = ranks(*FIT, *options, STAGES, HPCLAUNCH_CHECKPOINT_DIR=begun)
+    assert losses(stages) == pytest.approx(rest, rel=1e-6)
+    shared = ranks(*FIT, *options, "--tensor-parallel=2", HPCLAUNCH_CHECKPOINT_DIR=as_stopped(staged, tmp_path / "2"))
+    # Normalization over two samples enlarges what float32 rounds in another order.
+    assert losses(shared) == pytest.approx(rest, rel=1e-4)
+
+
+if LONG:
+
+    @pytest.mark.parametrize("options", [(), ("--shard-optimizer=true",)])
+    def test_two_copies_in_stages_of_shared_layers_continue_the_run_of_two_ranks(  # type: ignore[no-untyped-def]
+        options: tuple[str, ...],
+        data: str,
+        ranks,
+        tmp_path: Path,
+    ) -> None:
+        """Without dropout, whose masks differ from copy to copy; 8 ranks: 2 copies x 2 stages x 2 that share layers."""
+        both = ranks(*FIT, data, *options, "--accumulation=2", "--checkpoint-steps=1", "--keep-checkpoints=30", size=2)
+        divided = (STAGES, "--tensor-parallel=2", "--accumulation=2")
+        found = ranks(*FIT, data, *options, *divided, "--checkpoint-steps=1", "--keep-checkpoints=30", size=8)
+        assert losses(found) == pytest.approx(losses(both), rel=1e-5)
+        resumed = ranks(*FIT, data, *options, *divided, size=8, HPCLAUNCH_CHECKPOINT_DIR=as_stopped(both, tmp_path))
+        assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
+        back = as_stopped(found, tmp_path / "back")
+        resumed = ranks(*FIT, data, *options, "--accumulation=2", size=2, HPCLAUNCH_CHECKPOINT_DIR=back)
+        assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
+
+
+def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    ended = ranks(PROGRAMS / "stages.py", data)
+    assert ended.code == 0, ended.text
+    (start,) = ended.events("start")
+    assert (start["replicas"], start["options"]["pipeline_stages"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--pipeline-stages=3",), "--pipeline-stages=3 does not divide the 2 ranks"),
+        (
+            (STAGES, "--blocks=1"),
+            "--pipeline-stages=2: the model model has only 1 blocks between the first and the last",
+        ),
+        ((STAGES, "--width=9"), "block 0 of the model model gives float32 [8], but between=[9] in float32"),
+        ((STAGES, "--no-blocks=true"), "--pipeline-stages=2 needs a model that training.layers.in_blocks makes"),
+        (
+            ("--recompute=true", "--no-blocks=true"),
+            "--recompute=true needs a model that training.layers.in_blocks makes",
+        ),
+        ((STAGES, "--xla=true", "--accumulation=1"), "XLA cannot compile the collectives of a divided model"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_staged_is_refused_once(options: tuple[str, ...], words: str, data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    ended = ranks(*FIT, data, *options)
+    assert ended.speakers(words) == ["0"], ended.text
+    assert ended.code == 1
