@@ -73,7 +73,7 @@ class TrainingState:
     def part_facts(self, common: Mapping[str, Any]) -> dict[str, Any]:
         """What a manifest says of the parts (stored). common: of `statistics`. A collective of the stages."""
         number = self._stage.index if self._stage else 0
-        own = {name: _held(one, number) for name, one in self._part_variables().items()}
+        own = {name: _part_of(one, number) for name, one in self._part_variables().items()}
         if self._is_later_stage:
             own.update((name, stored.Held(array.shape, None, number)) for name, array in common.items())
         if self._stage:
@@ -151,7 +151,7 @@ class TrainingState:
         sums, ranks = {name: np.zeros(variable.shape, np.float64) for name, variable in own}, 0
         for arrays in several:
             found = {name: array for name, array in arrays.items() if name.startswith(STATISTIC)}
-            check(own, self._of_this_stage(own, found))
+            check(own, self._choose_own(own, found))
             for name in sums:
                 sums[name] += arrays[name]
             ranks += 1
@@ -183,9 +183,9 @@ class TrainingState:
         kept = {name: array for name, array in arrays.items() if name not in self._sums_before}
         own = [(name, variable) for name, variable in self._statistics() if name not in self._spread]
         own += self._generators()
-        put(own, self._of_this_stage(own, kept))
+        put(own, self._choose_own(own, kept))
 
-    def _of_this_stage(self, own: list[tuple[str, Any]], arrays: Arrays) -> Arrays:
+    def _choose_own(self, own: list[tuple[str, Any]], arrays: Arrays) -> Arrays:
         """Of the arrays of a copy, those that this rank has."""
         return {name: arrays[name] for name, _ in own if name in arrays} if self._stage else arrays
 
@@ -297,7 +297,7 @@ def assign(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
         variable.assign(arrays[name])
 
 
-def _held(variable: Any, stage: int) -> stored.Held:
+def _part_of(variable: Any, stage: int) -> stored.Held:
     split = splits.split_of(variable)
     shape = tuple(variable.shape)
     if split is None:

@@ -42,7 +42,7 @@ def copy_of(model: Any, weights: list[Any]) -> Any:
     """A model of whole layers with these `weights`. Raises NotPortable if it cannot be made from get_config()."""
     try:
         with groups.whole_models():
-            copy = _made(model)
+            copy = _make(model)
         if not copy.built:
             raise portable.NotPortable(
                 "a subclass of Model that several ranks share has no weights before it is called"
@@ -55,7 +55,7 @@ def copy_of(model: Any, weights: list[Any]) -> Any:
     return copy
 
 
-def _made(model: Any) -> tf.keras.Model:
+def _make(model: Any) -> tf.keras.Model:
     if is_made_again(model):
         return model.whole_again()
     return portable.clone(model) if portable.has_graph(model) else type(model).from_config(model.get_config())

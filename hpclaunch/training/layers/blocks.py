@@ -71,12 +71,12 @@ class _Chain:
         first = x = self._inputs if begin == 0 else self._new_input()
         for number in range(begin, end):
             with self._beginnings.of(number):
-                x = self._made(number, x)
+                x = self._make(number, x)
             if number + 1 < len(self._blocks):
                 self._check(number, x)
         return tf.keras.Model(first, x, name=self._name)
 
-    def _made(self, number: int, x: Any) -> Any:
+    def _make(self, number: int, x: Any) -> Any:
         block = self._blocks[number]
         if not groups.recomputes() or number in (0, len(self._blocks) - 1):
             return block(x)
