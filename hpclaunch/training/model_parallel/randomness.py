@@ -12,10 +12,10 @@ def generators(model: Any) -> list[Any]:
 
     rank.start makes Keras use them for all random state.
     """
-    parts = [one for layer in model.layers for one in (layer, *layer.submodules)]
     found = []
-    for part in dict.fromkeys([*parts, *model.submodules]):
-        own = getattr(part, "_random_generator", None)
+    # Not model.submodules, which fails for a subclass of Model with TensorFlow 2.12.
+    for layer in model._flatten_layers():
+        own = getattr(layer, "_random_generator", None)
         if own is not None:
             own._maybe_init()
             if own._generator is not None:

@@ -139,7 +139,7 @@ def _check_division(run: Run, model: Any) -> None:
     """Raise AgreedError if the model is not divided as the settings say."""
     stages, recompute = getattr(run.settings, "pipeline_stages", 1), getattr(run.settings, "recompute", False)
     wanted = ["--pipeline-stages={}".format(stages)] if stages > 1 and not isinstance(model, Pipelined) else []
-    if recompute and not any(isinstance(one, Recomputed) for one in (model, *model.submodules)):
+    if recompute and not any(isinstance(one, Recomputed) for one in model._flatten_layers()):
         wanted.append("--recompute=true")
     if wanted and not (stages > 1 and isinstance(model, Pipelined)):  # a stage may have ends only
         raise AgreedError(

@@ -6,6 +6,8 @@ ranks have the same weights, and which part of the bytes of a whole model each r
 optimizer state.
 """
 
+from hpclaunch.training.model_parallel import groups  # isort: skip  # before Horovod loads Keras
+
 import json
 import os
 import sys
@@ -13,7 +15,6 @@ import sys
 import horovod.tensorflow as hvd
 import numpy as np
 
-from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.model_parallel.mesh import Division, Mesh
 
 layout, model_name, dtype, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
