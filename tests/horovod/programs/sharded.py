@@ -4,6 +4,8 @@ sharded.py TYPE STEPS KIND...: rank 0 prints a line of JSON for each KIND (of KI
 of the losses, this rank's share of the optimizer's state, and whether all ranks have the same weights.
 """
 
+import hpclaunch.training  # isort: skip  # noqa: F401  # before Horovod loads Keras
+
 import json
 import sys
 

@@ -139,8 +139,8 @@ def test_every_file_gives_the_outputs_of_the_model(kind: str, tmp_path: Path) ->
         files.write_keras(copy, str(tmp_path), name)
         again = tf.keras.models.load_model(tmp_path / name, custom_objects=own)
         assert again.optimizer is None
-        np.testing.assert_allclose(again(SAMPLES, training=False), expected, rtol=1e-5)
-    np.testing.assert_allclose(served(tmp_path)[files.OUTPUTS], expected, rtol=1e-5)
+        np.testing.assert_allclose(again(SAMPLES, training=False), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(served(tmp_path)[files.OUTPUTS], expected, rtol=1e-5, atol=1e-6)
     with np.load(tmp_path / files.WEIGHTS) as weights:
         assert len(weights.files) == len(model.weights)
         for one, value in zip(weights.files, model.get_weights(), strict=True):
