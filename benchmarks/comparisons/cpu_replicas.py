@@ -4,7 +4,12 @@ import runpy
 import sys
 from pathlib import Path
 
+from hpclaunch import training  # before TensorFlow, so that tf.keras is Keras 2
+
+# isort: split
 import tensorflow as tf
+
+assert training
 
 replicas, script = int(sys.argv[1]), sys.argv[2]
 cpu = tf.config.list_physical_devices("CPU")[0]
