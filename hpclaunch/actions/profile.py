@@ -148,7 +148,8 @@ def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Requ
     An epoch covers the whole data set if the job cannot train on a part of it, or if the data set is too small.
     """
     ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: shape.per_rank}
-    batch = shape.nodes * shape.ranks_per_node * shape.per_rank * shape.accumulation
+    replicas = max(1, shape.nodes * shape.ranks_per_node // work.gpus_per_replica)
+    batch = replicas * shape.per_rank * shape.accumulation
     complete_steps = min(steps, work.samples // batch)
     if "train_samples" in work.names and complete_steps:
         ours[work.names["train_samples"]] = complete_steps * batch

@@ -44,17 +44,22 @@ WORDS: dict[str, str] = {
     "slowdown": "slow-down on several nodes",
     "straggling": "variation of a rank's steps",
     "reading": "speed of the input",
+    "dependent_s": "time of a dependent all-reduce",
 }
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 
 @record
 class Measured:
-    """One measured point: its layout, samples/s of all ranks, and the relative standard deviation of its steps."""
+    """One measured point: its layout, samples/s of all ranks, and the relative standard deviation of its steps.
+
+    ``shape`` counts replicas, each of ``ranks_per_replica`` ranks.
+    """
 
     shape: Shape
     samples_per_s: float
     straggling: float | None = None
+    ranks_per_replica: int = 1
 
     @property
     def step_s(self) -> float:
@@ -106,6 +111,7 @@ def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing
         "slowdown": SLOWDOWN_SPREAD,
         "straggling": FACTOR_2,
         "reading": FACTOR_2,
+        "dependent_s": BANDWIDTH_SPREAD if links.inside is None else links.inside.spread,
     }
     return Timing(
         per_sample_s=per_sample_s,
@@ -116,6 +122,7 @@ def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing
         slowdown=SLOWDOWN,
         straggling=ASSUMED,
         reading=prior.reading,
+        dependent_s=links.dependent_s,
         deviations=tuple(spreads[name] for name in QUANTITIES),
         covariance=independent(),
         origin="default",
@@ -159,7 +166,7 @@ def calibrate(points: Sequence[Measured], work: Work, machine: Machine, prior: P
         batches=tuple(sorted({point.shape.per_rank for point in points})),
         strain=max(worst if worst > STRAINED else 0.0, FAR_STRAIN if implausible(fit.place) else 0.0),
         origin="fitted",
-        reasons=(_reason(found, points, residuals, implausible(fit.place)),),
+        reasons=(_reason(found, points, residuals, implausible(fit.place), work.arranged is not None),),
     )
 
 
@@ -197,8 +204,16 @@ def _start(points: Sequence[Measured], machine: Machine, prior: Prior) -> Timing
     return replace(start, straggling=median(known), straggling_origin="profile", deviations=deviations)
 
 
-def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float], far: Sequence[str]) -> Reason:
-    """Return the reason: the fitted values, the points, the residuals, and the quantities ``far`` from their priors."""
+def _reason(
+    timing: Timing, points: Sequence[Measured], residuals: Sequence[float], far: Sequence[str], shared: bool
+) -> Reason:
+    """Return the reason: the fitted values, the points, the residuals, and the quantities ``far`` from their priors.
+
+    ``shared``: ranks share a model, or compute its activations again.
+    """
+    dependent = Number(
+        name="time of a dependent all-reduce", value=timing.dependent_s * 1e6, unit="us", origin="fitted"
+    )
     worst = max(abs(residual) for residual in residuals)
     sizes = ", ".join(str(nodes) for nodes in sorted({point.shape.nodes for point in points}))
     strained = ""
@@ -217,6 +232,7 @@ def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[floa
             Number(name="bandwidth inside a node", value=timing.inside / 1e9, unit="GB/s", origin="fitted"),
             Number(name="bandwidth between nodes", value=timing.between / 1e9, unit="GB/s", origin="fitted"),
             Number(name="slow-down on several nodes", value=timing.slowdown, origin="fitted"),
+            *((dependent,) if shared else ()),
             Number(name="worst residual", value=worst, origin="fitted"),
         ),
         verdict=f"fitted to {len(points)} points on {sizes} nodes",

@@ -30,9 +30,11 @@ NVLINK_RING_S, NVLINK_TREE_S, PCI_S, NETWORK_S = 3.4e-6, 4.0e-6, 5.7e-6, 14.0e-6
 """Latencies of NCCL's "simple" protocol, which large messages use (NVIDIA/nccl @5067397, src/graph/tuning.cc)."""
 NCCL = "NVIDIA/nccl @5067397, src/graph/tuning.cc; nccl-tests PERFORMANCE.md"
 
-NO_CYCLE_S = 0.037e-3
-"""Measured time of one of many dependent Horovod all-reduces of 4 KiB with HOROVOD_CYCLE_TIME=0, which a divided model
-has. With the default cycle time it is 1.126 ms."""
+CYCLE_S, SPLIT_CYCLE_S = 1e-3, 0.1e-3
+"""Horovod's pause between two looks for work: its default, and that of ranks that share a model."""
+NO_CYCLE_S, DEPENDENT_S = 0.037e-3, 0.214e-3
+"""Measured time of one of many dependent Horovod all-reduces of 4 KiB, without the pause and with that of ranks that
+share a model. With the default pause it is 1.126 ms."""
 
 
 @record
@@ -110,6 +112,16 @@ class Links:
             return self.between.bytes_per_s
         through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
         return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
+
+    @property
+    def dependent_s(self) -> float:
+        """Seconds of a small all-reduce in a node that depends on the one before, among ranks that share a model.
+
+        The measured latency contains Horovod's default pause, of which such ranks wait for a tenth alone.
+        """
+        if self.inside is None:
+            return DEPENDENT_S
+        return max(NO_CYCLE_S, self.inside.latency_s - (CYCLE_S - SPLIT_CYCLE_S))
 
     def latency_s(self, group: Group, size: float) -> float:
         """Return the latency in seconds of reducing ``size`` bytes: the measured one, else that of NCCL's model.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.communication import NO_CYCLE_S, ring_bytes
+from hpclaunch.guidelines.communication import DEPENDENT_S, ring_bytes
 from hpclaunch.guidelines.memory import Arrangement
 from hpclaunch.guidelines.reasoning import GUIDELINES, positive
 from hpclaunch.guidelines.timing import Timing
@@ -110,13 +110,14 @@ class Exchange:
 
     ``collectives`` dependent all-reduces of a whole model, each of ``sample_bytes`` for a sample, at
     ``tensor_bytes_per_s`` among the ranks that share a layer. Each stage sends ``sample_bytes`` on, at
-    ``stage_bytes_per_s``.
+    ``stage_bytes_per_s``. ``latency_s``: of each of them, as it depends on the one before.
     """
 
     collectives: float
     sample_bytes: float
     tensor_bytes_per_s: float
     stage_bytes_per_s: float
+    latency_s: float = DEPENDENT_S
 
 
 def pipeline_share(stages: int, micro_batches: int) -> float:
@@ -131,8 +132,8 @@ def pipeline_share(stages: int, micro_batches: int) -> float:
 def exchange_s(exchange: Exchange, arrangement: Arrangement, batch: float, micro_batches: int) -> float:
     """Return the seconds of a replica's exchange among its ranks, for each micro-batch of ``batch`` samples.
 
-    Each of a stage's collectives takes t + 2 (T - 1) / T x bytes / bandwidth, with Horovod's latency t at
-    HOROVOD_CYCLE_TIME=0 as this project measured it; a stage sends activations forward, and gradients back.
+    Each of a stage's collectives takes t + 2 (T - 1) / T x bytes / bandwidth, with Horovod's latency t; a stage sends
+    activations forward, and gradients back.
     """
     fixed, of_a_sample = _exchange_of_a_micro_batch(exchange, arrangement, micro_batches)
     return fixed + of_a_sample * batch
@@ -145,11 +146,11 @@ def _exchange_of_a_micro_batch(exchange: Exchange, arrangement: Arrangement, mic
     if ranks > 1:
         times = exchange.collectives * (RECOMPUTED_COLLECTIVES if arrangement.recompute else 1)
         share = pipeline_share(stages, micro_batches)
-        fixed += share * times * NO_CYCLE_S
+        fixed += share * times * exchange.latency_s
         of_a_sample += share * times * ring_bytes(exchange.sample_bytes, ranks) / exchange.tensor_bytes_per_s
     if stages > 1:
         turns = (micro_batches + stages - 1) / micro_batches
-        fixed += 2 * turns * NO_CYCLE_S
+        fixed += 2 * turns * exchange.latency_s
         of_a_sample += 2 * turns * exchange.sample_bytes / exchange.stage_bytes_per_s
     return fixed, of_a_sample
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.communication import Group, Links, ring_bytes
@@ -19,10 +20,21 @@ NUDGE = 0.5
 
 @record
 class Work:
-    """What a step moves: gradient bytes of one rank (4 per parameter), and bytes per sample read (0: not read)."""
+    """What a step moves: gradient bytes of one rank (4 per parameter), and bytes per sample read (0: not read).
+
+    If several ranks hold a replica, a ``Shape`` counts replicas. ``inside_parts``: the parts of the gradients that a
+    rank has, where all ranks are in one node; among nodes the ranks of a node send whole layers together. ``arranged``:
+    returns a replica's timing on a shape from that of one GPU (``guidelines.rungs``); None: it is that of one GPU.
+    """
 
     gradient_bytes: float
     sample_bytes: float = 0.0
+    inside_parts: int = 1
+    arranged: Callable[[Timing, Shape], Timing] | None = None
+
+    def gradient_on(self, nodes: int) -> float:
+        """Return the gradient bytes that a rank sends on so many nodes."""
+        return self.gradient_bytes / (self.inside_parts if nodes == 1 else 1)
 
 
 @record
@@ -83,8 +95,8 @@ def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> flo
     if group.ranks == 1:
         return 0.0
     bandwidth = timing.inside if group.nodes == 1 else timing.between
-    latency = machine.links.latency_s(group, work.gradient_bytes)
-    return latency + ring_bytes(work.gradient_bytes, group.ranks) / bandwidth
+    size = work.gradient_on(group.nodes)
+    return machine.links.latency_s(group, size) + ring_bytes(size, group.ranks) / bandwidth
 
 
 def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> StepTime:
@@ -95,6 +107,8 @@ def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Ste
     every step of several ranks. Source: ``SOURCE``. The straggler term is an upper bound of the expected distance
     between the largest of p normal values and their mean.
     """
+    if work.arranged is not None:
+        timing = work.arranged(timing, shape)
     ranks = shape.group.ranks
     micro, network = timing.micro_batch_s(shape.per_rank), network_s(shape, work, machine, timing)
     norm = OVERLAPPED if shape.accumulation == 1 else ADDED

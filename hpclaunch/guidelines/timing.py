@@ -7,9 +7,20 @@ from dataclasses import replace
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.communication import DEPENDENT_S
 from hpclaunch.guidelines.reasoning import Origin, Reason
 
-Quantity = Literal["per_sample_s", "fixed_s", "joining_s", "inside", "between", "slowdown", "straggling", "reading"]
+Quantity = Literal[
+    "per_sample_s",
+    "fixed_s",
+    "joining_s",
+    "inside",
+    "between",
+    "slowdown",
+    "straggling",
+    "reading",
+    "dependent_s",
+]
 QUANTITIES: tuple[Quantity, ...] = Quantity.__args__  # type: ignore[attr-defined]
 """The uncertain quantities of a timing, in the order of its deviations and of its covariance."""
 
@@ -34,7 +45,8 @@ class Timing:
     ``joining_s``: fixed seconds of every step of several ranks (Horovod's own). ``inside`` and ``between``: bandwidth
     of an all-reduce in a node and among nodes. ``slowdown``: relative, of every step on more than one node.
     ``straggling``: relative standard deviation of a rank's step time, with its origin. ``reading``: bytes/s of samples
-    that a node reads and decodes.
+    that a node reads and decodes. ``dependent_s``: seconds of a small all-reduce that depends on the one before, among
+    the ranks that share a model.
 
     ``deviations``: standard deviation of the logarithm of every quantity (in the order of ``QUANTITIES``) before
     anything was measured. ``covariance``: what is left of them after it, in units of these deviations.
@@ -51,6 +63,7 @@ class Timing:
     straggling: float
     straggling_origin: Origin = "default"
     reading: float = math.inf
+    dependent_s: float = DEPENDENT_S
     deviations: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
     most_ranks: int = 0

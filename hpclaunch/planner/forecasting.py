@@ -207,7 +207,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     settings = (*outcome.ladder.settings, *(outcome.recipe.settings if outcome.recipe else ()))
     split = None
     if row.batch is not None:
-        split = split_of(predictor.strategy, work, predictor.node, predictor.figures, row.batch)
+        split = split_of(predictor, row.batch)
     return Forecast(
         job=question.case.job.name,
         site=question.case.site.name,

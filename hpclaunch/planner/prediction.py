@@ -87,13 +87,7 @@ class Predictor:
         )
         share = trial.ranks_per_node / self.node.ranks
         timing = self.timing_on(used, share)
-        if self.is_split or self.work.recompute:
-            from hpclaunch.guidelines.rungs import arranged_timing  # few models are split
-            from hpclaunch.planner.strategy import exchange_of
-
-            exchange = exchange_of(self.figures, self.strategy, self.node)
-            timing = arranged_timing(timing, self.strategy.arrangement, exchange, batch.accumulation)
-        return throughput(shape, self.moved(used), Machine(links=links), timing, self.single_rate())
+        return throughput(shape, self.moved, Machine(links=links), timing, self.single_rate())
 
     def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
         """Return the timing on so many nodes: fewer hold less of the data set, and read the rest again and again.
@@ -115,7 +109,7 @@ class Predictor:
             return None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=self.best_batch_alone)
         timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
-        step = step_time(shape, self.moved(), Machine(links=self.node.links), timing)
+        step = step_time(shape, self.moved, Machine(links=self.node.links), timing)
         return shape.samples / step.total_s
 
     @property
@@ -134,14 +128,10 @@ class Predictor:
         """The batch of one rank that trains alone."""
         return max(1, min(max(self.cap.batch, self.work.per_rank or 1), self.strategy.largest))
 
-    def moved(self, nodes: int = 1) -> Moved:
-        """Return the bytes that a step of one rank moves.
-
-        Among nodes, the groups of a node's tensor-parallel ranks share its network: together they send whole layers.
-        """
-        arrangement = self.strategy.arrangement
-        parts = arrangement.pipeline_stages * (arrangement.tensor_parallel if nodes == 1 else 1)
-        return moved_by(self.work, self.figures, parts)
+    @property
+    def moved(self) -> Moved:
+        """What a step of one rank moves, and how the ranks of a replica share it."""
+        return moved_by(self.work, self.figures, self.node)
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
         """Return time and cost of a trial."""
@@ -172,18 +162,26 @@ class Predictor:
         assert self.timing is not None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=batch.per_rank)
         machine, timing = Machine(links=self.node.links), self.timing_on(1)
-        return throughput(shape, self.moved(), machine, timing, self.single_rate())
+        return throughput(shape, self.moved, machine, timing, self.single_rate())
 
 
 def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:
     """Return the timing: fitted to measurements, else from the defaults of device and framework, else None."""
     machine, prior = Machine(links=node.links), prior_of(question, work, node, figures)
     if question.evidence.points:
-        return calibrate(question.evidence.points, moved_by(work, figures), machine, prior)
+        return calibrate(question.evidence.points, moved_by(work, figures, node), machine, prior)
     return None if prior.compute is None else default_timing(prior, machine)
 
 
-def moved_by(work: Workload, figures: ModelFigures, parts: int = 1) -> Moved:
-    """Return the bytes that a step of one rank moves, if the gradients are divided into so many parts."""
-    gradient = GRADIENT_BYTES * figures.parameters / parts
-    return Moved(gradient_bytes=gradient, sample_bytes=work.sample_bytes or 0.0)
+def moved_by(work: Workload, figures: ModelFigures, node: NodeModel) -> Moved:
+    """Return what a step of one rank moves, and how the ranks of a replica share it.
+
+    Among nodes, the groups of a node's tensor-parallel ranks share its network: together they send whole layers.
+    """
+    gradient = GRADIENT_BYTES * figures.parameters / work.pipeline_stages
+    whole = Moved(gradient_bytes=gradient, sample_bytes=work.sample_bytes or 0.0)
+    if work.gpus_per_replica == 1 and not work.recompute:
+        return whole
+    from hpclaunch.planner.strategy import arranged_by  # few models are split
+
+    return replace(whole, inside_parts=work.tensor_parallel, arranged=arranged_by(work, figures, node))

@@ -40,11 +40,9 @@ class Evidence:
 
 
 def evidence_for_work(evidence: Evidence, work: Workload) -> Evidence:
-    """Return the measurements that count for a job as it divides its model: of one that ranks share, only the links.
-
-    The calibration takes every rank for a replica.
-    """
-    return Evidence(links=evidence.links) if work.gpus_per_replica > 1 or work.recompute else evidence
+    """Return the measurements that count for a job as it divides its model: only the links, if none divides it so."""
+    own = all(point.ranks_per_replica == work.gpus_per_replica for point in evidence.points)
+    return evidence if own else Evidence(links=evidence.links)
 
 
 @record

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.guidelines.memory import memory
-from hpclaunch.guidelines.rungs import Exchange, exchange_s
-from hpclaunch.planner.fit import Strategy
+from hpclaunch.guidelines.rungs import Exchange, arranged_timing, exchange_s
+from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.guidelines.timing import Timing
+from hpclaunch.planner.fit import arrangement_of
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.values import Split
 from hpclaunch.planner.workload import Workload
 
+if TYPE_CHECKING:
+    from hpclaunch.planner.prediction import Predictor
+
 OUTPUT_BYTES = 4
 
 
-def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: ModelFigures, batch: Batch) -> Split | None:
+def split_of(predictor: Predictor, batch: Batch) -> Split | None:
     """Return the details of the split, or None if one GPU holds the model."""
+    strategy, work, node, figures = predictor.strategy, predictor.work, predictor.node, predictor.figures
     if strategy.gpus == 1 or node.room is None:
         return None
-    arrangement, traffic = strategy.arrangement, traffic_of(figures)
-    exchange = exchange_of(figures, strategy, node)
+    arrangement, traffic, timing = strategy.arrangement, traffic_of(figures), predictor.timing
+    exchange = exchange_of(figures, work, node)
+    if timing is not None:
+        exchange = _exchange_at(exchange, work, node, timing)
     each = exchange_s(exchange, arrangement, batch.per_rank, batch.accumulation)
     return Split(
         gpus=strategy.gpus,
@@ -34,6 +44,8 @@ def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: Model
         memory=memory(strategy.model, work.optimizer, batch.per_rank, node.room, arrangement),
         communication_s=batch.accumulation * each,
         communication_guessed=traffic.guessed,
+        dependent_s=exchange.latency_s,
+        communication_source=_source_words(predictor),
     )
 
 
@@ -83,13 +95,43 @@ def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
     return sum(layer.outputs for layer in layers) / len(layers)
 
 
-def exchange_of(figures: ModelFigures, strategy: Strategy, node: NodeModel) -> Exchange:
+def arranged_by(work: Workload, figures: ModelFigures, node: NodeModel) -> Callable[[Timing, Shape], Timing]:
+    """Return what makes the timing of a replica from that of one GPU, as a job divides its model."""
+    arrangement, exchange = arrangement_of(work, work.gpus_per_replica), exchange_of(figures, work, node)
+
+    def arranged(timing: Timing, shape: Shape) -> Timing:
+        own = _exchange_at(exchange, work, node, timing)
+        return arranged_timing(timing, arrangement, own, math.ceil(shape.accumulation))
+
+    return arranged
+
+
+def _exchange_at(exchange: Exchange, work: Workload, node: NodeModel, timing: Timing) -> Exchange:
+    """Return the exchange at the latency and the bandwidths of a timing, which may be fitted."""
+    return replace(
+        exchange,
+        latency_s=timing.dependent_s,
+        tensor_bytes_per_s=timing.inside if work.tensor_parallel <= node.ranks else timing.between,
+        stage_bytes_per_s=timing.inside if work.gpus_per_replica <= node.ranks else timing.between,
+    )
+
+
+def _source_words(predictor: Predictor) -> str:
+    """Return where the latency of dependent all-reduces and the bandwidth come from."""
+    if predictor.question.evidence.points:
+        return f"fitted to {predictor.question.evidence.origin}"
+    inside = predictor.node.links.inside
+    return f"measured by hpclaunch doctor: {inside.origin}" if inside is not None else "hpclaunch's own measurement"
+
+
+def exchange_of(figures: ModelFigures, work: Workload, node: NodeModel) -> Exchange:
     """Return what the ranks of a replica exchange, and how fast: stages lie on other nodes if a node is full."""
     traffic, links = traffic_of(figures), node.links
     inside, between = links.inside_bytes_per_s, links.between_bytes_per_s
     return Exchange(
         collectives=traffic.times,
         sample_bytes=traffic.sample_bytes,
-        tensor_bytes_per_s=inside if strategy.arrangement.tensor_parallel <= node.ranks else between,
-        stage_bytes_per_s=inside if strategy.gpus <= node.ranks else between,
+        tensor_bytes_per_s=inside if work.tensor_parallel <= node.ranks else between,
+        stage_bytes_per_s=inside if work.gpus_per_replica <= node.ranks else between,
+        latency_s=links.dependent_s,
     )

@@ -94,6 +94,7 @@ class Split:
 
     ``tensor_parallel`` of them share each layer, in ``pipeline_stages`` stages. ``communication_s``: seconds per step
     inside a replica; ``communication_guessed``: the layers are not known, and this is an approximate upper bound.
+    ``dependent_s``: of it, the latency of each all-reduce; ``communication_source``: where these figures come from.
     """
 
     gpus: int
@@ -104,6 +105,8 @@ class Split:
     memory: Memory
     communication_s: float
     communication_guessed: bool
+    dependent_s: float
+    communication_source: str
 
 
 @record

@@ -141,7 +141,9 @@ def _split_lines(split: Split, device: str) -> list[str]:
     lines = [f"  {split.gpus} {device}s hold one replica of {split.replicas}; {split.layout}"]
     lines.append(f"  memory of a {device}: {memory_of(split.memory)}")
     bound = "at most about " if split.communication_guessed else ""
-    lines.append(f"  communication between layers: {bound}{_describe_seconds(split.communication_s)} per step")
+    each = f"{split.dependent_s * 1e6:.3g} us of latency for each all-reduce" if split.tensor_parallel > 1 else ""
+    source = f"; {each} ({split.communication_source})" if each else ""
+    lines.append(f"  communication between layers: {bound}{_describe_seconds(split.communication_s)} per step{source}")
     return [piece for line in lines for piece in _wrap_text("", line.strip(), indent=2)]
 
 

@@ -25,6 +25,7 @@ from hpclaunch.planner.question import Evidence
 class Point:
     """One measured layout: samples/s of all ranks, and the relative standard deviation of a rank's steps.
 
+    ``ranks_per_replica``: ranks that hold a replica of the model together; ``per_rank`` is the batch of a replica.
     ``runs``: names of the runs that were measured, if hpclaunch started them.
     """
 
@@ -32,6 +33,7 @@ class Point:
     ranks_per_node: PositiveInt
     per_rank: PositiveInt
     accumulation: PositiveInt = 1
+    ranks_per_replica: PositiveInt = 1
     samples_per_s: float
     straggling: NotNegative | None = None
     runs: tuple[Line, ...] = ()
@@ -92,7 +94,12 @@ def as_values(measured: Calibration) -> dict[str, Any]:
     """Return the values of a calibration as its file holds them; unknown ones are left out."""
     known = {key: value for key, value in asdict(measured).items() if value is not None}
     known["points"] = [
-        {key: value for key, value in point.items() if value not in (None, ())} for point in asdict(measured)["points"]
+        {
+            key: value
+            for key, value in point.items()
+            if value not in (None, ()) and (key, value) != ("ranks_per_replica", 1)
+        }
+        for point in asdict(measured)["points"]
     ]
     return known
 
@@ -115,6 +122,8 @@ def _describe_point(point: Point) -> str:
     shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples per rank"
     if point.accumulation > 1:
         shape += f" x {point.accumulation} micro-batches"
+    if point.ranks_per_replica > 1:
+        shape += f", {point.ranks_per_replica} ranks share a model"
     varying = "" if point.straggling is None else f", a rank's steps vary by {point.straggling:.1%}"
     return f"{shape}: {point.samples_per_s:.4g} samples/s{varying}{_name_runs(point.runs)}"
 
@@ -135,10 +144,21 @@ def _describe_others(calibration: Calibration) -> list[str]:
 
 
 def _measurement_of(point: Point) -> Measured:
-    shape = Shape(
-        nodes=point.nodes,
-        ranks_per_node=point.ranks_per_node,
+    return Measured(
+        shape=_shape_of(point),
+        samples_per_s=point.samples_per_s,
+        straggling=point.straggling,
+        ranks_per_replica=point.ranks_per_replica,
+    )
+
+
+def _shape_of(point: Point) -> Shape:
+    """Return the layout of the replicas: of those that span nodes, each counts as one rank of a node."""
+    replicas = max(1, point.nodes * point.ranks_per_node // point.ranks_per_replica)
+    nodes = min(point.nodes, replicas)
+    return Shape(
+        nodes=nodes,
+        ranks_per_node=max(1, replicas // nodes),
         per_rank=point.per_rank,
         accumulation=point.accumulation,
     )
-    return Measured(shape=shape, samples_per_s=point.samples_per_s, straggling=point.straggling)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from hpclaunch.config.job import Job
+from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
@@ -31,6 +31,7 @@ RATES = ("samples_per_s", "images_per_s")
 class MeasuredRun:
     """The measurements of a run. ``rates``: samples/s of all ranks in every epoch, the first one included.
 
+    ``ranks_per_replica``: ranks that hold the model together; ``per_rank`` is the batch of all of them.
     ``steps``: those of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if known.
     """
 
@@ -39,6 +40,7 @@ class MeasuredRun:
     ranks_per_node: int
     per_rank: int
     accumulation: int
+    ranks_per_replica: int
     rates: tuple[float, ...]
     steps: float
     straggling: float | None
@@ -63,6 +65,7 @@ class MeasuredRun:
             ranks_per_node=self.ranks_per_node,
             per_rank=self.per_rank,
             accumulation=self.accumulation,
+            ranks_per_replica=self.ranks_per_replica,
             samples_per_s=median(counting),
             straggling=self.straggling,
             runs=(self.run.label,),
@@ -100,20 +103,29 @@ def _read_measurements(run: Run, job: Job) -> MeasuredRun:
     accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
-    per_rank = _reported_batch(events, ranks * accumulation) or per_rank
+    shared = _ranks_per_replica(parameters, job)
+    parts = ranks // shared * accumulation
+    per_rank = _reported_batch(events, parts) or per_rank
     return MeasuredRun(
         run=run,
         nodes=nodes,
         ranks_per_node=ranks_per_node,
         per_rank=per_rank,
         accumulation=accumulation,
+        ranks_per_replica=shared,
         rates=tuple(rates),
-        steps=_samples(epochs) / (ranks * per_rank * accumulation),
+        steps=_samples(epochs) / (parts * per_rank),
         straggling=_step_spread(epochs, ranks),
         noise=_noise(events),
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
     )
+
+
+def _ranks_per_replica(parameters: Mapping[str, str], job: Job) -> int:
+    """Return the ranks that hold one replica of the model."""
+    roles: tuple[Role, ...] = ("tensor_parallel", "pipeline_stages")
+    return math.prod(_whole_number(parameters, job.parameter_for(role)) or 1 for role in roles)
 
 
 _READ_EVENTS = ("start", "epoch", "noise_scale", "end")

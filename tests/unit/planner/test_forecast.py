@@ -282,14 +282,14 @@ def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
     known = replace(figures, layers=(norm, *dense))
     plan = plan_of(with_parameters(a_trained_job(HUGE), SPLIT), figures=known)
     assert plan.split is not None and plan.split.gpus == 4 and plan.chosen is not None and plan.chosen.batch is not None
-    # Four pairs, one all-reduce each way: 8 x (37 us + 1.5 x B x 4000 bytes / 240 GB/s).
+    # Four pairs, one all-reduce each way: 8 x (214 us + 1.5 x B x 4000 bytes / 240 GB/s).
     batch = plan.chosen.batch.per_rank
-    assert plan.split.communication_s == pytest.approx(8 * (37e-6 + 1.5 * batch * 4000 / 240e9), rel=0.01)
+    assert plan.split.communication_s == pytest.approx(8 * (214e-6 + 1.5 * batch * 4000 / 240e9), rel=0.01)
     guessed = plan_of(with_parameters(a_trained_job(HUGE), SPLIT))
     assert guessed.split is not None and guessed.split.communication_guessed
     # 3500 pairs of layers of a million parameters; every second of 4 GB, each way.
     assert guessed.chosen is not None and guessed.chosen.batch is not None
-    said = 7000 * 37e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
+    said = 7000 * 214e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
     assert guessed.split.communication_s == pytest.approx(said, rel=0.01)
     assert "communication between layers: at most about" in "\n".join(table_of(guessed))
 
