@@ -19,6 +19,7 @@ from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
 from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport, all_reduce_report
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
+from hpclaunch.actions.diagnosis.process_sets import inside_report
 from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.diagnosis.topology import NodeTopology, topologies
 from hpclaunch.actions.network_times import keep_network_times
@@ -247,7 +248,7 @@ def _report_of_ranks(system: System, run: Run) -> Report:
             run=run,
             nodes=topologies(evidence.ranks),
             all_reduce=measured,
-            kept=keep_network_times(system, run, evidence, measured),
+            kept=keep_network_times(system, run, evidence, (measured, inside_report(evidence))),
         )
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         what = "the spec of this probe, or what its ranks reported, is damaged"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport
 from hpclaunch.actions.diagnosis.evidence import ProbeEvidence
 from hpclaunch.actions.identity import other_users
@@ -10,12 +12,15 @@ from hpclaunch.planner.measured.all_reduce_file import AllReduceTimes, SizeRow, 
 from hpclaunch.runs import Run
 
 
-def keep_network_times(system: System, run: Run, evidence: ProbeEvidence, found: AllReduceReport | None) -> str:
-    """Keep what was ``found``; return the file, or why it is not kept. Empty: nothing was measured.
+def keep_network_times(
+    system: System, run: Run, evidence: ProbeEvidence, found: Sequence[AllReduceReport | None]
+) -> str:
+    """Keep what was ``found``, of all ranks and in a node; return the file, or why it is not kept; empty: nothing was.
 
     The record of somebody else may claim anything, and be in a cloned repository: nothing of it is kept.
     """
-    if found is None:
+    known = [one for one in found if one is not None]
+    if not known:
         return ""
     fault = other_users(run)
     if fault is not None:
@@ -27,7 +32,8 @@ def keep_network_times(system: System, run: Run, evidence: ProbeEvidence, found:
         return f"not kept for plan: {names[0]!r} and {names[1]!r} cannot be names of folders"
     place = all_reduce_place(system.environment, *names)
     try:
-        keep_times(place, _times_of(run, evidence, found))
+        for one in known:
+            keep_times(place, _times_of(run, evidence, one))
     except OSError as error:
         return f"not kept for plan: {place} cannot be written ({error.strerror})"
     return str(place)

@@ -24,7 +24,7 @@ from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
-from hpclaunch.planner.strategy import split_of
+from hpclaunch.planner.split import split_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameters_of

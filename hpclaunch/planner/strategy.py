@@ -1,62 +1,21 @@
-"""A model that several GPUs hold: the details of its split, and its timing."""
+"""What the ranks of a replica send each other, and the timing of a replica that several GPUs hold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
-from hpclaunch.guidelines.memory import memory
-from hpclaunch.guidelines.rungs import Exchange, arranged_timing, exchange_s
+from hpclaunch.guidelines.rungs import Exchange, arranged_timing
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.fit import arrangement_of
 from hpclaunch.planner.machine import NodeModel
-from hpclaunch.planner.values import Split
 from hpclaunch.planner.workload import Workload
 
-if TYPE_CHECKING:
-    from hpclaunch.planner.prediction import Predictor
-
 OUTPUT_BYTES = 4
-
-
-def split_of(predictor: Predictor, batch: Batch) -> Split | None:
-    """Return the details of the split, or None if one GPU holds the model."""
-    strategy, work, node, figures = predictor.strategy, predictor.work, predictor.node, predictor.figures
-    if strategy.gpus == 1 or node.room is None:
-        return None
-    arrangement, traffic, timing = strategy.arrangement, traffic_of(figures), predictor.timing
-    exchange = exchange_of(figures, work, node)
-    if timing is not None:
-        exchange = _exchange_at(exchange, work, node, timing)
-    each = exchange_s(exchange, arrangement, batch.per_rank, batch.accumulation)
-    return Split(
-        gpus=strategy.gpus,
-        tensor_parallel=arrangement.tensor_parallel,
-        pipeline_stages=arrangement.pipeline_stages,
-        replicas=batch.replicas,
-        layout=_layout_words(arrangement.tensor_parallel, arrangement.pipeline_stages, batch.replicas),
-        memory=memory(strategy.model, work.optimizer, batch.per_rank, node.room, arrangement),
-        communication_s=batch.accumulation * each,
-        communication_guessed=traffic.guessed,
-        dependent_s=exchange.latency_s,
-        communication_source=_source_words(predictor),
-    )
-
-
-def _layout_words(tensor: int, stages: int, replicas: int) -> str:
-    """Return the numbering of the ranks: those of a replica are neighbours, so that its groups stay on a node."""
-    parts = [f"d = {'0' if replicas == 1 else f'0..{replicas - 1}'} the replica and its data shard"]
-    parts += [f"p = 0..{stages - 1} the stage"] if stages > 1 else []
-    parts += [f"t = 0..{tensor - 1} the part of each layer"] if tensor > 1 else []
-    number = f"{stages} d + p" if stages > 1 else "d"
-    whole = f"({number}) {tensor} + t" if tensor > 1 and stages > 1 else f"{tensor} d + t" if tensor > 1 else number
-    return f"rank = {whole}: {', '.join(parts)}"
 
 
 @record
@@ -100,13 +59,13 @@ def arranged_by(work: Workload, figures: ModelFigures, node: NodeModel) -> Calla
     arrangement, exchange = arrangement_of(work, work.gpus_per_replica), exchange_of(figures, work, node)
 
     def arranged(timing: Timing, shape: Shape) -> Timing:
-        own = _exchange_at(exchange, work, node, timing)
+        own = exchange_at(exchange, work, node, timing)
         return arranged_timing(timing, arrangement, own, math.ceil(shape.accumulation))
 
     return arranged
 
 
-def _exchange_at(exchange: Exchange, work: Workload, node: NodeModel, timing: Timing) -> Exchange:
+def exchange_at(exchange: Exchange, work: Workload, node: NodeModel, timing: Timing) -> Exchange:
     """Return the exchange at the latency and the bandwidths of a timing, which may be fitted."""
     return replace(
         exchange,
@@ -114,14 +73,6 @@ def _exchange_at(exchange: Exchange, work: Workload, node: NodeModel, timing: Ti
         tensor_bytes_per_s=timing.inside if work.tensor_parallel <= node.ranks else timing.between,
         stage_bytes_per_s=timing.inside if work.gpus_per_replica <= node.ranks else timing.between,
     )
-
-
-def _source_words(predictor: Predictor) -> str:
-    """Return where the latency of dependent all-reduces and the bandwidth come from."""
-    if predictor.question.evidence.points:
-        return f"fitted to {predictor.question.evidence.origin}"
-    inside = predictor.node.links.inside
-    return f"measured by hpclaunch doctor: {inside.origin}" if inside is not None else "hpclaunch's own measurement"
 
 
 def exchange_of(figures: ModelFigures, work: Workload, node: NodeModel) -> Exchange:

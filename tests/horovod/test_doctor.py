@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.horovod.conftest import PROGRAMS, Ended
 
 
 def hpclaunch(folder: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -37,6 +41,7 @@ def test_the_local_installation_passes_and_its_all_reduces_are_measured(tmp_path
     assert [row["bytes"] for row in times["rows"][:3]] == [1024, 4096, 16384]
     assert all(row["bus_bytes_per_s"] == pytest.approx(row["bytes"] / row["seconds"]) for row in times["rows"])
     assert times["bandwidth_bytes_per_s"] > 0 and told["all-reduce"][0] == "PASS"
+    assert told["process sets"] == ("PASS", "a model that all 2 ranks share needs none; the sum of all is right")
     (kept,) = json.loads(Path(report["kept"]).read_text())["measurements"]
     assert [row["seconds"] for row in kept["rows"]] == [row["seconds"] for row in times["rows"]]
 
@@ -50,3 +55,12 @@ def test_the_local_installation_passes_and_its_all_reduces_are_measured(tmp_path
     assert again.returncode == 0, again.stderr
     assert "bus GB/s" in again.stdout and "1 KiB" in again.stdout
     assert f"rank 1  CPUs {node['ranks'][1]['cpus']}" in again.stdout
+
+
+def test_four_ranks_of_a_node_make_the_groups_of_a_split_model(ranks: Callable[..., Ended]) -> None:
+    """Pairs of neighbours share a model, the others average; each group has its own sum, and the pairs are measured."""
+    ended = ranks(PROGRAMS / "process_sets.py", size=4)
+    assert ended.code == 0, ended.text
+    found = json.loads(re.findall(r"\{.*\}", ended.text)[0])
+    assert (found["shared_by"], found["groups"]) == (2, [[0, 1], [0, 2], [1, 3], [2, 3]])
+    assert [row["bytes"] for row in found["inside"]["rows"]] == [1024, 4096, 16384]

@@ -13,6 +13,7 @@ from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
 from hpclaunch.actions.diagnosis.gpus import gpu_check
 from hpclaunch.actions.diagnosis.libraries import library_checks
 from hpclaunch.actions.diagnosis.mpi import mpi_check, refused_mpi_check
+from hpclaunch.actions.diagnosis.process_sets import process_sets_check
 from hpclaunch.actions.diagnosis.ranks import path_check, rank_check
 from hpclaunch.actions.diagnosis.topology import affinity_check
 
@@ -37,6 +38,7 @@ def diagnose(evidence: ProbeEvidence) -> list[Check]:
         environment_check(evidence),
         *library_checks(evidence),
         *_known_check(all_reduce_check(evidence)),
+        *_known_check(process_sets_check(evidence)),
     ]
     explained = any(check.verdict == "FAIL" for check in checks)
     if evidence.state == "COMPLETED" or explained:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
+from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.communication import Group, MeasuredLink
@@ -70,6 +70,11 @@ def all_reduce_report(evidence: ProbeEvidence) -> AllReduceReport | None:
     worlds = {world["size"] for world in evidence.values_of("world")}
     if known is None or worlds != {group.ranks}:
         return None
+    return report_among(known, group)
+
+
+def report_among(known: Facts, group: Group) -> AllReduceReport | None:
+    """Return what a rank measured among the ranks of a group; None if it is too little. Raises ValueError."""
     times = [TimedSize(size=int(row["bytes"]), seconds=float(row["seconds"])) for row in known["rows"]]
     if group.ranks < 2 or len({timed.size for timed in times}) < FEWEST_SIZES:
         return None

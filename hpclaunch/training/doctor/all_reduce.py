@@ -57,16 +57,20 @@ def repeats_of(one_s: float, left_s: float) -> int:
     return wanted if (WARM_UP + wanted) * one_s <= left_s else 0
 
 
-def by_horovod(tf: Any, hvd: Any) -> dict[str, Any]:
-    """The times with Horovod, which is started, and what carries its messages. A collective."""
+def by_horovod(tf: Any, hvd: Any, process_set: Any = None, ranks: int = 0) -> dict[str, Any]:
+    """The times with Horovod, which is started, and what carries its messages. A collective of all ranks.
+
+    process_set: that of this rank, with so many ranks; without one all ranks reduce together.
+    """
+    group, size_of_group = process_set or hvd.global_process_set, ranks or hvd.size()
     on_gpu = bool(tf.config.get_visible_devices("GPU"))
 
     def prepare(size: int) -> Reduce:
         values = tf.ones([size // FLOAT_BYTES])
 
         def once() -> None:
-            total = hvd.allreduce(values, op=hvd.Sum, name="doctor.{}".format(size))
-            check_sum(float(total[0]), hvd.size())  # reading it also waits for a GPU
+            total = hvd.allreduce(values, op=hvd.Sum, name="doctor.{}".format(size), process_set=group)
+            check_sum(float(total[0]), size_of_group)  # reading it also waits for a GPU
 
         return once
 

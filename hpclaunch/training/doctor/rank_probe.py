@@ -18,7 +18,7 @@ import sys
 import traceback
 from typing import Any, Callable, Mapping, NoReturn, Sequence
 
-from hpclaunch.training.doctor import all_reduce, topology
+from hpclaunch.training.doctor import all_reduce, process_sets, topology
 
 RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
 """A rank's number, as launchers name it. torchrun starts one task per node: there SLURM_PROCID is a node's number."""
@@ -149,6 +149,7 @@ def world_facts() -> dict[str, Any]:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
+    os.environ[process_sets.DYNAMIC] = "1"
     hvd.init()
     pin_gpu(tf, hvd.local_rank())
     total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum)
@@ -177,6 +178,14 @@ def all_reduce_facts() -> dict[str, Any]:
     import tensorflow as tf
 
     return all_reduce.by_horovod(tf, hvd) if hvd.size() > 1 else {}
+
+
+def process_set_facts() -> dict[str, Any]:
+    """Horovod's process sets of ranks that share a model, and their all-reduces. A collective."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    return process_sets.by_horovod(tf, hvd)
 
 
 def pytorch_facts() -> dict[str, Any]:
@@ -228,7 +237,8 @@ def steps_of(spec: Mapping[str, Any]) -> list[tuple[str, Callable[[], dict[str, 
         return [(PYTORCH, pytorch_facts), ("world", world.facts), ("all_reduce", world.all_reduce_facts)]
     libraries: list[tuple[str, Callable[[], dict[str, Any]]]]
     libraries = [("tensorflow", tensorflow_facts), ("horovod", horovod_facts)]
-    return [*libraries, ("world", world_facts), ("all_reduce", all_reduce_facts)]
+    libraries += [("world", world_facts), ("all_reduce", all_reduce_facts)]
+    return [*libraries, ("process_sets", process_set_facts)]
 
 
 def mpi_libraries() -> list[str]:
