@@ -143,7 +143,10 @@ def _check_division(run: Run, model: Any) -> None:
         wanted.append("--recompute=true")
     if wanted and not (stages > 1 and isinstance(model, Pipelined)):  # a stage may have ends only
         raise AgreedError(
-            "{} needs a model that training.layers.in_blocks makes".format(" and ".join(wanted)), speaks=run.is_root
+            "{} need{} a model that training.layers.in_blocks makes".format(
+                " and ".join(wanted), "" if wanted[1:] else "s"
+            ),
+            speaks=run.is_root,
         )
 
 

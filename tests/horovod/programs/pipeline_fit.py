@@ -17,9 +17,7 @@ def network():
     def end(x):
         return keras.Dense(1, dtype="float32")(x)
 
-    if settings.no_blocks:
-        return tf.keras.Sequential([tf.keras.Input(6), keras.Dense(1)])
-    return shared.in_blocks(tf.keras.Input(6), [begin, *[block] * settings.blocks, end], [settings.width])
+    return shared.in_blocks(tf.keras.Input(6), [begin, *[block] * settings.blocks, end], [8])
 
 
 settings = training.settings(
@@ -32,8 +30,6 @@ settings = training.settings(
     decay="cosine",
     rate={"default": 0.0, "help": "of the dropout"},
     blocks={"default": 3, "help": "between the first and the last one"},
-    width={"default": 8, "help": "that is said to pass from block to block"},
-    no_blocks={"default": False, "help": "a model without blocks"},
 )
 with training.start(settings) as run:
     import tensorflow as tf
