@@ -24,8 +24,6 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
         found.append("optimizer: not given, or not known; memory and rates are those of Adam")
     if predictor.strategy.gpus > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
-    if predictor.is_split:
-        found.append("measured throughputs of a model that several GPUs hold: not used yet")
     if row.candidate is not None:
         found += [*_time_assumptions(predictor, row.candidate), f"cost: {row.candidate.charged}"]
     if timing is not None and timing.straggling_origin == "default":

@@ -13,6 +13,7 @@ from hpclaunch import runs
 from hpclaunch.config.job import Job, Training
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
+from hpclaunch.planner.measured.calibration_file import evidence_of
 from hpclaunch.planner.measured.measurement import calibration_of, measured
 from hpclaunch.runs import Run
 from tests.builders import a_job
@@ -78,6 +79,17 @@ def test_the_batch_that_the_run_itself_tells_counts(tmp_path: Path) -> None:
     assert measured(a_run(tmp_path, divided), the_job()).per_rank == 16
     odd = [{"event": "start", "global_batch_size": 63}, *epochs(10, 100)]
     assert measured(a_run(tmp_path, odd), the_job()).per_rank == 8
+
+
+def test_ranks_that_share_a_model_count_as_one_replica(tmp_path: Path) -> None:
+    """Four ranks, two for each replica: a step has the samples of two, also where the run tells its global batch."""
+    start = {"event": "start", "global_batch_size": 16}
+    run = a_run(tmp_path, [start, *epochs(10, 100, 100)], command=("--tensor-parallel=2",))
+    found = measured(run, the_job())
+    assert found.point is not None
+    assert (found.per_rank, found.ranks_per_replica, found.point.ranks_per_replica) == (8, 2, 2)
+    (point,) = evidence_of(calibration_of([found]), "").points
+    assert (point.shape.group.ranks, point.shape.samples, point.ranks_per_replica) == (2, 16, 2)
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
