@@ -143,7 +143,7 @@ def _data(spec: JobSpec) -> list[Fault]:
             Fault(where=f"{need.folder} (from {need.origin})", what="does not exist", next="type another --data-dir")
         ]
     fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
-    fetch += ", or --data-dir FOLDER, or --synthetic to train on generated images"
+    fetch += ", or --data-dir FOLDER, or --synthetic to train on generated data"
     if not need.folder:
         return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]
     return [

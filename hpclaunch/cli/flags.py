@@ -340,7 +340,7 @@ AtOnce = Annotated[
 ]
 DataDir = Annotated[str | None, typer.Option(help="The folder with the job's data set.")]
 Synthetic = Annotated[
-    bool, typer.Option("--synthetic", help="Train on generated images of the same shape, without the data set.")
+    bool, typer.Option("--synthetic", help="Train on generated data of the same shape, without the data set.")
 ]
 
 # Runs.
