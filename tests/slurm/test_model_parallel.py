@@ -171,16 +171,17 @@ def test_it_is_preempted_goes_on_and_continues_on_half_of_the_nodes_with_the_sam
     case = CASES[preset]
     changes = case.copies != case.copies_on_two
     run = train(small, preset, case, "--nodes", "4", "--site", case.site, "--restarts", "1", waits=[MIDDLE, END])
-    whole = ("--nodes", str(case.copies), "--site", "large", "--restarts", "0")
+    whole = ("--nodes", str(case.copies), "--site", "large", "--restarts", "1")
     ask_to_stop(small, run, MIDDLE)
     ask_to_stop(small, run, END)
     small.wait(run, seconds=600)
     # Not earlier: it waits on nodes that the first one needs.
-    expected = train(small, preset, case, *whole, waits=[END] if changes else [])
+    expected = train(small, preset, case, *whole, waits=[MIDDLE, END] if changes else [])
     assert small.ended(run) == "FAILED 75:0", run.log()
     assert "saved; requeueing the job" in run.log() and "its limit is 1 restart" in run.log()
     run = resume(small, run, 2)
     if changes:
+        ask_to_stop(small, expected, MIDDLE)
         ask_to_stop(small, expected, END)
         small.wait(expected, seconds=600)
         expected = resume(small, expected, case.copies_on_two)
