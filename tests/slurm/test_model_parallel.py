@@ -53,12 +53,12 @@ def noting(run, network, data, **wanted):
 training.fit = noting
 runpy.run_path(os.path.join(os.path.dirname(__file__), "train.py"), run_name="__main__")
 """
-MODEL = {"layers": 1, "heads": 4, "context": 8, "vocabulary": 512, "batch_size_per_rank": 2}
+MODEL = {"layers": 4, "heads": 4, "context": 8, "vocabulary": 512, "batch_size_per_rank": 2}
 RECIPES = {
-    "one-gpu": {"hidden": 64},
-    "one-node": {"hidden": 256},
-    "several-nodes": {"hidden": 256},
-    "several-nodes-and-data": {"hidden": 256, "corpus_tokens": 10_000_000},
+    "one-gpu": {"hidden": 32},
+    "one-node": {"hidden": 136},
+    "several-nodes": {"hidden": 136},
+    "several-nodes-and-data": {"hidden": 136, "corpus_tokens": 10_000_000},
 }
 EPOCH = 16  # steps
 MIDDLE, END = 6, 2 * EPOCH  # the steps of three epochs at which the ranks are asked to stop
@@ -119,13 +119,19 @@ def test_the_planner_says_in_three_lines_why_ranks_share_a_model(small: Desk, pr
     site, held, kind = LAYOUTS[preset]
     lines = reasons(small, "--site", site, "--recipe", preset)
     assert lines[0].startswith("one rank of gpu does not hold the model: ")
-    assert lines[1].startswith(held) and lines[1].endswith(")") and "tensor_parallel=" in lines[1]
+    assert lines[1].startswith(held) and lines[1].endswith(
+        ("(tensor_parallel=2)", "(pipeline_stages=4)", "(pipeline_stages=2)")
+    )
     assert lines[2] == kind
 
 
 def test_a_model_that_one_gpu_holds_is_data_parallel(small: Desk) -> None:
     done = small.run("submit", "transformer", *FOUR, "--site", "small-1", "--recipe", "one-gpu", "--dry-run")
-    assert "does not hold the model" not in done.stderr and "tensor-parallel" not in done.stdout
+    assert (
+        "does not hold the model" not in done.stderr
+        and "tensor-parallel" not in done.stdout
+        and "pipeline-stages" not in done.stdout
+    )
     assert "B = 8 = 4 ranks x 2 samples" in done.stderr
 
 
@@ -139,8 +145,8 @@ def test_no_layout_holds_a_model_that_is_too_large(small: Desk) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """``site``: where the ladder must divide the model. Copies of the model, and of how many nodes each; and both on
-    the two nodes that the run continues on. With as many copies every one keeps its samples."""
+    """``site``: where the ladder must divide the model. Copies of the model, on four nodes and on the two that the run
+    continues on; with as many, every copy keeps its samples. ``shared``: the ranks that share one, before and then."""
 
     site: str
     copies: int
@@ -188,10 +194,11 @@ def test_it_is_preempted_goes_on_and_continues_on_half_of_the_nodes_with_the_sam
     small.wait(run, expected, seconds=600)
     assert small.ended(run) == small.ended(expected) == "COMPLETED 0:0", run.log() + expected.log()
     starts = run.metrics("start")
-    found = [(start["world_size"] // start["replicas"], start["options"]["tensor_parallel"]) for start in starts]
-    assert found == [(ranks, ranks) for ranks in (case.shared[0], *case.shared)]
+    options = [start["options"] for start in starts]
+    found = [each["tensor_parallel"] * each["pipeline_stages"] for each in options]
+    assert found == [start["world_size"] // start["replicas"] for start in starts] == [case.shared[0], *case.shared]
     assert [start["replicas"] for start in starts] == [case.copies, case.copies, case.copies_on_two]
-    assert expected.metrics("start")[-1]["options"]["tensor_parallel"] == 1
+    assert all(start["replicas"] == start["world_size"] for start in expected.metrics("start"))
     losses = [loss for start in losses_of(run) for loss in start]
     assert losses == pytest.approx([loss for start in losses_of(expected) for loss in start], rel=1e-6)
     assert len(losses) == 3 * EPOCH
