@@ -72,7 +72,10 @@ def _ladder_settings(case: Case, held: _HeldModel, sizing: Sizing) -> Pairs | No
     free = {name: "1" for name in names if name in job.parameters and name not in typed}
     if not free:
         return None
-    rows = {name: row for name in held.work.names.values() if (row := job.parameters.get(name)) and name not in free}
+    # Layers that are computed again give the same numbers, so the ladder may add that, too.
+    open_names = {*free, *([] if held.work.recompute else [job.parameter_for("recompute")])} - {*typed}
+    names_of_roles = [name for name in held.work.names.values() if name not in open_names]
+    rows = {name: row for name in names_of_roles if (row := job.parameters.get(name))}
     kept = tuple((name, typed.get(name, spell(row.default))) for name, row in rows.items())
     request = replace(case.request, settings=kept, node_type=sizing.node_type)
     asked = replace(case, job=job.with_defaults(tuple(free.items())), request=request)

@@ -92,7 +92,12 @@ class _Chain:
         if tuple(x.shape[1:]) != tuple(spec.shape[1:]) or x.dtype != spec.dtype:
             raise AgreedError(
                 "block {} of the model {} gives {} {}, but between={} in {} is what passes from block to block".format(
-                    number, self._name, tf.as_dtype(x.dtype).name, list(x.shape[1:]), list(self._between), spec.dtype.name
+                    number,
+                    self._name,
+                    tf.as_dtype(x.dtype).name,
+                    list(x.shape[1:]),
+                    list(self._between),
+                    spec.dtype.name,
                 ),
                 speaks=_speaks(),
             )
