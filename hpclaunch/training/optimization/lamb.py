@@ -39,12 +39,8 @@ class AdamW(DenseUpdates):
             self.add_slot(variable, "m")
             self.add_slot(variable, "v")
 
-    def update_all(self, gradients: Sequence[Any], variables: Sequence[Any], rate: Any, norms: Norms) -> list[Any]:
-        steps = [self._step(gradient, variable) for gradient, variable in zip(gradients, variables)]
-        return [
-            variable.assign_sub(rate * trust * step, use_locking=self._use_locking)
-            for variable, step, trust in zip(variables, steps, self._trusts(steps, variables, norms))
-        ]
+    def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
+        return variable.assign_sub(rate * self._step(gradient, variable), use_locking=self._use_locking)
 
     def _step(self, gradient: Any, variable: Any) -> Any:
         step = self._adam(gradient, variable)
@@ -59,10 +55,6 @@ class AdamW(DenseUpdates):
         m_hat = m_now / (1 - tf.pow(tf.cast(self.beta_1, t.dtype), t))
         v_hat = v_now / (1 - tf.pow(tf.cast(self.beta_2, t.dtype), t))
         return m_hat / (tf.sqrt(v_hat) + self.epsilon)
-
-    def _trusts(self, steps: list[Any], variables: Sequence[Any], norms: Norms) -> list[Any]:
-        """The factor of each variable's step."""
-        return [1.0] * len(steps)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -87,7 +79,15 @@ class Lamb(AdamW):
     def __init__(self, learning_rate: float = 0.001, epsilon: float = 1e-6, name: str = "Lamb", **kwargs: Any) -> None:
         super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
 
+    def update_all(self, gradients: Sequence[Any], variables: Sequence[Any], rate: Any, norms: Norms) -> list[Any]:
+        steps = [self._step(gradient, variable) for gradient, variable in zip(gradients, variables)]
+        return [
+            variable.assign_sub(rate * trust * step, use_locking=self._use_locking)
+            for variable, step, trust in zip(variables, steps, self._trusts(steps, variables, norms))
+        ]
+
     def _trusts(self, steps: list[Any], variables: Sequence[Any], norms: Norms) -> list[Any]:
+        """The factor of each variable's step."""
         found = norms([*variables, *steps], "lamb")
         return [
             1.0 if is_excluded(variable, self.exclude_vectors) else _ratio(weights, length)

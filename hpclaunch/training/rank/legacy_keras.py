@@ -6,6 +6,7 @@ The published figures were measured with them too. Importing this module raises 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, List, Sequence
 
 import tensorflow as tf
@@ -29,7 +30,8 @@ class DenseUpdates(Optimizer):
     """
 
     def _resource_apply_dense(self, gradient: Any, variable: Any, apply_state: Any = None) -> Any:
-        return self.update_all([gradient], [variable], self._decayed_lr(variable.dtype.base_dtype), whole_norms)[0]
+        rate = self._decayed_lr(variable.dtype.base_dtype)
+        return self._in_turn(lambda: self.update_all([gradient], [variable], rate, whole_norms)[0])
 
     def _resource_apply_sparse(self, gradient: Any, variable: Any, indices: Any, apply_state: Any = None) -> Any:
         # Rows of an embedding. Rows that no sample used have a gradient of zero, but count in the norm of the weights.
@@ -42,7 +44,24 @@ class DenseUpdates(Optimizer):
         norms: returns the norm of each tensor; where ranks hold parts of the variables, those of the whole ones. A
         subclass that uses norms replaces this; any other has `_update` for one variable.
         """
-        return [self._update(gradient, variable, rate) for gradient, variable in zip(gradients, variables)]
+        return [
+            self._in_turn(functools.partial(self._update, gradient, variable, rate))
+            for gradient, variable in zip(gradients, variables)
+        ]
+
+    def _in_turn(self, update: Callable[[], Any]) -> Any:
+        """What `update` returns, which changes a variable after the one before it.
+
+        TensorFlow would begin all of them, and hold what each computes: several times the memory of the weights.
+        """
+        if tf.executing_eagerly():
+            return update()
+        graph = tf.compat.v1.get_default_graph()
+        before = getattr(self, "_changed", None)
+        with tf.control_dependencies([] if before is None or before.graph is not graph else [before]):
+            changed = tf.group(update())
+        self._changed = changed
+        return changed
 
     def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
         """Change one variable; returns the operation that does."""
