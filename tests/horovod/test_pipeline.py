@@ -131,6 +131,21 @@ if LONG:
         resumed = ranks(*FIT, data, *options, "--accumulation=2", size=2, HPCLAUNCH_CHECKPOINT_DIR=back)
         assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
 
+    @pytest.mark.parametrize(
+        ("both", "most"),
+        [
+            (("--precision=bfloat16", "--optimizer=adam"), 1e-6),
+            (("--precision=float16", "--optimizer=adam", "--compression=fp16"), 1e-6),
+            (("--accumulation=9", "--batch-size-per-rank=8"), 1e-5),  # of 40 samples: the last micro-batch is empty
+            (("--shard-optimizer=true", "--steps-per-execution=2"), 1e-5),
+        ],
+        ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    )
+    def test_stages_work_with_other_techniques(both: tuple[str, ...], most: float, data: str, ranks) -> None:  # type: ignore[no-untyped-def]
+        whole = losses(ranks(*FIT, data, "--rate=0.2", "--recompute=true", *both, size=0))
+        found = losses(ranks(*FIT, data, "--rate=0.2", "--recompute=true", STAGES, *both))
+        assert found == pytest.approx(whole, rel=most)
+
 
 def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
     ended = ranks(PROGRAMS / "stages.py", data)

@@ -173,7 +173,7 @@ def test_a_shared_model_takes_the_techniques(case: str, data: str, ranks) -> Non
         (("--tensor-parallel=3",), "--tensor-parallel=3 does not divide the 2 ranks"),
         ((TOGETHER, "--units=15"), "units=15 cannot be divided among the 2 ranks"),
         ((TOGETHER, "--wrong=true"), "is not the same on the ranks that share the model"),
-        ((TOGETHER, "--xla=true"), "XLA cannot compile the collectives of shared layers"),
+        ((TOGETHER, "--xla=true"), "XLA cannot compile the collectives of a divided model"),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )

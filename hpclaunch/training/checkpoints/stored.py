@@ -2,9 +2,9 @@
 
 If layers are shared by T ranks, in a pipeline of several stages, file `part-0003.npz` has what rank 3 of a copy holds:
 rank t of stage s has number s T + t. The manifest has the stage of each array, the shape of the whole array, and the
-axis along which the ranks of the stage divide it; without an axis their first one has it all. What all ranks of the
-first stage have, and no other stage, is in `shared.npz`. Arrays are read one after another, so that a rank needs the
-memory of its own parts and of one array.
+axis along which the ranks of the stage divide it; without an axis their first one has it all. `shared.npz` has what
+all ranks of the first stage have, and what all stages have, such as the number of steps. Arrays are read one after
+another, so that a rank needs the memory of its own parts and of one array.
 """
 
 from __future__ import annotations

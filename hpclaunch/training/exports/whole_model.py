@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -25,17 +25,24 @@ def parameters_of(model: Any) -> int:
     return sum(model.of_all_stages(own)) if isinstance(model, Pipelined) else own
 
 
-def weights_of(model: Any) -> list[Any]:
-    """The whole weights, as model.get_weights() gives those of this rank. A collective of the ranks that share it."""
-    own = [seen_whole(one, "weight-{:03d}".format(n)).numpy() for n, one in enumerate(model.weights)]
-    if not isinstance(model, Pipelined):
-        return own
-    shapes = model.of_all_stages([(one.shape, one.dtype.name) for one in own])
-    return [
-        model.of_stage(stage, own[n] if stage == model.index else np.zeros(shape, kind)).numpy()
-        for stage, found in enumerate(shapes)
-        for n, (shape, kind) in enumerate(found)
-    ]
+def weights_of(model: Any, keep: bool = True) -> list[Any]:
+    """The whole weights, as model.get_weights() gives those of this rank. A collective of the ranks that share it.
+
+    keep: without it this rank gets none, and holds one at a time.
+    """
+    seen = [seen_whole(one, "weight-{:03d}".format(n)) for n, one in enumerate(model.weights)]
+    found = []
+    for value in _of_all_stages(model, seen) if isinstance(model, Pipelined) else (one.numpy() for one in seen):
+        found += [value] if keep else []
+    return found
+
+
+def _of_all_stages(model: Pipelined, seen: list[Any]) -> Iterator[Any]:
+    shapes = model.of_all_stages([(tuple(one.shape), tf.as_dtype(one.dtype).name) for one in seen])
+    for stage, of_stage in enumerate(shapes):
+        for n, (shape, kind) in enumerate(of_stage):
+            own = seen[n].numpy() if stage == model.index else np.zeros(shape, kind)
+            yield model.of_stage(stage, own).numpy()
 
 
 def copy_of(model: Any, weights: list[Any]) -> Any:

@@ -10,8 +10,8 @@ import tensorflow as tf
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.model_parallel.randomness import Beginnings
 from hpclaunch.training.model_parallel.recomputation import Recomputed
-from hpclaunch.training.optimization.pipelined import Pipelined, Stage
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.optimization.pipelined import Pipelined
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 Block = Callable[[Any], Any]
 
@@ -25,7 +25,9 @@ def in_blocks(inputs: Any, blocks: Sequence[Block], between: Sequence[int], name
     With pipeline_stages above 1 a rank makes the blocks of its stage only, and the model, called on any rank, gives the
     outputs of the last stage. The blocks between the first and the last are divided equally; these two belong to the
     first and the last stage. With recompute, the blocks between these two compute their activations again in the
-    backward pass. The first weights are the same in all layouts. Raises AgreedError if there are too few blocks.
+    backward pass. The first weights are the same in all layouts, if Keras's random numbers come from the run's seed and
+    no two blocks share an initializer without a seed. No two blocks may share a layer: each stage would have its own.
+    Raises AgreedError if there are too few blocks, TrainingError if one does not fit the next.
     """
     chain = _Chain(inputs, list(blocks), tuple(between), name)
     group = groups.own().pipeline
@@ -43,8 +45,7 @@ def in_blocks(inputs: Any, blocks: Sequence[Block], between: Sequence[int], name
         )
     cuts = [1 + inner * stage // group.size for stage in range(1, group.size)]
     begin, end = [0, *cuts][group.index], [*cuts, len(blocks)][group.index]
-    stage = Stage(chain.model(begin, end), chain.entering(), inputs.dtype)
-    return Pipelined(stage, chain.whole, name=name)
+    return Pipelined(chain.model(begin, end), chain.entering(), chain.whole, name=name)
 
 
 def _speaks() -> bool:
@@ -88,16 +89,18 @@ class _Chain:
         return tf.keras.Input(spec.shape[1:], dtype=spec.dtype)
 
     def _check(self, number: int, x: Any) -> None:
+        """Raise TrainingError if this cannot be passed on: only the ranks that have made the block know it."""
         spec = self.entering()
-        if tuple(x.shape[1:]) != tuple(spec.shape[1:]) or x.dtype != spec.dtype:
-            raise AgreedError(
-                "block {} of the model {} gives {} {}, but between={} in {} is what passes from block to block".format(
-                    number,
-                    self._name,
-                    tf.as_dtype(x.dtype).name,
-                    list(x.shape[1:]),
-                    list(self._between),
-                    spec.dtype.name,
-                ),
-                speaks=_speaks(),
+        found, wanted = ("{} {}".format(tf.as_dtype(one.dtype).name, list(one.shape[1:])) for one in (x, spec))
+        if found != wanted:
+            raise TrainingError(
+                "block {} of the model {} gives {}, but between={} says that {} passes from block to block".format(
+                    number, self._name, found, list(self._between), wanted
+                )
+            )
+        is_passed_on = groups.recomputes() or groups.own().pipeline.size > 1
+        if is_passed_on and getattr(x, "_keras_mask", None) is not None:
+            raise TrainingError(
+                "block {} of the model {} gives a mask, which neither stages nor recomputation pass on: leave out "
+                "mask_zero and Masking, and give weights to the samples".format(number, self._name)
             )

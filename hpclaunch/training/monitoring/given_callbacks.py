@@ -25,6 +25,11 @@ Known = list  # of [name of the class, {attribute: number}], one for each callba
 def check(given: Sequence[Any], world: World) -> None:
     """Raise AgreedError with the callbacks that cannot work, and what to use instead."""
     found = [text for text in map(_why_not, given) if text]
+    if world.mesh is not None and any(isinstance(one, _KERAS.ModelCheckpoint) for one in given):
+        found.append(
+            "ModelCheckpoint: rank 0 has a part of the model alone. Leave it out, and set --keep-best=true or "
+            "--restore-best=true"
+        )
     if found:
         raise AgreedError("; ".join(found), speaks=world.is_root)
 

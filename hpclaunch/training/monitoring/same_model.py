@@ -33,9 +33,7 @@ class SameModel(tf.keras.callbacks.Callback):
 
     def _compare(self) -> None:
         whole = [one for one in self.model.trainable_variables if splits.split_of(one) is None]
-        # Names of Keras need not be unique.
-        named = {"{} ({})".format(one.name, number): one.numpy() for number, one in enumerate(whole)}
-        different = different_in_stage(self._world, named)
+        different = different_in_stage(self._world, [(one.name, one.numpy()) for one in whole])
         if different:
             raise AgreedError(
                 "the weight {} is not the same on the ranks that share the model: its layer has inputs of which each "

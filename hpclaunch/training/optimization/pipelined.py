@@ -13,19 +13,7 @@ from hpclaunch.training.model_parallel.randomness import generators
 from hpclaunch.training.model_parallel.schedule import FORWARD, one_forward_one_backward
 from hpclaunch.training.model_parallel.transfer import Channel
 from hpclaunch.training.optimization import precision, reduction
-from hpclaunch.training.rank.failure import AgreedError
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A functional model of Keras, which takes what the stage before it gives.
-
-    entering: what passes between stages, [b, ...]. sample_type: of what the first stage takes.
-    """
-
-    model: Any
-    entering: tf.TensorSpec
-    sample_type: Any
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 
 @dataclass(frozen=True)
@@ -41,23 +29,25 @@ class Counts:
 class Pipelined(tf.keras.Model):
     """The stage of this rank. Calling it, a training step and a test step are collectives of the stages.
 
-    whole_again: makes the model of all stages. micro_batches: the parts of a batch, which follow one another through
-    the stages; the result of a step is that of the whole batch. Calling the model gives the outputs of the last stage
-    on every rank, and so do its metrics. To make it is a collective.
+    stage: a functional model, which takes what the stage before it gives. entering: what passes between stages,
+    [b, ...]. whole_again: makes the model of all stages. micro_batches: the parts of a batch, which follow one another
+    through the stages; the result of a step is that of the whole batch. Calling the model gives the outputs of the last
+    stage on every rank, and so do its metrics. To make it is a collective. Raises TrainingError for regularizers,
+    AgreedError for a stage without weights to train.
     """
 
-    def __init__(self, stage: Stage, whole_again: Callable[[], Any], **named: Any) -> None:
+    def __init__(self, stage: Any, entering: tf.TensorSpec, whole_again: Callable[[], Any], **named: Any) -> None:
         super().__init__(**named)
         own = groups.own()
-        if stage.model.losses:
-            raise AgreedError(
+        if stage.losses:
+            raise TrainingError(
                 "a model in stages cannot have regularizers, whose losses are in other stages than the loss: use "
-                "--weight-decay",
-                speaks=own.pipeline.rank == own.pipeline.ranks[0],
+                "--weight-decay"
             )
-        self.stage, self.whole_again = stage.model, whole_again
+        self.stage, self.whole_again = stage, whole_again
+        self._autocast = False  # as a functional model: its layers cast what they take
         self.micro_batches = 1
-        self._entering, self._group, self._calls = stage.entering, own.pipeline, 0
+        self._entering, self._group = entering, own.pipeline
         self._before = Channel(own.preceding, "pipeline.{}".format(own.pipeline.index - 1))
         self._after = Channel(own.following, "pipeline.{}".format(own.pipeline.index))
         self._all = Channel(own.pipeline, "pipeline.all")
@@ -78,6 +68,12 @@ class Pipelined(tf.keras.Model):
         outputs = (tuple(model.outputs[0].shape[1:]), model.outputs[0].dtype.name)
         found = self.of_all_stages((own, outputs))
         self.counts = [counts for counts, _ in found]
+        frozen = [number for number, one in enumerate(self.counts) if not one.trained]
+        if frozen:
+            raise AgreedError(
+                "stage {} of {} has no weights that are trained: use fewer stages".format(frozen[0], len(found)),
+                speaks=hvd.rank() == 0,
+            )
         shape, kind = found[-1][1]
         self._outputs = tf.TensorSpec((None, *shape), kind)
 
@@ -103,15 +99,18 @@ class Pipelined(tf.keras.Model):
         return sum(one.trained for one in self.counts)
 
     @property
+    def outputs_spec(self) -> tf.TensorSpec:
+        """What the last stage gives, [b, ...]."""
+        return self._outputs
+
+    @property
     def index(self) -> int:
         """The number of this rank's stage, from 0."""
         return self._group.index
 
     def of_all_stages(self, value: Any) -> list[Any]:
         """A picklable value of every stage, by stage. A collective of the stages."""
-        self._calls += 1
-        name = "pipeline.of_all.{}".format(self._calls)
-        return list(hvd.allgather_object(value, name=name, process_set=self._group.process_set))
+        return list(hvd.allgather_object(value, name="pipeline.of_all", process_set=self._group.process_set))
 
     def of_stage(self, stage: int, value: Any) -> Any:
         """The array of one stage, on all of them; the others give one of the same shape. A collective of the stages."""
@@ -120,9 +119,10 @@ class Pipelined(tf.keras.Model):
     # --- outside training
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        self._calls += 1
         samples = tf.shape(inputs)[0]
-        name = "call.{}".format(self._calls)
+        # A graph may call the model twice, at the same time.
+        graph = tf.compat.v1.get_default_graph()
+        name = "call" if tf.executing_eagerly() else graph.unique_name("pipeline_call")
         outputs = self.stage(inputs if self.is_first else self.received(samples, name), training=training)
         if self.is_last:
             with tf.control_dependencies([self._all.send(outputs, name)]):
@@ -202,6 +202,7 @@ class _Work:
         self._model, self._batch, self._variables = model, batch, model.trainable_variables
         self._samples = tf.shape(batch[0])[0]
         self._size = tf.maximum(1, -(-self._samples // model.micro_batches))
+        self._changing = [*model.stage.non_trainable_variables, *(one.state for one in generators(model.stage))]
         self._kept: dict[int, tuple[Any, Any, Any]] = {}
         self._done: list[list[Any]] = [[], []]  # what the last two computations gave
 
@@ -218,7 +219,9 @@ class _Work:
         with tf.control_dependencies(self._done[1]), tf.GradientTape() as tape:
             if not model.is_first:
                 tape.watch(entering)
+            before = [] if number == 0 else [variable.read_value() for variable in self._changing]
             outputs = model.stage(entering, training=True)
+            _keep_if(share > 0, self._changing, before)
             if model.is_last:
                 target, weight = y[begin:end], None if weight is None else weight[begin:end]
                 outputs = self._loss(entering, target, outputs, weight, share)
@@ -250,15 +253,15 @@ class _Work:
         before = [variable.read_value() for variable in variables]
         loss = model.compute_loss(x, y, outputs, weight)
         model.compute_metrics(x, y, outputs, weight)
-        for variable, value in zip(variables, before):  # a micro-batch without samples has one that counts nothing
-            variable.assign(tf.where(share > 0, variable.read_value(), value))
+        _keep_if(share > 0, variables, before)
         loss = loss * tf.cast(share, loss.dtype)
         return model.optimizer.get_scaled_loss(loss) if hasattr(model.optimizer, "get_scaled_loss") else loss
 
     def _part(self, number: int) -> tuple[Any, Any, Any]:
         """Where a micro-batch begins and ends, and which share of the batch it is.
 
-        If there are fewer samples than micro-batches, the last ones have one sample with a share of 0.
+        If the samples do not suffice for all micro-batches, the last ones have one sample with a share of 0. It changes
+        nothing: no gradient, metric, statistic or random generator.
         """
         begin = tf.minimum(number * self._size, self._samples - 1)
         count = tf.clip_by_value(self._samples - number * self._size, 0, self._size)
@@ -267,3 +270,9 @@ class _Work:
 
     def _end(self, made: list[Any]) -> None:
         self._done = [self._done[1], made]
+
+
+def _keep_if(condition: Any, variables: list[Any], before: list[Any]) -> None:
+    """Let variables keep their values if the condition holds, else those of before."""
+    for variable, value in zip(variables, before):
+        variable.assign(tf.where(condition, variable.read_value(), value))

@@ -102,6 +102,10 @@ def faults(asked: Any) -> list[str]:
             is_split and asked.xla,
             "XLA cannot compile the collectives of a divided model: omit --xla=true or {}".format(split),
         ),
+        (
+            stages > 1 and synchronized,
+            "--batch-norm=synchronized lets all ranks wait for each other, which stages cannot: use local or ghost",
+        ),
         (recompute and asked.xla, "--recompute=true has not been tried with XLA: omit one of them"),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (

@@ -141,7 +141,7 @@ def _check_division(run: Run, model: Any) -> None:
     wanted = ["--pipeline-stages={}".format(stages)] if stages > 1 and not isinstance(model, Pipelined) else []
     if recompute and not any(isinstance(one, Recomputed) for one in model._flatten_layers()):
         wanted.append("--recompute=true")
-    if wanted and not (stages > 1 and isinstance(model, Pipelined)):  # a stage may have ends only
+    if wanted:
         raise AgreedError(
             "{} need{} a model that training.layers.in_blocks makes".format(
                 " and ".join(wanted), "" if wanted[1:] else "s"

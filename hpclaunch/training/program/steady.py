@@ -17,6 +17,7 @@ from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.monitoring.same_model import SameModel
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
 from hpclaunch.training.optimization import noise_scale, techniques
+from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.preparation import Prepared
 from hpclaunch.training.program.run import Run
@@ -106,7 +107,8 @@ def _records(run: Run) -> list[Any]:
 def _check_results(run: Run, data: Data, model: Any) -> None:
     """Raise AgreedError for results that these data and this model cannot have: before the training, not after it."""
     asked = run.settings
-    outputs = (getattr(model, "output_shape", None) or [0])[-1] if getattr(model, "inputs", None) else 0
+    shape = model.outputs_spec.shape if isinstance(model, Pipelined) else getattr(model, "output_shape", None)
+    outputs = (shape or [0])[-1] if getattr(model, "inputs", None) or isinstance(model, Pipelined) else 0
     classes = 2 if outputs == 1 else outputs
     named = "--top-k" if asked.top_k else "--confusion-matrix=true"
     problem = ""

@@ -33,7 +33,7 @@ def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
     alone = strategies.alone(model, run.world)
     values = None
     if run.world.mesh is not None or whole_model.is_made_again(model):
-        values = whole_model.weights_of(model)
+        values = whole_model.weights_of(model, keep=run.is_root)
     written: list[str] = run.world.together(
         lambda: _write_folder(run, alone, values, data) if run.is_root else [], long=True
     )

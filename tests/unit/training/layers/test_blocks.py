@@ -21,7 +21,7 @@ from tensorflow.python.eager import context
 from hpclaunch.training.layers.blocks import in_blocks
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program import preparation
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 layers = tf.keras.layers
 SAMPLES = np.random.RandomState(2).normal(size=(8, 6)).astype("float32")
@@ -116,10 +116,21 @@ def begin_twice(x: Any) -> Any:
 
 
 def test_another_shape_between_blocks_is_refused() -> None:
-    with pytest.raises(
-        AgreedError, match=r"block 0 of the model chain gives float32 \[16\], but between=\[17\] in float32"
-    ):
+    with pytest.raises(TrainingError, match=r"block 0 of the model chain gives float32 \[16\], but between=\[17\]"):
         chain(width=17)
+
+
+def test_a_mask_is_refused_where_it_would_be_lost() -> None:
+    def begin_with_mask(x: Any) -> Any:
+        return layers.Embedding(9, WIDTH, mask_zero=True)(x)
+
+    def make() -> Any:
+        return in_blocks(tf.keras.Input(6), [begin_with_mask, end], [6, WIDTH])
+
+    assert make().layers
+    groups._Here.recompute = True
+    with pytest.raises(TrainingError, match="gives a mask, which neither stages nor recomputation pass on"):
+        make()
 
 
 @pytest.mark.parametrize(

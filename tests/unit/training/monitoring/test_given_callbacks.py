@@ -11,12 +11,14 @@ except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.training.callbacks import LearningRate
 from hpclaunch.training.checkpoints import epoch_facts
 from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.model_parallel.mesh import Mesh
 from hpclaunch.training.monitoring import given_callbacks
 from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
 from hpclaunch.training.monitoring.kept import Kept
@@ -43,6 +45,14 @@ assert hvd is not None
 def test_what_cannot_work_is_refused(given: Any, message: str) -> None:
     with pytest.raises(AgreedError, match=message):
         given_callbacks.check([given()], ALONE)
+
+
+def test_no_callback_writes_a_part_of_a_divided_model() -> None:
+    divided = replace(ALONE, size=2, mesh=Mesh(1, 2, 1, 0))
+    with pytest.raises(AgreedError, match="ModelCheckpoint: rank 0 has a part of the model alone"):
+        given_callbacks.check([KERAS.ModelCheckpoint("x")], divided)
+    given_callbacks.check([KERAS.CSVLogger("x")], divided)
+    given_callbacks.check([KERAS.ModelCheckpoint("x")], ALONE)
 
 
 def test_only_rank_0_calls_those_that_write_files(tmp_path: Path) -> None:

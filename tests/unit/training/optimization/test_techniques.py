@@ -236,6 +236,28 @@ def test_options_that_do_not_go_together(arguments: str, message: str) -> None:
     assert message in found
 
 
+def test_a_divided_model_has_rules_of_its_own() -> None:
+    plain = {"tensor_parallel": 1, "pipeline_stages": 1, "recompute": False}
+
+    def found(typed: str, **own: object) -> list[str]:
+        settings = asked(*typed.split())
+        vars(settings).update({**plain, **own})
+        return techniques.faults(settings)
+
+    for name, own in (("--tensor-parallel", {"tensor_parallel": 2}), ("--pipeline-stages", {"pipeline_stages": 2})):
+        (text,) = found("--adasum=true", **own)
+        assert text == f"{name} above 1 averages gradients: omit --adasum=true"
+        (text,) = found("--scale-learning-rate=adascale", **own)
+        assert text.endswith(f"no rank has with {name} above 1")
+        (text,) = found("--xla=true", **own)
+        assert text.endswith(f"omit --xla=true or {name}")
+    (text,) = found("--batch-norm=synchronized", pipeline_stages=2)
+    assert "which stages cannot" in text
+    assert found("--batch-norm=synchronized", tensor_parallel=2) == []
+    (text,) = found("--xla=true", recompute=True)
+    assert "--recompute=true has not been tried with XLA" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
