@@ -32,12 +32,12 @@ def weights_of(model: Any, keep: bool = True) -> list[Any]:
     """
     seen = [seen_whole(one, "weight-{:03d}".format(n)) for n, one in enumerate(model.weights)]
     found = []
-    for value in _of_all_stages(model, seen) if isinstance(model, Pipelined) else (one.numpy() for one in seen):
+    for value in _read_all_stages(model, seen) if isinstance(model, Pipelined) else (one.numpy() for one in seen):
         found += [value] if keep else []
     return found
 
 
-def _of_all_stages(model: Pipelined, seen: list[Any]) -> Iterator[Any]:
+def _read_all_stages(model: Pipelined, seen: list[Any]) -> Iterator[Any]:
     shapes = model.of_all_stages([(tuple(one.shape), tf.as_dtype(one.dtype).name) for one in seen])
     for stage, of_stage in enumerate(shapes):
         for n, (shape, kind) in enumerate(of_stage):

@@ -31,7 +31,7 @@ class DenseUpdates(Optimizer):
 
     def _resource_apply_dense(self, gradient: Any, variable: Any, apply_state: Any = None) -> Any:
         rate = self._decayed_lr(variable.dtype.base_dtype)
-        return self._in_turn(lambda: self.update_all([gradient], [variable], rate, whole_norms)[0])
+        return self._run_in_turn(lambda: self.update_all([gradient], [variable], rate, whole_norms)[0])
 
     def _resource_apply_sparse(self, gradient: Any, variable: Any, indices: Any, apply_state: Any = None) -> Any:
         # Rows of an embedding. Rows that no sample used have a gradient of zero, but count in the norm of the weights.
@@ -45,11 +45,11 @@ class DenseUpdates(Optimizer):
         subclass that uses norms replaces this; any other has `_update` for one variable.
         """
         return [
-            self._in_turn(functools.partial(self._update, gradient, variable, rate))
+            self._run_in_turn(functools.partial(self._update, gradient, variable, rate))
             for gradient, variable in zip(gradients, variables)
         ]
 
-    def _in_turn(self, update: Callable[[], Any]) -> Any:
+    def _run_in_turn(self, update: Callable[[], Any]) -> Any:
         """What `update` returns, which changes a variable after the one before it.
 
         TensorFlow would begin all of them, and hold what each computes: several times the memory of the weights.
