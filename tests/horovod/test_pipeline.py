@@ -15,7 +15,7 @@ except ImportError:
 from tests.horovod.conftest import PROGRAMS, Ended
 from tests.horovod.test_own_optimizer import AT, STEPS, as_stopped, data, losses  # noqa: F401
 from tests.horovod.test_sharding import facts_of
-from tests.horovod.test_tensor_parallel import PRECISIONS, PROGRAM
+from tests.horovod.test_tensor_parallel import PRECISIONS, PROGRAM, steps_of
 from tests.tiers import LONG
 
 KINDS = ["sgd", "adam", "lamb"]
@@ -40,7 +40,7 @@ def test_stages_follow_the_whole_model(  # type: ignore[no-untyped-def]
     size: int, layout: str, model: str, optimizers: list[str], kind: str, ranks
 ) -> None:
     """The losses are equal, with clipping and dropout; ranks with the same part have the same weights, to the bit."""
-    steps, most = PRECISIONS[kind]
+    steps, most = steps_of(kind, size)
     found = facts_of(ranks(PROGRAM, layout, model, kind, str(steps), *optimizers, size=size))
     assert list(found) == optimizers
     for facts in found.values():
