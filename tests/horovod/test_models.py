@@ -169,8 +169,9 @@ def test_the_formulas_of_the_transformer_give_the_figures_of_its_models(sizes: t
     figures, found = training.figures, model_probe.figures(model_of("transformer").gpt(*sizes))
     assert figures["parameters"] == found["parameters"]
     assert figures["operations"] == pytest.approx(found["operations"], rel=0 if IS_DEFAULT else OPERATIONS)
-    # The probe knows no loss, which keeps the logits.
-    assert figures["saved_bytes_per_sample"] - 4 * context * vocabulary == found["saved_bytes_per_sample"]
+    # The probe knows no loss, which keeps the logits. Other versions keep up to a tenth more.
+    kept = figures["saved_bytes_per_sample"] - 4 * context * vocabulary
+    assert kept == pytest.approx(found["saved_bytes_per_sample"], rel=0 if IS_DEFAULT else 0.12)
     # The formula leaves out normalization, GELU and softmax: a small part of models that are not this small.
     assert figures["flops_per_sample"] == pytest.approx(found["flops_per_sample"], rel=0.04)
     assert found["largest_layer"] <= figures["largest_layer"] <= 2 * found["largest_layer"]
