@@ -18,12 +18,11 @@ from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 @dataclass(frozen=True)
 class Counts:
-    """What a stage has: variables that are trained, others, random generators, and trained parameters."""
+    """What a stage has: variables that are trained, others, and random generators."""
 
     trained: int
     others: int
     generators: int
-    parameters: int
 
 
 class Pipelined(tf.keras.Model):
@@ -59,12 +58,7 @@ class Pipelined(tf.keras.Model):
     def _learn_of_stages(self) -> None:
         """Exchange what each stage has, and what the last one gives."""
         model = self.stage
-        own = Counts(
-            len(model.trainable_variables),
-            len(model.non_trainable_variables),
-            len(generators(model)),
-            sum(one.shape.num_elements() for one in model.trainable_variables),
-        )
+        own = Counts(len(model.trainable_variables), len(model.non_trainable_variables), len(generators(model)))
         outputs = (tuple(model.outputs[0].shape[1:]), model.outputs[0].dtype.name)
         found = self.of_all_stages((own, outputs))
         self.counts = [counts for counts, _ in found]
