@@ -16,7 +16,7 @@ from hpclaunch.training.model_parallel.randomness import generators
 from hpclaunch.training.model_parallel.splits import Split
 from hpclaunch.training.model_parallel.whole import seen_whole
 from hpclaunch.training.optimization import optimizer_state, precision
-from hpclaunch.training.optimization.pipelined import Pipelined
+from hpclaunch.training.optimization.pipelined import Counts, Pipelined
 from hpclaunch.training.optimization.sharded_optimizer import Slot, take_weights
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.equality import same_on_copies
@@ -44,6 +44,7 @@ class TrainingState:
         self._spread: list[str] = []
         self._numbers: list[tuple[int, bool]] = []
         self._stage = model if isinstance(model, Pipelined) else None
+        self._first = self._stage.earlier if self._stage else Counts(0, 0, 0)  # the numbers of this rank's first ones
         if world.distribute is not None:
             # There, to make a variable is a collective; but only rank 0 reads the shared ones.
             with strategies.scope(world):
@@ -191,7 +192,7 @@ class TrainingState:
 
     def put_new_random(self, made: int) -> None:
         """Begin new random numbers, which this rank and `made`, the steps so far, determine."""
-        for n, (_, state) in enumerate(self._generators(), self._stage.earlier.generators if self._stage else 0):
+        for n, (_, state) in enumerate(self._generators(), self._first.generators):
             fresh = tf.random.Generator.from_seed(stream_seed(self._seed, "layer", n, self._world.data_rank, made))
             state.assign(fresh.state)
 
@@ -205,9 +206,8 @@ class TrainingState:
     def _shared_variables(self) -> list[tuple[str, Any]]:
         model, optimizer = self._model, self._model.optimizer
         inner = precision.unscaled(optimizer)
-        first = self._stage.earlier.trained if self._stage else 0
         return [
-            *_name_all("weight", model.trainable_variables, first),
+            *_name_all("weight", model.trainable_variables, self._first.trained),
             *((name, variable) for name, variable, _ in self._optimizer_variables(inner)),
             *_name_all("scale", precision.scale_variables(optimizer)),
             *_name_all("extra", self._extras),
@@ -219,7 +219,7 @@ class TrainingState:
         numbers = [(number, True) for number in range(len(found))]
         if self._stage:
             if not self._numbers:
-                self._numbers = inner.numbers(self._stage.earlier.trained, self._stage.trained)
+                self._numbers = inner.numbers(self._first.trained, self._stage.trained)
             numbers = self._numbers
         kind = optimizer_state.name(inner)
         return [
@@ -231,8 +231,7 @@ class TrainingState:
         """What is not in the shared file: parts of variables, and all that belongs to the weights of later stages."""
         found = {name: one for name, one in self._shared_variables() if splits.split_of(one) is not None}
         if self._is_later_stage:
-            first = self._stage.earlier.trained if self._stage else 0
-            found.update(_name_all("weight", self._model.trainable_variables, first))
+            found.update(_name_all("weight", self._model.trainable_variables, self._first.trained))
             inner = precision.unscaled(self._model.optimizer)
             found.update((name, one) for name, one, is_owned in self._optimizer_variables(inner) if is_owned)
         return found
@@ -256,13 +255,12 @@ class TrainingState:
 
     def _statistics(self) -> list[tuple[str, Any]]:
         # The rank's own statistics of parts are written as whole ones: they are short, and each copy has its own.
-        first = self._stage.earlier.others if self._stage else 0
-        found = _name_all(STATISTIC, self._model.non_trainable_variables, first)
+        found = _name_all(STATISTIC, self._model.non_trainable_variables, self._first.others)
         return [(name, seen_whole(variable, name)) for name, variable in found]
 
     def _generators(self) -> list[tuple[str, Any]]:
-        first = self._stage.earlier.generators if self._stage else 0
-        return _name_all("random", [generator.state for generator in generators(self._model)], first)
+        states = [generator.state for generator in generators(self._model)]
+        return _name_all("random", states, self._first.generators)
 
     def _metrics(self) -> list[tuple[str, Any]]:
         return _name_all("metric", [variable for metric in self._model.metrics for variable in metric.variables])
