@@ -2,13 +2,13 @@
 
     python benchmarks/model_parallel_cost.py [--rounds 7] [--steps 8] [--json]
 
-The job `transformer` on made-up text: two ranks data parallel, with optimizer state sharding, and with layers that both
-share (1 x 2). All have processes of their own; they take turns of some steps, and those whose turn it is not are
-stopped, so that a drifting machine slows all. Every layout is trained with three batch sizes. The plan's step-time
-model is fitted to two of them, as after `profile`, and predicts the third one. Prints medians of the step's time, the
-time of a sample relative to data parallel in the same round, and the prediction. Ends with 1 if the median of the
-predictions' errors is above 15 %. Leave the machine alone meanwhile: the load is printed, too. A pipeline is one more
-row of LAYOUTS.
+The job `transformer` on made-up text: two ranks data parallel, with optimizer state sharding, with layers that both
+share (1 x 2), and as the two stages of a pipeline with four micro-batches. All have processes of their own; they take
+turns of some steps, and those whose turn it is not are stopped, so that a drifting machine slows all. Every layout is
+trained with three batch sizes. The plan's step-time model is fitted to two of them, as after `profile`, and predicts
+the third one. Prints medians of the step's time, the time of a sample relative to data parallel in the same round, and
+the prediction. Ends with 1 if the median of the predictions' errors is above 15 %. Leave the machine alone meanwhile:
+the load is printed, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "data parallel": {},
     "state sharded": {"shard_optimizer": "true"},
     "tensor parallel": {"tensor_parallel": 2},
+    "pipeline": {"pipeline_stages": 2, "accumulation": 4},
 }
-FITTED, PREDICTED = (2, 8), 16  # samples of a replica in a step
+FITTED, PREDICTED = (4, 16), 32  # samples of a replica in a step
 BAR = 0.15
 
 
@@ -79,17 +80,28 @@ def rank(address: str, name: str) -> None:
 # --- the benchmark
 
 
+def replicas_of(layout: str) -> int:
+    """The replicas of the model that the ranks of a layout hold."""
+    own = LAYOUTS[layout]
+    return RANKS // (int(own.get("tensor_parallel", 1)) * int(own.get("pipeline_stages", 1)))
+
+
+def per_rank(layout: str, samples: int) -> int:
+    """The samples of a micro-batch, if a replica has so many in a step."""
+    return samples // int(LAYOUTS[layout].get("accumulation", 1))
+
+
 class Runners:
     """The ranks of one layout and batch, stopped until it is their turn."""
 
-    def __init__(self, name: str, settings: dict[str, Any], steps: int, folder: Path) -> None:
+    def __init__(self, layout: str, samples: int, steps: int, folder: Path) -> None:
         folder.mkdir()
         self.steps, address = steps, str(folder / "socket")
-        copies = RANKS // int(settings.get("tensor_parallel", 1))
         words = {
             **SIZE,
-            **settings,
-            "train_samples": steps * copies * int(settings["batch_size_per_rank"]),
+            **LAYOUTS[layout],
+            "batch_size_per_rank": per_rank(layout, samples),
+            "train_samples": steps * replicas_of(layout) * samples,
             "synthetic": "true",
             "synthetic_samples": 512,
             "epochs": 10**6,
@@ -101,7 +113,7 @@ class Runners:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(OWN)}
         environment |= {"PYTHONPATH": str(ROOT), "HPCLAUNCH_RUN_DIR": str(folder), "CUDA_VISIBLE_DEVICES": "-1"}
         environment["OMP_NUM_THREADS"] = "1"
-        command = [*MPIRUN, "-np", str(RANKS), sys.executable, __file__, "--rank", address, name, *options]
+        command = [*MPIRUN, "-np", str(RANKS), sys.executable, __file__, "--rank", address, layout, *options]
         with Listener(address) as listener, (folder / "log").open("w") as log:
             self.process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
             signal.alarm(LONGEST_START_S)  # a process that has failed never calls
@@ -158,8 +170,11 @@ def predicted(layout: str, steps: dict[int, float]) -> float:
     fixed = fixed_time(figures.operations, len(figures.layers))
     prior = Prior(fixed_s=fixed.seconds, fixed_spread=deviation(fixed.width))
 
-    def shape(batch: int) -> Shape:
-        return Shape(nodes=1, ranks_per_node=RANKS // work.gpus_per_replica, per_rank=batch)
+    def shape(samples: int) -> Shape:
+        parts = int(LAYOUTS[layout].get("accumulation", 1))
+        return Shape(
+            nodes=1, ranks_per_node=replicas_of(layout), per_rank=per_rank(layout, samples), accumulation=parts
+        )
 
     points = [Measured(shape=shape(size), samples_per_s=shape(size).samples / steps[size]) for size in FITTED]
     moved, machine = moved_by(work, figures, node), Machine(links=links)
@@ -178,11 +193,10 @@ def main() -> int:
     runners: dict[tuple[str, int], Runners] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for layout, own in LAYOUTS.items():
+            for layout in LAYOUTS:
                 for size in (*FITTED, PREDICTED):
                     place = Path(folder) / f"{len(runners)}"
-                    settings = {**own, "batch_size_per_rank": size}
-                    runners[layout, size] = Runners(layout, settings, asked.steps, place)
+                    runners[layout, size] = Runners(layout, size, asked.steps, place)
             rounds = [{case: runner.turn() for case, runner in runners.items()} for _ in range(asked.rounds)]
         finally:
             for runner in runners.values():
@@ -208,8 +222,7 @@ def row_of(layout: str, rounds: list[dict[tuple[str, int], float]]) -> dict[str,
     """A layout's medians of all rounds, its cost relative to data parallel in the same round, and its prediction."""
     steps = {size: statistics.median(one[layout, size] for one in rounds) for size in (*FITTED, PREDICTED)}
     # A step of data parallel has the samples of all ranks, one of ranks that share the model those of one replica.
-    replicas = RANKS // int(LAYOUTS[layout].get("tensor_parallel", 1))
-    ratios = [one[layout, PREDICTED] / replicas / (one["data parallel", PREDICTED] / RANKS) for one in rounds]
+    ratios = [one[layout, PREDICTED] / replicas_of(layout) / (one["data parallel", PREDICTED] / RANKS) for one in rounds]
     found = predicted(layout, steps)
     return {
         "layout": layout,

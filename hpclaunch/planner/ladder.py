@@ -9,7 +9,7 @@ from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, batch_cap, in_micro_batches
+from hpclaunch.guidelines.batch import Batch, batch_cap
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.parallelism import dataset_fits_node
@@ -19,6 +19,7 @@ from hpclaunch.planner.attempts import Attempt, NodePlace, attempts_of, places_o
 from hpclaunch.planner.epochs import critical_batch_of, facts_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.question import Evidence, Question, evidence_for_work, trial_of
+from hpclaunch.planner.recipe import in_pipeline
 from hpclaunch.planner.values import Rung
 
 HOUR = 3600
@@ -169,9 +170,8 @@ def _show_attempt(rule: RungRule, attempt: Attempt) -> Rung:
     batch = min(strategy.largest, work.per_rank or attempt.needed) if attempt.fits else attempt.needed
     replicas = max(1, attempt.nodes * place.ranks // strategy.gpus)
     parts = math.ceil((work.per_rank or batch) / batch)
-    step = in_micro_batches(
-        Batch(per_rank=batch, replicas=replicas, accumulation=parts), work.pipeline_stages, max(batch, strategy.largest)
-    )
+    whole = Batch(per_rank=batch, replicas=replicas, accumulation=parts)
+    step = in_pipeline(whole, work, max(batch, strategy.largest))
     found = Rung(
         name=rule.name,
         verdict="too large",

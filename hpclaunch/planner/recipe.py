@@ -10,7 +10,7 @@ from hpclaunch.config.job import Role
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
-from hpclaunch.guidelines.batch import Batch, typed_batch
+from hpclaunch.guidelines.batch import Batch, in_micro_batches, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.optimizers import OptimizerAdvice
 from hpclaunch.guidelines.published import TaskFacts
@@ -89,6 +89,16 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
     if "batch_size_per_rank" in work.typed:
         return Batch(per_rank=work.per_rank, replicas=replicas, accumulation=work.accumulation)
     return typed_batch(total, replicas, largest=min(largest, work.per_rank))
+
+
+def in_pipeline(batch: Batch, work: Workload, largest: int) -> Batch:
+    """Return the batch in micro-batches for the job's pipeline; a typed division stays as it is.
+
+    ``largest``: the samples of a replica that fit its memory.
+    """
+    if work.typed.isdisjoint(("batch_size_per_rank", "accumulation")):
+        return in_micro_batches(batch, work.pipeline_stages, largest)
+    return batch
 
 
 @record

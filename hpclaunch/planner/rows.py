@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, PerRank, in_micro_batches, possible_batches, typed_batch
+from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, PerRank, possible_batches, typed_batch
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.question import Trial
-from hpclaunch.planner.recipe import own_batch
+from hpclaunch.planner.recipe import in_pipeline, own_batch
 from hpclaunch.planner.values import PlanRow
 
 
@@ -45,7 +45,9 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     # The samples of a replica in a pipeline are several micro-batches, each of which must fit.
     most = largest if stages == 1 else largest * MICRO_BATCHES * stages
     try:
-        batches = [in_micro_batches(batch, stages, largest) for batch in _batches(predictor, replicas, before, most)]
+        batches = [
+            in_pipeline(batch, predictor.work, largest) for batch in _batches(predictor, replicas, before, most)
+        ]
     except ValueError as error:
         return replace(empty, obstacles=(str(error),))
     if not batches:

@@ -15,13 +15,13 @@ from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Followers, Pairs, RunRecipe
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, batch_cap, in_micro_batches, typed_batch
+from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.epochs import critical_batch_of
 from hpclaunch.planner.fit import Strategy, enough_samples, strategy_of
-from hpclaunch.planner.recipe import Recipe, names_batch, own_batch, recipe_at, same_value
+from hpclaunch.planner.recipe import Recipe, in_pipeline, names_batch, own_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
 
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
@@ -92,8 +92,7 @@ class RunQuestion:
                 found = typed_batch(work.global_batch, replicas, largest=largest)
         except ValueError:
             return None  # resolve.batch refuses it
-        typed = not work.typed.isdisjoint(("batch_size_per_rank", "accumulation"))
-        return found if found is None or typed else in_micro_batches(found, work.pipeline_stages, largest)
+        return found and in_pipeline(found, work, largest)
 
     @property
     def is_whole(self) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Site
+from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.rungs import RUNGS
 from hpclaunch.guidelines.throughput import Shape
@@ -180,6 +181,13 @@ def test_model_parallel_fills_typed_nodes_and_model_data_parallel_repeats_replic
     for plan in (one, several):
         batch = plan.chosen.batch if plan.chosen else None
         assert batch is not None and batch.accumulation >= plan.split.pipeline_stages  # type: ignore[union-attr]
+
+
+def test_a_typed_batch_of_a_pipeline_is_divided_as_typed() -> None:
+    typed = {"pipeline_stages": "4", "tensor_parallel": "4", "batch_size_per_rank": "4", "accumulation": "2"}
+    plan = plan_of(RUNG_OF["model parallel"][0], nodes=4, node_type="gpu40", settings=tuple(typed.items()))
+    assert plan.chosen is not None
+    assert plan.chosen.batch == Batch(per_rank=4, replicas=1, accumulation=2)
 
 
 def test_too_few_typed_nodes_get_those_that_are_enough() -> None:
