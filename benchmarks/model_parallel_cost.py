@@ -222,7 +222,9 @@ def row_of(layout: str, rounds: list[dict[tuple[str, int], float]]) -> dict[str,
     """A layout's medians of all rounds, its cost relative to data parallel in the same round, and its prediction."""
     steps = {size: statistics.median(one[layout, size] for one in rounds) for size in (*FITTED, PREDICTED)}
     # A step of data parallel has the samples of all ranks, one of ranks that share the model those of one replica.
-    ratios = [one[layout, PREDICTED] / replicas_of(layout) / (one["data parallel", PREDICTED] / RANKS) for one in rounds]
+    ratios = [
+        one[layout, PREDICTED] / replicas_of(layout) / (one["data parallel", PREDICTED] / RANKS) for one in rounds
+    ]
     found = predicted(layout, steps)
     return {
         "layout": layout,

@@ -45,9 +45,7 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     # The samples of a replica in a pipeline are several micro-batches, each of which must fit.
     most = largest if stages == 1 else largest * MICRO_BATCHES * stages
     try:
-        batches = [
-            in_pipeline(batch, predictor.work, largest) for batch in _batches(predictor, replicas, before, most)
-        ]
+        batches = [in_pipeline(batch, predictor.work, largest) for batch in _batches(predictor, replicas, before, most)]
     except ValueError as error:
         return replace(empty, obstacles=(str(error),))
     if not batches:

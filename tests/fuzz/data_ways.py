@@ -165,7 +165,7 @@ def prepare_training(scene: Scene) -> None:
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.int64(3)}
     for step in (5, 10):
         partial = folders.begin(str(checkpoints), step)
-        folders.commit(partial, step, [folders.write(partial, name, arrays) for name in CHECKPOINT], FACTS, 2)
+        folders.commit(partial, step, [folders.write(partial, name, arrays.items()) for name in CHECKPOINT], FACTS, 2)
     scene.store.update(small=small, cifar=cifar, np=np, open=datasets.open_dataset)
     scene.store["read pickle"] = plain_pickle.read
     assert batches.name == cifar_pickles.FOLDER and npz_file.SPLITS == ("train", "test")

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import zipfile
-from typing import IO, Any, Iterator, Mapping
+from typing import IO, Any, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.lib import format as npy
@@ -63,8 +63,8 @@ def begin(folder: str, step: int) -> str:
     return partial
 
 
-def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Write arrays to a file of the checkpoint, and wait for the disk; returns {"name", "bytes", "sha256"}.
+def write(partial: str, name: str, arrays: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Write named arrays to a file of the checkpoint, and wait for the disk; returns {"name", "bytes", "sha256"}.
 
     Raises TrainingError if there is no space; existing checkpoints stay unchanged.
     """
@@ -79,10 +79,13 @@ def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
         raise TrainingError(failure_text(path, os.path.dirname(partial), error)) from error
 
 
-def write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write the same file as np.savez, which would leave its archive open on a full disk, so that Python warns."""
+def write_arrays(file: IO[bytes], arrays: Iterable[tuple[str, Any]]) -> None:
+    """Write the same file as np.savez, which would leave its archive open on a full disk, so that Python warns.
+
+    arrays: with their names; each is taken when the one before is written.
+    """
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
-        for name, array in arrays.items():
+        for name, array in arrays:
             with archive.open(name + ".npy", "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
+from itertools import chain
 from typing import Any, Callable, Mapping
 
 import tensorflow as tf
@@ -36,7 +38,7 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
         shared = state.shared(common, keep=world.is_root)
         parts = state.parts(common, keep=world.data_rank == 0)
         about = state.part_facts(common)
-        files = world.together(lambda: _write(world, partial, (own, shared, parts), about))
+        files = world.together(lambda: _write(world, partial, (own.items(), shared, parts), about))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
         facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **about)
@@ -51,17 +53,21 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
 def _write(world: World, partial: str, arrays: Any, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Write the files of this rank: that of its copy of the model, its parts, and on rank 0 the shared one.
 
-    arrays: own, shared, parts. about: what the manifest says of parts.
+    arrays: own, shared, parts; each as names with arrays. about: what the manifest says of parts.
     """
     own, shared, parts = arrays
     files = []
-    if world.leads_copy:
-        files.append(folders.write(partial, folders.own_file(world.data_rank), own))
-    if world.is_root:
-        files.append(folders.write(partial, folders.SHARED, shared))
-    if world.mesh is not None and world.data_rank == 0:
-        name = folders.part_file(world.mesh.part)
-        files += [folders.write(partial, name, parts)] if name in stored.part_names(about) else []
+    try:
+        if world.leads_copy:
+            files.append(folders.write(partial, folders.own_file(world.data_rank), own))
+        if world.is_root:
+            files.append(folders.write(partial, folders.SHARED, shared))
+        name = folders.part_file(world.mesh.part) if world.mesh is not None and world.data_rank == 0 else ""
+        if name in stored.part_names(about):
+            files.append(folders.write(partial, name, parts))
+    finally:
+        # To read them may be a collective, in which the other ranks wait: also if this rank could not write.
+        deque(chain(shared, parts), maxlen=0)
     return files
 
 

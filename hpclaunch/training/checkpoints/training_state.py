@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -24,6 +24,7 @@ from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 Arrays = dict
+Named = Tuple[str, np.ndarray]
 STATISTIC = "statistic"
 
 
@@ -50,26 +51,27 @@ class TrainingState:
             with strategies.scope(world):
                 self._shared_variables()
 
-    def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Arrays:
+    def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Iterator[Named]:
         """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN, and those of `common`.
 
-        common: of `statistics`. keep: without it, this rank returns none. A collective if the optimizer's state is
-        sharded: its arrays are gathered one after another.
+        Each is read when it is asked for, so that only one is in memory. common: of `statistics`. keep: without it,
+        this rank gives none. To go through all is a collective if the optimizer's state is sharded, on every rank.
         """
         parts = self._part_variables()
-        found = _read([(name, one) for name, one in self._shared_variables() if name not in parts], keep)
-        return {**found, **common} if keep else {}
+        yield from _read([(name, one) for name, one in self._shared_variables() if name not in parts], keep)
+        if keep:
+            yield from common.items()
 
-    def parts(self, common: Mapping[str, Any], keep: bool = True) -> Arrays:
+    def parts(self, common: Mapping[str, Any], keep: bool = True) -> Iterator[Named]:
         """What this rank writes of the arrays that not all ranks have, by the same names as in `shared`.
 
         common, keep: as for `shared`, also in what is a collective.
         """
         parts = list(self._part_variables().items())
-        whole = [one for one in parts if splits.split_of(one[1]) is None]
-        divided = [one for one in parts if splits.split_of(one[1]) is not None]
-        found = {**_read(whole, keep and self._writes_whole), **_read(divided, keep)}
-        return {**found, **common} if keep and self._writes_whole and self._is_later_stage else found
+        yield from _read([one for one in parts if splits.split_of(one[1]) is None], keep and self._writes_whole)
+        yield from _read([one for one in parts if splits.split_of(one[1]) is not None], keep)
+        if keep and self._writes_whole and self._is_later_stage:
+            yield from common.items()
 
     def part_facts(self, common: Mapping[str, Any]) -> dict[str, Any]:
         """What a manifest says of the parts (stored). common: of `statistics`. A collective of the stages."""
@@ -307,12 +309,10 @@ def _name_all(kind: str, variables: Iterable[Any], first: int = 0) -> list[tuple
     return [("{}-{:03d}".format(kind, n), variable) for n, variable in enumerate(variables, first)]
 
 
-def _read(variables: list[tuple[str, Any]], keep: bool) -> Arrays:
+def _read(variables: list[tuple[str, Any]], keep: bool) -> Iterator[Named]:
     """The values of variables; without `keep` none, but what is a collective is read."""
-    kept = {}
     for name, variable in variables:
         if keep:
-            kept[name] = variable.numpy()
+            yield name, variable.numpy()
         elif isinstance(variable, Slot):
             variable.numpy()
-    return kept

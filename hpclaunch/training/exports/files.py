@@ -74,7 +74,7 @@ def write_weights(model: Any, folder: str, values: Sequence[Any] | None = None) 
     values: in place of model.get_weights().
     """
     with open(os.path.join(folder, WEIGHTS), "wb") as file:
-        write_arrays(file, named_weights(model, values))
+        write_arrays(file, named_weights(model, values).items())
     return WEIGHTS
 
 

@@ -116,6 +116,6 @@ with failure.reported():
     ]
     fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
     common, own = state.statistics()
-    held = {**state.shared(), **common, **own, **state.own(metrics=False)}
+    held = {**dict(state.shared()), **common, **own, **state.own(metrics=False)}
     np.savez(os.path.join(world.run_dir, f"final-{world.rank}.npz"), **held)
     log.write("end", steps=int(optimizer.iterations))

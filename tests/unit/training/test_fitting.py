@@ -41,7 +41,7 @@ class Notes(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         common, own = self._state.statistics()
-        self.held[batch + 1] = {**self._state.shared(), **common, **own, **self._state.own(metrics=True)}
+        self.held[batch + 1] = {**dict(self._state.shared()), **common, **own, **self._state.own(metrics=True)}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.told = {name: float(value) for name, value in logs.items()}

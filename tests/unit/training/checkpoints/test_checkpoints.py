@@ -22,7 +22,7 @@ FILES = [folders.SHARED, folders.own_file(0), folders.own_file(1)]
 
 def save(folder: Path, step: int, keep: int = 2) -> Path:
     partial = folders.begin(str(folder), step)
-    files = [folders.write(partial, name, {"a": np.full(1000, step)}) for name in FILES]
+    files = [folders.write(partial, name, {"a": np.full(1000, step)}.items()) for name in FILES]
     return Path(folders.commit(partial, step, files, {"epoch": step}, keep))
 
 
@@ -68,7 +68,7 @@ def test_damage_is_found(tmp_path: Path, harm: object, said: str) -> None:
 
 def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:
     partial = folders.begin(str(tmp_path), 3)
-    folders.write(partial, FILES[0], {"a": np.zeros(1)})
+    folders.write(partial, FILES[0], {"a": np.zeros(1)}.items())
     assert folders.existing(str(tmp_path)) == []
     again = folders.begin(str(tmp_path), 3)
     assert again == partial and os.listdir(again) == []
@@ -89,14 +89,14 @@ def test_a_full_disk_is_one_clear_error_and_nothing_is_left_open(tmp_path: Path)
     partial = folders.begin(str(tmp_path), 5)
     (Path(partial) / FILES[1]).symlink_to("/dev/full")
     with pytest.raises(TrainingError, match="the disk is full"):
-        folders.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)})
+        folders.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)}.items())
     gc.collect()
 
 
 def test_arrays_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
     arrays = {"layer/kernel:0": np.arange(6.0).reshape(2, 3), "step": np.int64(7), "half": np.ones(2, np.float16)}
     partial = folders.begin(str(tmp_path), 5)
-    folders.write(partial, FILES[0], arrays)
+    folders.write(partial, FILES[0], arrays.items())
     with np.load(Path(partial) / FILES[0], allow_pickle=False) as found:
         assert {name: (found[name].dtype, found[name].tolist()) for name in found.files} == {
             name: (array.dtype, array.tolist()) for name, array in arrays.items()

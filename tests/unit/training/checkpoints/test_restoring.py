@@ -63,9 +63,9 @@ def facts(ranks: int, **others: Any) -> dict[str, Any]:
 
 def save(folder: Path, step: int, ranks: int) -> Path:
     partial = folders.begin(str(folder), step)
-    files = [folders.write(partial, folders.SHARED, {"weight-000": np.full(3, step)})]
+    files = [folders.write(partial, folders.SHARED, {"weight-000": np.full(3, step)}.items())]
     for rank in range(ranks):
-        files.append(folders.write(partial, folders.own_file(rank), {"statistic-000": np.full(2, float(rank))}))
+        files.append(folders.write(partial, folders.own_file(rank), {"statistic-000": np.full(2, float(rank))}.items()))
     return Path(folders.commit(partial, step, files, facts(ranks), keep=9))
 
 

@@ -44,8 +44,10 @@ def saved(folder: Path, count: int, stages: int = 1) -> dict[str, Any]:
             elif stage_of[name] == stage and axis is not None:
                 own[name] = Split(axis, 12, count, index).part(whole[name])
         if folders.part_file(number) in stored.part_names(facts):
-            folders.write(str(folder), folders.part_file(number), own)
-    folders.write(str(folder), folders.SHARED, {name: one for name, one in whole.items() if name not in in_parts})
+            folders.write(str(folder), folders.part_file(number), own.items())
+    folders.write(
+        str(folder), folders.SHARED, {name: one for name, one in whole.items() if name not in in_parts}.items()
+    )
     return facts
 
 
@@ -86,7 +88,7 @@ def test_another_model_is_refused(whole: int, axis: int, count: int, tmp_path: P
 
 def test_a_part_of_another_shape_than_in_the_manifest_is_refused(tmp_path: Path) -> None:
     facts = saved(tmp_path, 2)
-    folders.write(str(tmp_path), folders.part_file(1), {"weight-000": KERNEL, "weight-001": TABLE[:6]})
+    folders.write(str(tmp_path), folders.part_file(1), {"weight-000": KERNEL, "weight-001": TABLE[:6]}.items())
     with pytest.raises(TrainingError, match=r"part-0001.npz: its array weight-000 has not the shape"):
         stored.read(str(tmp_path), facts, {})
 

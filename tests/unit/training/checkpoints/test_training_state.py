@@ -70,7 +70,7 @@ def test_only_statistics_that_differ_are_a_ranks_own(tmp_path: Path) -> None:
 
 def test_ranks_of_another_world_get_the_mean_over_all_ranks(tmp_path: Path) -> None:
     state = made(alone(tmp_path))
-    shared = {**state.shared(), FROZEN: np.full((3, 4), 7, np.float32)}
+    shared = {**dict(state.shared()), FROZEN: np.full((3, 4), 7, np.float32)}
     several = [
         {MEAN: np.full(4, value, np.float32), VARIANCE: np.full(4, 10 * value, np.float32), "random-000": np.zeros(3)}
         for value in (1.0, 2.0, 6.0)
@@ -92,7 +92,7 @@ def test_ranks_of_another_world_get_the_mean_over_all_ranks(tmp_path: Path) -> N
 )
 def test_statistics_of_another_model_are_refused(tmp_path: Path, own: dict[str, Any], said: str) -> None:
     state = made(alone(tmp_path))
-    state.put_shared({**state.shared(), FROZEN: values(state)[0]})
+    state.put_shared({**dict(state.shared()), FROZEN: values(state)[0]})
     with pytest.raises(TrainingError, match="belongs to another model") as error:
         state.put_average([own])
     assert said in str(error.value)
@@ -104,7 +104,7 @@ def test_a_saved_state_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     state = made(world)
     held = values(state)
     path = saving.save(world, state, str(tmp_path / "checkpoints"), Place(1, 4, 14), facts(1), 2)
-    assert set(folders.read(path, folders.SHARED)) == {*state.shared(), FROZEN, MEAN, VARIANCE}
+    assert set(folders.read(path, folders.SHARED)) == {*dict(state.shared()), FROZEN, MEAN, VARIANCE}
     other = made(world)
     place = resuming.restore(world, other, asked(), 10, MetricsLog(None, False))
     assert (place.epoch, place.step, place.made) == (1, 4, 14)
@@ -125,7 +125,7 @@ def test_a_checkpoint_of_format_1_is_read(tmp_path: Path, ranks: int, monkeypatc
     files = [folders.write(partial, folders.SHARED, state.shared())]
     for rank in range(ranks):
         own = {FROZEN: frozen, MEAN: np.full(4, 2.0 + rank, np.float32), VARIANCE: np.full(4, 5, np.float32)}
-        files.append(folders.write(partial, folders.own_file(rank), own))
+        files.append(folders.write(partial, folders.own_file(rank), own.items()))
     manifest = Path(folders.commit(partial, 14, files, facts(ranks), 2)) / folders.MANIFEST
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}))
     other = made(world)
