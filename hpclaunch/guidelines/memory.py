@@ -21,6 +21,8 @@ ALLOCATED = 1.1
 REPEATED = 10 / 34
 """Part of a transformer layer's activations that every rank of a tensor-parallel group keeps whole: 10 of 34 s b h,
 without attention's own (Korthikanti et al. 2022). It is taken for other layers as well, and is an upper bound there."""
+BUCKET_BYTES = 64 * 2**20
+"""Gradients that ranks copy to send them at a time, if they share the optimizer's values (as the training does)."""
 SOURCE = "Keras's float32 variables, Horovod's operations.cc, and peaks measured by the project"
 
 
@@ -165,6 +167,18 @@ def states_on_rank(model: Model, optimizer: str, arrangement: Arrangement) -> fl
     return held - values + (values + WEIGHT_BYTES * here) / shards
 
 
+def copied_on_rank(model: Model, arrangement: Arrangement) -> float:
+    """Return the bytes of copies on the rank that holds most: of the largest gradient, and of what sharding sends.
+
+    With state sharding among N ranks that is a bucket of gradients, and the rank's 1 / N of it.
+    """
+    largest = model.largest_layer * GRADIENT_BYTES / arrangement.tensor_parallel
+    if arrangement.state_shards == 1:
+        return largest
+    bucket = min(BUCKET_BYTES, GRADIENT_BYTES * parameters_on_rank(model, arrangement))
+    return largest + bucket * (1 + 1 / arrangement.state_shards)
+
+
 def activations_on_rank(model: Model, batch: float, arrangement: Arrangement) -> float:
     """Return the activation bytes of the rank that holds most, for micro-batches of ``batch`` samples of a replica.
 
@@ -219,12 +233,12 @@ def memory(model: Model, optimizer: str, batch: float, room: Room, arrangement: 
     """Return the memory of the GPU that holds most, for micro-batches of ``batch`` samples of a replica.
 
     Raises ValueError for an unknown optimizer. Source: the sum of the formulas above, what the libraries take
-    (``room.taken_bytes``), and a second copy of the largest gradient.
+    (``room.taken_bytes``), and copies of gradients.
     """
     positive(parameters=model.parameters, batch=batch)
     states = states_on_rank(model, optimizer, arrangement)
     activations = activations_on_rank(model, batch, arrangement)
-    other = room.taken_bytes + model.largest_layer * GRADIENT_BYTES / arrangement.tensor_parallel
+    other = room.taken_bytes + copied_on_rank(model, arrangement)
     usable = room.usable_bytes
     total = states + activations + other
     fits = total <= usable

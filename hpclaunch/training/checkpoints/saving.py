@@ -38,7 +38,7 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
         shared = state.shared(common, keep=world.is_root)
         parts = state.parts(common, keep=world.data_rank == 0)
         about = state.part_facts(common)
-        files = world.together(lambda: _write(world, partial, (own.items(), shared, parts), about))
+        files = world.together(lambda: _write(world, partial, (iter(own.items()), shared, parts), about))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
         facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **about)
@@ -53,20 +53,23 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
 def _write(world: World, partial: str, arrays: Any, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Write the files of this rank: that of its copy of the model, its parts, and on rank 0 the shared one.
 
-    arrays: own, shared, parts; each as names with arrays. about: what the manifest says of parts.
+    arrays: own, shared, parts; each an iterator of names with arrays. about: what the manifest says of parts.
     """
-    own, shared, parts = arrays
+    _, shared, parts = arrays
+    part = folders.part_file(world.mesh.part) if world.mesh is not None and world.data_rank == 0 else ""
+    names = (
+        folders.own_file(world.data_rank) if world.leads_copy else "",
+        folders.SHARED if world.is_root else "",
+        part if part in stored.part_names(about) else "",
+    )
     files = []
+    # To read the arrays may be a collective: every rank reads all in the same order, also if it could not write.
     try:
-        if world.leads_copy:
-            files.append(folders.write(partial, folders.own_file(world.data_rank), own))
-        if world.is_root:
-            files.append(folders.write(partial, folders.SHARED, shared))
-        name = folders.part_file(world.mesh.part) if world.mesh is not None and world.data_rank == 0 else ""
-        if name in stored.part_names(about):
-            files.append(folders.write(partial, name, parts))
+        for name, found in zip(names, arrays):
+            if name:
+                files.append(folders.write(partial, name, found))
+            deque(found, maxlen=0)
     finally:
-        # To read them may be a collective, in which the other ranks wait: also if this rank could not write.
         deque(chain(shared, parts), maxlen=0)
     return files
 

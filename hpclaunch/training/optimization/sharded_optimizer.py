@@ -17,10 +17,8 @@ import tensorflow as tf
 from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.optimization import collective_optimizer, precision, weight_parts
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+from hpclaunch.training.optimization.weight_parts import BUCKET_BYTES
 from hpclaunch.training.rank.world import World
-
-BUCKET_BYTES = 64 * 2**20
-"""A gradient is copied before it is sent, at most so many bytes at a time (or one variable, if it is larger)."""
 
 
 def why_not(optimizer: Any, weights: Sequence[Any], world: World) -> str:
@@ -66,17 +64,23 @@ class ShardedOptimizer(CollectiveOptimizer):
             else tf.reshape(tf.convert_to_tensor(gradient), [-1])
             for gradient, variable in zip(gradients, self._weights)
         ]
-        reduced = []
+        reduced: list[Any] = []
         # After the last collective of the layers: on GPUs, two kinds of collectives at the same time can deadlock.
-        with tf.control_dependencies(flat if groups.tensor().size > 1 else []):
-            for number, bucket in enumerate(self._buckets):
-                name = "sharded.gradients.{}".format(number)
+        before = flat if groups.tensor().size > 1 else []
+        # One after the other, so that one copy is in memory; the backward pass has the last gradients first.
+        for number, bucket in reversed(list(enumerate(self._buckets))):
+            with tf.control_dependencies(before):
                 together = tf.concat([flat[index] for index in bucket.variables], 0)
-                own = hvd.reducescatter(
-                    together, op=hvd.Average, compression=self._compression, name=name, process_set=self.process_set
-                )
-                sizes = [self._parts[index].size for index in bucket.variables]
-                reduced += tf.split(tf.ensure_shape(own, [sum(sizes)]), sizes)
+            own = hvd.reducescatter(
+                together,
+                op=hvd.Average,
+                compression=self._compression,
+                name="sharded.gradients.{}".format(number),
+                process_set=self.process_set,
+            )
+            sizes = [self._parts[index].size for index in bucket.variables]
+            reduced[:0] = tf.split(tf.ensure_shape(own, [sum(sizes)]), sizes)
+            before = [own]
         return self._agree_on_finite(reduced)
 
     def apply_gradients(
@@ -90,16 +94,18 @@ class ShardedOptimizer(CollectiveOptimizer):
         return self._gather_weights()
 
     def _gather_weights(self) -> Any:
-        made = []
+        done = tf.no_op()
         for number, bucket in enumerate(self._buckets):
-            own = tf.concat([self.held[index].read_value() for index in bucket.variables], 0)
+            with tf.control_dependencies([done]):  # as for the gradients, one copy is in memory
+                own = tf.concat([self.held[index].read_value() for index in bucket.variables], 0)
             flat = hvd.allgather(own, name="sharded.weights.{}".format(number), process_set=self.process_set)
-            for index, value in zip(
-                bucket.variables, tf.split(tf.ensure_shape(flat, [sum(bucket.sizes)]), bucket.sizes)
-            ):
-                variable = self._weights[index]
-                made.append(variable.assign(tf.reshape(value, variable.shape), read_value=False))
-        return tf.group(*[one for one in made if one is not None])
+            values = tf.split(tf.ensure_shape(flat, [sum(bucket.sizes)]), bucket.sizes)
+            made = [
+                variable.assign(tf.reshape(value, variable.shape), read_value=False)
+                for variable, value in zip(self._weights[bucket.variables.start : bucket.variables.stop], values)
+            ]
+            done = tf.group(*[one for one in made if one is not None])
+        return done
 
     def _squares(self, squares: Any, name: str) -> Any:
         return hvd.allreduce(squares, op=hvd.Sum, name="sharded.norms." + name, process_set=self.process_set)

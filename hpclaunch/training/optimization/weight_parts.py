@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
+BUCKET_BYTES = 64 * 2**20
+"""A gradient is copied before it is sent, at most so many bytes at a time (or one variable, if it is larger)."""
+
 
 class Part(NamedTuple):
     """The elements from `begin` to `end` (exclusive) of a flattened variable; it can be empty."""

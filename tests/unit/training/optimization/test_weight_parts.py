@@ -7,7 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.training.optimization.weight_parts import buckets
+from hpclaunch.guidelines import memory
+from hpclaunch.training.optimization.weight_parts import BUCKET_BYTES, buckets
 
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -32,3 +33,7 @@ def test_each_weight_belongs_to_one_rank_and_shares_differ_by_one(sizes: list[in
             assert [element for part in held for element in part] == list(range(size))
         shares = [sum(part.size for part in parts) for parts in of_ranks]
         assert shares == sorted(shares, reverse=True) and shares[0] - shares[-1] <= 1
+
+
+def test_the_plan_counts_the_bucket_that_training_copies() -> None:
+    assert memory.BUCKET_BYTES == BUCKET_BYTES
