@@ -21,6 +21,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import DataNeed, JobSpec
 from hpclaunch.launchers import launcher_row
+from hpclaunch.resolve.case import Case
 from hpclaunch.runs.snapshot import Snapshot, examine, faults_of
 
 _MOST_NAMED = 5
@@ -80,7 +81,7 @@ def missing(prepared: Prepared) -> list[Fault]:
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted
         return [*found, *_data(spec), *_secrets(spec, environment), *missing_packages(spec)]
-    return [*found, *missing_here(spec, environment)]
+    return [*found, *missing_here(spec, environment, may_come=_waits(case))]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:
@@ -88,9 +89,18 @@ def missing_code(spec: JobSpec) -> list[Fault]:
     return faults_of(spec.code)
 
 
-def missing_here(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
-    """Return what the run lacks: data, secrets, programs. ``environment``: that of the submitting shell."""
-    return [*_data(spec), *_secrets(spec, environment), *_programs(spec, environment), *missing_packages(spec)]
+def missing_here(spec: JobSpec, environment: Mapping[str, str], may_come: bool = False) -> list[Fault]:
+    """Return what the run lacks: data, secrets, programs. ``environment``: that of the submitting shell.
+
+    ``may_come``: the run waits for another one, which may make the data; then missing data are no fault.
+    """
+    data = [] if may_come and spec.data and spec.data.folder else _data(spec)
+    return [*data, *_secrets(spec, environment), *_programs(spec, environment), *missing_packages(spec)]
+
+
+def _waits(case: Case) -> bool:
+    """Whether the run waits for another one that has not ended."""
+    return any(run.jobs for run in case.context.predecessors)
 
 
 def remarks(prepared: Prepared) -> list[str]:
@@ -102,6 +112,10 @@ def remarks(prepared: Prepared) -> list[str]:
         for name in spec.secrets
         if ("export", "NONE") in spec.directives and name in environment and not secret_file(spec, name).exists()
     ]
+    if _waits(prepared.case) and spec.data and spec.data.folder and _data(spec):
+        notices.append(
+            f"the data set {spec.data.name} is not in {spec.data.folder} yet: what this run waits for must make it"
+        )
     unseen = unseen_program(prepared.case)
     if unseen:
         notices.append(f"{unseen} is not on PATH here: the nodes must have it, for example from a module")

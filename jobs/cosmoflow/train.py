@@ -16,6 +16,7 @@ def parse() -> training.Settings:
 def train(run: training.Run) -> object:
     """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
     # TensorFlow comes after the start, which gives this rank its GPU and threads.
+    import answers
     import volumes
     from model import cosmoflow, volumes_of
 
@@ -27,6 +28,7 @@ def train(run: training.Run) -> object:
     data = training.data(run, source)
     model = training.fit(run, lambda: cosmoflow(asked.volume_size), data, loss="mse", metrics=["mae"])
     training.evaluate(run, model, data)
+    answers.write(run, model, data)
     return model
 
 

@@ -3,7 +3,10 @@
 python volumes.py FOLDER [--samples 64] [--volume-size 128] writes train-*.tfrecord and validation-*.tfrecord.
 """
 
+from __future__ import annotations
+
 import argparse
+import json
 import os
 from typing import Any
 
@@ -15,6 +18,7 @@ from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
 TARGETS = 4
+RECORD = "universes.json"  # beside volumes that the job universes has made: its settings, and the names of all files
 PER_FILE = 4  # synthetic volumes in a file
 TEST_PART = 4  # one validation volume for every four training volumes
 
@@ -29,6 +33,10 @@ class Volumes(TFRecords):
     has_images = False
     sample_type, label_type, label_shape = np.int16, np.float32, (TARGETS,)
     window = 16  # volumes that are shuffled together: each has 16.8 MB
+
+    def files(self) -> list:
+        record = os.path.join(self.path, RECORD)
+        return super().files() + ([record] if os.path.exists(record) else [])
 
     def _list_files(self) -> list:
         found = sorted(os.listdir(self.path))
@@ -64,8 +72,43 @@ class Volumes(TFRecords):
 
 
 def open_volumes(folder: str, wanted: ImageSet) -> Volumes:
-    """The volumes in `folder`, or in its subfolder cosmoflow; raises DataError if there are none."""
-    return Volumes(wanted, folder_of(wanted, folder))
+    """The volumes in `folder`, or in its subfolder cosmoflow; raises DataError if there are none, or files lack."""
+    place = folder_of(wanted, folder)
+    record = record_of(place)
+    missing = sorted(name for name in record.get("files", ()) if not os.path.exists(os.path.join(place, name)))
+    if missing:
+        raise DataError(
+            "{}: {} of {} files are missing, the first is {}\n  next: submit the job universes again with the same "
+            "settings; it makes what is missing".format(place, len(missing), len(record["files"]), missing[0])
+        )
+    if record.get("volume_size", wanted.shape[0]) != wanted.shape[0]:
+        raise DataError(
+            "{}: volumes of {size} x {size} x {size}\n  next: --set volume_size={size}".format(
+                place, size=record["volume_size"]
+            )
+        )
+    return Volumes(wanted, place)
+
+
+def record_of(folder: str) -> dict[str, Any]:
+    """What the job universes has recorded about the volumes in `folder`; empty if it has not made them."""
+    path = os.path.join(folder, RECORD)
+    if not os.path.exists(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+    except (OSError, ValueError) as error:
+        raise DataError("{}: cannot be read ({})\n  next: submit the job universes again".format(path, error)) from None
+    return found
+
+
+def targets_of(folder: str) -> list[dict[str, Any]]:
+    """The name and the range of each parameter: those of the record, else numbers in -1 .. 1."""
+    unknown = [{"name": "parameter {}".format(number), "low": -1.0, "high": 1.0} for number in range(TARGETS)]
+    return record_of(folder).get("targets", unknown)
 
 
 def made_up(size: int, seed: int) -> Any:

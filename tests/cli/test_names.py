@@ -113,6 +113,25 @@ def test_a_run_after_others(cluster: Desk) -> None:
     assert "--dependency=afterok:11:12" in directives(cluster)
 
 
+def test_the_data_of_a_run_may_come_from_the_run_that_it_waits_for(cluster: Desk) -> None:
+    run = submit(cluster, 11)
+    cluster.fake("squeue", out="11|RUNNING|None|n1\n")
+    words = ("submit", "cifar", "--nodes", "1", "--data-dir", str(cluster.project / "later"))
+    refused = cluster.type(*words)
+    assert (refused.code, "the data set cifar10 was not found" in refused.err) == (1, True)
+    done = cluster.type(*words, "--after", run.name)
+    assert done.code == 0, done.err
+    assert "the data set cifar10 is not in" in done.err and "what this run waits for must make it" in done.err
+
+
+def test_the_data_must_be_there_if_nothing_is_waited_for(cluster: Desk) -> None:
+    run = submit(cluster, 11)
+    cluster.fake("sacct", out="11|COMPLETED|0:0|n1\n")
+    words = ("--nodes", "1", "--data-dir", str(cluster.project / "later"), "--after", run.name)
+    refused = cluster.type("submit", "cifar", *words)
+    assert (refused.code, "the data set cifar10 was not found" in refused.err) == (1, True)
+
+
 def test_a_dry_run_waits_for_what_is_recorded_and_asks_no_scheduler(cluster: Desk) -> None:
     submit(cluster, 11)
     for name in ("squeue", "sacct", "scontrol"):

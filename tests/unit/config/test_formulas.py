@@ -71,3 +71,15 @@ def test_a_preset_has_the_size_that_it_says() -> None:
     assert parameters("gpt-2b") == 2_150_127_360
     assert parameters("gpt-small") == pytest.approx(163e6, rel=0.01)
     assert parameters("gpt-65b") == parameters("gpt-65b-corpus") == pytest.approx(65e9, rel=0.01)
+
+
+def test_the_figures_of_cosmoflow_follow_its_volumes() -> None:
+    """1,403,300 parameters do not depend on the size; a dense layer of 128 units has 512 inputs for each cube of 32."""
+    job = bundled_job("cosmoflow")
+    assert job.training is not None
+    half = job.sized((("volume_size", "64"),)).training
+    assert half is not None
+    assert job.training.figures["parameters"] == 5_597_604
+    assert half.figures["parameters"] == 1_403_300 + 8 * 512 * 128
+    assert (job.training.sample_bytes, half.sample_bytes) == (16_777_216, 2_097_152)
+    assert half.figures["flops_per_sample"] * 8 == job.training.figures["flops_per_sample"] == 20_498_891_856
