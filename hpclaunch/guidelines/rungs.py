@@ -72,7 +72,7 @@ RUNGS: tuple[RungRule, ...] = (
     ),
     RungRule(
         name="state sharding",
-        saves="optimizer values / N on each of N data-parallel ranks; 4 / N bytes more of each parameter",
+        saves="optimizer values / N on each of N data-parallel ranks; 4 / N bytes more of each parameter, and 64 MiB",
         takes="as before: reduce-scatter + all-gather send as many bytes as one ring all-reduce",
         source="stage 1 of ZeRO: Rajbhandari et al. 2019, arXiv 1910.02054",
     ),

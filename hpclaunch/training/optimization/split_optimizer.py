@@ -8,8 +8,11 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups, splits
-from hpclaunch.training.optimization import precision
+from hpclaunch.training.optimization import precision, weight_parts
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+
+BUCKET_BYTES = 32 * 2**20
+"""Gradients that are averaged together."""
 
 
 class SplitOptimizer(CollectiveOptimizer):
@@ -25,6 +28,8 @@ class SplitOptimizer(CollectiveOptimizer):
         weights = precision.plain(weights)
         super().__init__("Split", optimizer, weights, weights, agree)
         self._compression = compression
+        sizes = [variable.shape.num_elements() for variable in weights]
+        self._buckets = weight_parts.buckets(sizes, BUCKET_BYTES // weights[0].dtype.size)
         for variable, owner in zip(self._own_state, self._owners()):
             split = None if owner is None else splits.split_of(weights[owner])
             if split is not None:
@@ -35,19 +40,25 @@ class SplitOptimizer(CollectiveOptimizer):
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(gradients, self._weights)
         ]
-        group = groups.data()
-        if group.size > 1:
-            # One operation, which waits for the last collective of the layers: on GPUs, two kinds of collectives at the
-            # same time can deadlock.
-            dense = hvd.grouped_allreduce(
-                dense,
-                op=hvd.Average,
-                compression=self._compression,
-                process_set=group.process_set,
-                name="gradients",
-                ignore_name_scope=True,
-            )
-        return self._agree_on_finite(dense)
+        return self._agree_on_finite(self._average(dense) if groups.data().size > 1 else dense)
+
+    def _average(self, gradients: list[Any]) -> list[Any]:
+        """The gradients of the copies, averaged bucket by bucket: what is sent is in memory twice."""
+        found: list[Any] = []
+        # After the last collective of the layers: on GPUs, two kinds of collectives at the same time can deadlock.
+        before = gradients
+        for number, bucket in enumerate(self._buckets):
+            with tf.control_dependencies(before):
+                before = hvd.grouped_allreduce(
+                    [gradients[index] for index in bucket.variables],
+                    op=hvd.Average,
+                    compression=self._compression,
+                    process_set=groups.data().process_set,
+                    name="gradients.{}".format(number),
+                    ignore_name_scope=True,
+                )
+            found += before
+        return found
 
     def apply_gradients(
         self, grads_and_vars: Any, name: Any = None, experimental_aggregate_gradients: bool = True

@@ -26,11 +26,18 @@ import tensorflow as tf  # noqa: E402
 
 from hpclaunch.training import layers  # noqa: E402
 from hpclaunch.training.model_parallel import splits  # noqa: E402
-from hpclaunch.training.optimization import optimizer_state, optimizers, reduction, sharded_optimizer  # noqa: E402
+from hpclaunch.training.optimization import (  # noqa: E402
+    optimizer_state,
+    optimizers,
+    reduction,
+    sharded_optimizer,
+    split_optimizer,
+)
 from hpclaunch.training.rank import legacy_keras  # noqa: E402
 from hpclaunch.training.rank import start as starting  # noqa: E402
 from hpclaunch.training.rank.world import World  # noqa: E402
 
+sharded_optimizer.BUCKET_BYTES = split_optimizer.BUCKET_BYTES = 1000  # several buckets
 VOCABULARY, LENGTH, WIDTH, HEADS = 64, 6, 16, 8
 SAMPLES = 8  # of all ranks together, in a step
 PARTS = 4 if model_name == "chain" else 1  # micro-batches, if there are stages
