@@ -20,6 +20,12 @@ SCALED = ("--scale-learning-rate=linear",)
 WARMED_UP = (*SCALED, "--warmup-epochs=3")
 # tensorflow-addons' LAMB has no exclusions unless told.
 LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
+# A rate of LARS multiplies its trust of 0.001: with momentum 0.9, a rate of 8 changes a layer by up to 8 % in a step.
+LARS = ("--optimizer=lars", "--learning-rate=1", *WARMED_UP)
+# Ghost batch norm: Hoffer 2017 (arXiv 1705.08741).
+GHOST = ("--batch-norm=ghost", "--ghost-batch-size=128")
+# Every rank draws from all images, in an order of its own.
+OWN_ORDER = ("--own-order=true",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +90,42 @@ ROWS = (
         published=65,
         repeated=65.1,
     ),
+    Row(
+        name="batch-norm",
+        words="batch norm alone",
+        program=UNSHARDED,
+        # The notebook's text adds batch norm alone. Its script of this step is the one of the row `warm-up`, byte by
+        # byte, so that its 64 % are a second run of that row.
+        switches=(),
+        published=64,
+    ),
+    Row(
+        name="batch-norm-own-order",
+        words="batch norm alone, each rank in its own order",
+        program=UNSHARDED,
+        switches=OWN_ORDER,
+    ),
     Row(name="batch-norm-sharded", words="batch norm alone", program=JOB, switches=()),
     Row(
         name="lamb",
         words="LAMB, scaling, warm-up, batch norm",
         program=UNSHARDED,
         # The reference's scripts with LAMB set no seed, so that the ranks draw in different orders.
-        switches=(*LAMB, "--own-order=true"),
+        switches=(*LAMB, *OWN_ORDER),
         published=81,
         repeated=81.2,
+    ),
+    Row(
+        name="lamb-ghost",
+        words="LAMB, scaling, warm-up, ghost batch norm",
+        program=UNSHARDED,
+        switches=(*LAMB, *GHOST, *OWN_ORDER),
+    ),
+    Row(
+        name="lars",
+        words="LARS, scaling, warm-up, batch norm",
+        program=UNSHARDED,
+        switches=(*LARS, *OWN_ORDER),
     ),
 )
 BY_NAME = {row.name: row for row in ROWS}

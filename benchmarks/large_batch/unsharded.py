@@ -68,7 +68,7 @@ def train(asked: argparse.Namespace, world: World) -> None:
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     test_images, test_labels = world.together(lambda: source.read("test", held_out))
 
-    model = mini_resnet(batch_norm.maker(asked.batch_norm, momentum=0.9))
+    model = mini_resnet(batch_norm.maker(asked.batch_norm, asked.ghost_batch_size, momentum=0.9))
     reduction.broadcast_weights(model, world)
 
     schedule = learning_rate.schedule(asked, world.size, steps)
