@@ -24,7 +24,7 @@ if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
     partial = checkpoints.begin(folder, 2)
-    checkpoints.write(partial, "shared.npz", {"a": np.zeros(400000)})
+    checkpoints.write(partial, "shared.npz", [("a", np.zeros(400000))])
 except checkpoints.TrainingError as error:
     checkpoints.abandon(partial)
     print(error)
