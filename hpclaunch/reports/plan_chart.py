@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.planner.values import Forecast
 from hpclaunch.reports import batch_panels, node_panels
+from hpclaunch.reports.canvas import import_matplotlib, new_figure, save
 
 FORMATS = (".png", ".svg")
 WIDTH, HEIGHT = 5.0, 3.8
@@ -39,24 +39,11 @@ def check_plot(path: Path, kind: str) -> None:
     if not path.absolute().parent.is_dir():
         raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
     try:
-        _import_matplotlib()
+        import_matplotlib()
     except ImportError:
         raise Refused(
             Fault(where="--plot", what="matplotlib is not installed", next="pip install 'hpclaunch[plot]'")
         ) from None
-
-
-def _import_matplotlib() -> None:
-    """Import matplotlib with the user's settings, never with a ``matplotlibrc`` of the folder in which the user types.
-
-    Such a file can name programs (``text.usetex``). Raises ImportError.
-    """
-    here = os.getcwd()
-    os.chdir("/")
-    try:
-        import matplotlib  # noqa: F401
-    finally:
-        os.chdir(here)
 
 
 def draw(forecast: Forecast, path: Path, kind: str = USUAL) -> None:
@@ -70,21 +57,17 @@ def draw(forecast: Forecast, path: Path, kind: str = USUAL) -> None:
             )
         )
     try:
-        figure_of(forecast, kind).savefig(path)
+        save(figure_of(forecast, kind), path)
     except OSError as error:
         raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
 
 
 def figure_of(forecast: Forecast, kind: str) -> Any:
     """Return the picture: two panels in a row, each with titles of its axes and a legend."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     panels = [panel for name, family in KINDS.items() if kind in (name, ALL) for panel in family]
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(WIDTH * max(columns, 1.5), HEIGHT * rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(WIDTH * max(columns, 1.5), HEIGHT * rows)
     figure.suptitle(f"{forecast.job} at {forecast.site} ({forecast.node_type}); with 80 % intervals")
     for number, panel in enumerate(panels, start=1):
         axes = figure.add_subplot(rows, columns, number)

@@ -31,7 +31,7 @@ DOORS: dict[str, set[str]] = {
     "pathspec": {"runs/code_files.py"},
     "submitit": {"schedulers/slurm/submit.py", "schedulers/local.py"},
     "yaml": {"config/documents.py"},
-    "matplotlib": {"reports/plan_chart.py"},
+    "matplotlib": {"reports/canvas.py"},
 }
 
 

@@ -1,0 +1,108 @@
+"""One JSON file for every finished run of a study of the reference documents: written once, read by tables and pictures.
+
+A study names its runs (CASE-SEED), runs those that have no file yet, and can be stopped and called again at any time.
+Each file holds what was run, when, on which machine, and what was measured. Nothing is measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One finished run of a study.
+
+    settings: what decides the outcome; a result with other settings than the case has today is made again.
+    measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
+    cores and versions; load_average: over the last 15 minutes, when the run ended.
+    """
+
+    study: str
+    case: str
+    seed: int
+    settings: Mapping[str, Any]
+    measured: Mapping[str, Any]
+    date: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    machine: Mapping[str, Any] = field(default_factory=lambda: machine())
+    load_average: float = field(default_factory=lambda: round(os.getloadavg()[2], 1))
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores that this process may use, and the versions of what computes."""
+    versions = {"python": platform.python_version(), **{name: version(name) for name in ("tensorflow", "horovod")}}
+    return {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "versions": versions}
+
+
+def version(distribution: str) -> str:
+    """The version of an installed distribution, however its name ends (tensorflow-cpu); empty if there is none."""
+    from importlib import metadata
+
+    for name in (distribution, f"{distribution}-cpu"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def path_of(study: str, case: str, seed: int, folder: Path = RESULTS) -> Path:
+    return folder / study / f"{case}-{seed}.json"
+
+
+def write(result: Result, folder: Path = RESULTS) -> None:
+    """Write the file in one go: a study that is stopped leaves no half of one."""
+    path = path_of(result.study, result.case, result.seed, folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(result), indent=1) + "\n")
+    new.rename(path)
+
+
+def read(study: str, case: str, seed: int, folder: Path = RESULTS) -> Result | None:
+    """The result of a run, or None if there is none yet."""
+    path = path_of(study, case, seed, folder)
+    return Result(**json.loads(path.read_text())) if path.exists() else None
+
+
+def finished(study: str, case: str, seed: int, settings: Mapping[str, Any], folder: Path = RESULTS) -> Result | None:
+    """The result of a run with these settings; None if there is none, or one with other settings."""
+    found = read(study, case, seed, folder)
+    return found if found is not None and found.settings == json.loads(json.dumps(settings)) else None
+
+
+def every(study: str, folder: Path = RESULTS) -> list[Result]:
+    """All results of a study, in the order of their names."""
+    return [Result(**json.loads(path.read_text())) for path in sorted((folder / study).glob("*.json"))]
+
+
+def once(
+    study: str,
+    case: str,
+    seed: int,
+    settings: Mapping[str, Any],
+    measure: Callable[[], Mapping[str, Any]],
+    folder: Path = RESULTS,
+) -> Result:
+    """The result of a run with these settings: the one that is there, or a new one, which is written."""
+    found = finished(study, case, seed, settings, folder)
+    if found is None:
+        found = Result(study=study, case=case, seed=seed, settings=settings, measured=measure())
+        write(found, folder)
+    return found

@@ -1,0 +1,38 @@
+"""Matplotlib's figures, without a window and the same bytes for the same numbers; it knows no plan and no study."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+
+def import_matplotlib() -> None:
+    """Import matplotlib with the user's settings, never with a ``matplotlibrc`` of the folder in which the user types.
+
+    Such a file can name programs (``text.usetex``). Raises ImportError.
+    """
+    here = os.getcwd()
+    os.chdir("/")
+    try:
+        import matplotlib  # noqa: F401
+    finally:
+        os.chdir(here)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of so many inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure (PNG, SVG or PDF, by the name) without a date, so that it changes with its numbers only."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "hpclaunch"}):
+        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

@@ -1,0 +1,92 @@
+"""Draws the results of a study: curves and bars with their ranges, side by side; it computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hpclaunch.core.records import record
+from hpclaunch.reports.canvas import import_matplotlib, new_figure, save
+
+WIDTH, HEIGHT = 5.0, 3.8
+"""Inches of a panel."""
+BAR = 0.8
+"""The part of a group's place that its bars fill."""
+
+
+@record
+class Series:
+    """One curve, or the bars of one colour: ``y`` over ``x``, each with its range if ``low`` and ``high`` are given.
+
+    ``x``: numbers; of bars the names of the groups. ``line``: a style of Matplotlib; "" draws points alone.
+    """
+
+    label: str
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    line: str = "-"
+
+
+@record
+class Panel:
+    """One picture with its axes. ``marks``: horizontal lines with a name, such as a published value."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    kind: Literal["curves", "bars"] = "curves"
+    logarithmic: Literal["", "x", "y", "xy"] = ""
+    marks: Sequence[tuple[str, float]] = ()
+
+
+def draw(panels: Sequence[Panel], path: Path, *, title: str = "", columns: int = 2) -> None:
+    """Write the panels as one picture, ``columns`` in a row. Raises ImportError without matplotlib, OSError."""
+    import_matplotlib()
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(WIDTH * max(columns, 1.2), HEIGHT * rows)
+    if title:
+        figure.suptitle(title)
+    for number, panel in enumerate(panels, start=1):
+        _draw_panel(figure.add_subplot(rows, columns, number), panel)
+    save(figure, path)
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    (_draw_curves if panel.kind == "curves" else _draw_bars)(axes, panel.series)
+    for label, height in panel.marks:
+        axes.axhline(height, color="grey", linestyle=":", linewidth=1, label=label)
+    if "x" in panel.logarithmic:
+        axes.set_xscale("log")
+    if "y" in panel.logarithmic:
+        axes.set_yscale("log")
+    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    axes.legend(fontsize="x-small")
+
+
+def _draw_curves(axes: Any, series: Sequence[Series]) -> None:
+    for curve in series:
+        marker = "o" if len(curve.x) <= 16 else None
+        (drawn,) = axes.plot(curve.x, curve.y, linestyle=curve.line or "none", marker=marker, label=curve.label)
+        if curve.low and len(curve.x) > 1:
+            axes.fill_between(curve.x, curve.low, curve.high, alpha=0.2, color=drawn.get_color())
+
+
+def _draw_bars(axes: Any, series: Sequence[Series]) -> None:
+    groups = list(dict.fromkeys(str(name) for bars in series for name in bars.x))
+    width = BAR / len(series)
+    for number, bars in enumerate(series):
+        shift = (number - (len(series) - 1) / 2) * width
+        places = [groups.index(str(name)) + shift for name in bars.x]
+        ranges = None
+        if bars.low:
+            ranges = [
+                [y - low for y, low in zip(bars.y, bars.low, strict=True)],
+                [high - y for y, high in zip(bars.y, bars.high, strict=True)],
+            ]
+        axes.bar(places, bars.y, width, yerr=ranges, capsize=2, label=bars.label)
+    axes.set_xticks(range(len(groups)), groups)
