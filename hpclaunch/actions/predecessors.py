@@ -41,6 +41,7 @@ def _runs_of(system: System, request: Request) -> list[tuple[Run, bool]]:
 
 def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor:
     refusal, next_step = _refusal_of(run, present)
+    command = run.spec().get("command")
     return Predecessor(
         run=run.label,
         must_complete=must_complete,
@@ -50,6 +51,7 @@ def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor
         has_failed=runs.has_failed(run),
         refusal=refusal,
         next=next_step,
+        command=tuple(map(str, command)) if isinstance(command, list) else (),
     )
 
 

@@ -113,9 +113,7 @@ def remarks(prepared: Prepared) -> list[str]:
         if ("export", "NONE") in spec.directives and name in environment and not secret_file(spec, name).exists()
     ]
     if _waits(prepared.case) and spec.data and spec.data.folder and _data(spec):
-        notices.append(
-            f"the data set {spec.data.name} is not in {spec.data.folder} yet: what this run waits for must make it"
-        )
+        notices.append(_data_to_come(spec.data, prepared.case))
     unseen = unseen_program(prepared.case)
     if unseen:
         notices.append(f"{unseen} is not on PATH here: the nodes must have it, for example from a module")
@@ -128,6 +126,15 @@ def remarks(prepared: Prepared) -> list[str]:
         named = ", ".join(closed[:_MOST_NAMED]) + (", ..." if closed[_MOST_NAMED:] else "")
         notices.append(f"not copied, as you may not read them: {named}")
     return notices
+
+
+def _data_to_come(need: DataNeed, case: Case) -> str:
+    """Return the notice about data that are missing yet, and whether the runs to wait for seem to make other ones."""
+    waited = [run for run in case.context.predecessors if run.jobs]
+    notice = f"the data set {need.name} is not in {need.folder} yet: what this run waits for must make it"
+    if any(run.names(need.folder) for run in waited):
+        return notice
+    return f"{notice}, but the command of {' and '.join(run.run for run in waited)} does not contain this folder"
 
 
 def code_of(prepared: Prepared) -> Snapshot | None:

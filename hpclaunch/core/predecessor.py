@@ -11,6 +11,7 @@ class Predecessor:
 
     ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
     completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
+    ``command``: the words of its program, without the values of a sweep.
     """
 
     run: str
@@ -21,3 +22,8 @@ class Predecessor:
     has_failed: bool = False
     refusal: str = ""
     next: str = ""
+    command: tuple[str, ...] = ()
+
+    def names(self, folder: str) -> bool:
+        """Whether a word of its command contains this folder, as it would if it wrote there."""
+        return any(folder.rstrip("/") in word for word in self.command)

@@ -8,6 +8,7 @@ A run that is repeated makes the files that are missing. It needs NumPy and camb
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -144,16 +145,30 @@ def _write(
 ) -> None:
     """Write a file that appears under its name when it is complete. before: is called just before that.
 
-    keep_other: a file that another run has written in the meantime stays.
+    keep_other: a file that another run has written in the meantime stays. What killed runs have left of this file is
+    removed. A run that writes the same file at the same time loses its copy by that, and needs it no more.
     """
     folder, name = os.path.split(path)
+    stem, kind = os.path.splitext(name)
     # No name of a TFRecord file: a run that is killed leaves this file, and no reader may take it for data.
-    place, partial = tempfile.mkstemp(prefix=".partial-" + os.path.splitext(name)[0] + "-", dir=folder)
+    begin = ".partial-{}-{}-".format(kind.lstrip("."), stem)
+    place, partial = tempfile.mkstemp(prefix=begin, dir=folder)
     try:
         with os.fdopen(place, "wb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
+        _appear(partial, path, before, keep_other)
+    finally:
+        _remove(partial)
+    for other in os.listdir(folder):
+        if other.startswith(begin):
+            _remove(os.path.join(folder, other))
+
+
+def _appear(partial: str, path: str, before: Callable[[], None] | None, keep_other: bool) -> None:
+    """Give a complete file its name, unless another run has written it and removed this copy."""
+    try:
         os.chmod(partial, 0o666 & ~_umask())
         if before:
             before()
@@ -163,9 +178,14 @@ def _write(
             os.link(partial, path)
     except FileExistsError:
         pass
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
+    except FileNotFoundError:
+        if not os.path.exists(path):
+            raise
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
 
 
 def _umask() -> int:

@@ -9,14 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-REDSHIFTS = (3.0, 1.5, 0.5, 0.0)  # of the published data set, in the order of its channels
+# Those of the published data (NERSC/cosmoflow-sims, janWorkflow/prepMusic_4parC.sh, commit bdda3bd); the order of their
+# channels is not known here.
+REDSHIFTS = (3.0, 1.5, 0.5, 0.0)
 PARTICLES = 2  # particles per voxel and direction: 8 per voxel
 BARYONS = 0.0224  # Omega_b h^2, the same in all universes: Planck 2018 (arXiv 1807.06209), table 2
 AMPLITUDE = 2e-9  # of camb's spectrum, before it is scaled to sigma_8
 LARGEST, SMALLEST = 10.0, 1e-4  # wave numbers between which camb gives the spectrum
 NAMES = ("omega_m", "sigma_8", "n_s", "h_0")
-# Omega_m, sigma_8 and n_s: Mathuriya et al. 2018 (arXiv 1808.04728), who kept H_0 (km/s/Mpc) at one value. Its range
-# here contains the values of Planck 2018 (67.4) and of Riess et al. 2022 (arXiv 2112.04510; 73.0).
+# Omega_m, sigma_8 and n_s: those of the simulations of CosmoFlow's authors (NERSC/cosmoflow-sims, MUSIC/OmSiNs/
+# runCode.py, commit b25f62b), Mathuriya et al. 2018 (arXiv 1808.04728). They kept H_0 (km/s/Mpc) at 70.3
+# (balewski/cosmoflow-sims, ics_template.conf in that folder, commit 6c96b17). Its range here is about that of another
+# data set of theirs, with a mean of 70.1 and a standard deviation of 5.69, so 19.7 wide if it is uniform
+# (NERSC/CosmoFlow, hyper_parameters_Cosmo.py, commit 03c36de).
 RANGES = ((0.25, 0.35), (0.78, 0.95), (0.9, 1.0), (60.0, 80.0))
 
 

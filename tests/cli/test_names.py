@@ -121,7 +121,11 @@ def test_the_data_of_a_run_may_come_from_the_run_that_it_waits_for(cluster: Desk
     assert (refused.code, "the data set cifar10 was not found" in refused.err) == (1, True)
     done = cluster.type(*words, "--after", run.name)
     assert done.code == 0, done.err
-    assert "the data set cifar10 is not in" in done.err and "what this run waits for must make it" in done.err
+    told = f"the data set cifar10 is not in {words[-1]} yet: what this run waits for must make it"
+    assert f"{told}, but the command of {run.name} does not contain this folder\n" in done.err
+    maker = submit(cluster, 11, "--", "--folder", words[-1])
+    done = cluster.type(*words, "--after", maker.name)
+    assert (done.code, f"{told}\n" in done.err) == (0, True), done.err
 
 
 def test_the_data_must_be_there_if_nothing_is_waited_for(cluster: Desk) -> None:

@@ -176,6 +176,8 @@ def test_each_part_makes_its_own_files_once(make: Callable[..., list[str]], tmp_
     assert (folder / "train-00001.tfrecord").stat().st_mtime_ns == kept
     before = (folder / "validation-00001.tfrecord").read_bytes()
     (folder / "validation-00001.tfrecord").unlink()
+    for left in ("tfrecord", "json"):
+        (folder / f".partial-{left}-validation-00001-of_a_killed_run").write_bytes(before[:9])
     assert make(part=4, parts=5) == ["validation-00001.tfrecord"]
     assert (folder / "validation-00001.tfrecord").read_bytes() == before
     assert not list(folder.glob(".partial*"))
@@ -220,6 +222,18 @@ def test_a_python_without_camb_is_one_error(tmp_path: Path) -> None:
     assert "-m pip install camb" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert not (tmp_path / "data").exists()
+
+
+def test_two_runs_may_make_the_same_file(tmp_path: Path) -> None:
+    """The first to end removes what the other has written; the other needs it no more."""
+    path = tmp_path / "train-00000.tfrecord"
+
+    def interrupted(file: Any) -> None:
+        file.write(b"same")
+        simulate._write(str(path), lambda other: other.write(b"same"))
+
+    simulate._write(str(path), interrupted)
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [(path.name, b"same")]
 
 
 def test_cosmoflow_trains_on_them_and_its_answers_are_reported(
