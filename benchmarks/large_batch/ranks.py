@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -41,8 +42,9 @@ def run(
     """Run `program` (a path in the checkout) as `ranks` ranks; its files and its log go to `folder`.
 
     One thread a rank, or an equal part of the cores where there are more cores than ranks. `more`: variables of theirs.
-    pinned: one thread a rank, on a core of its own as far as there are enough.
+    pinned: one thread a rank, on a core of its own as far as there are enough. Without mpirun one rank starts alone.
     """
+    alone = ranks == 1 and not pinned and shutil.which(MPIRUN[0]) is None
     threads = 1 if pinned else max(1, len(os.sched_getaffinity(0)) // ranks)
     binding = "core:overload-allowed" if pinned else "none"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
@@ -55,23 +57,25 @@ def run(
         "OMP_NUM_THREADS": str(threads),
         **more,
     }
-    command = [*MPIRUN, binding, "-np", str(ranks), sys.executable, str(ROOT / program), *arguments]
+    launcher = [] if alone else [*MPIRUN, binding, "-np", str(ranks)]
+    command = [*launcher, sys.executable, str(ROOT / program), *arguments]
     began = time.monotonic()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
         try:
-            peak = watch(process)
+            peak = watch(process, alone)
         finally:
             process.terminate()  # mpirun ends its ranks; nothing to do if it has ended
             process.wait()
     return Ended(process.returncode, time.monotonic() - began, peak)
 
 
-def watch(process: subprocess.Popen[bytes]) -> int:
-    """Wait for mpirun; the largest sum of PSS (bytes) of its children meanwhile."""
+def watch(process: subprocess.Popen[bytes], alone: bool = False) -> int:
+    """Wait for mpirun; the largest sum of PSS (bytes) of its children meanwhile. alone: the process is the one rank."""
     peak = 0
     while True:
-        peak = max(peak, sum(pss(child) for child in children(process.pid)))
+        members = [Path("/proc", str(process.pid))] if alone else children(process.pid)
+        peak = max(peak, sum(pss(member) for member in members))
         try:
             process.wait(SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:

@@ -20,6 +20,7 @@ class Series:
     """One curve, or the bars of one colour: ``y`` over ``x``, each with its range if ``low`` and ``high`` are given.
 
     ``x``: numbers; of bars the names of the groups. ``line``: a style of Matplotlib; "" draws points alone.
+    ``names``: of the points of a curve, written beside them.
     """
 
     label: str
@@ -28,6 +29,7 @@ class Series:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     line: str = "-"
+    names: Sequence[str] = ()
 
 
 @record
@@ -72,6 +74,8 @@ def _draw_curves(axes: Any, series: Sequence[Series]) -> None:
     for curve in series:
         marker = "o" if len(curve.x) <= 16 else None
         (drawn,) = axes.plot(curve.x, curve.y, linestyle=curve.line or "none", marker=marker, label=curve.label)
+        for name, place in zip(curve.names, zip(curve.x, curve.y, strict=True), strict=bool(curve.names)):
+            axes.annotate(name, place, textcoords="offset points", xytext=(5, -3), fontsize="x-small")
         if curve.low and len(curve.x) > 1:
             axes.fill_between(curve.x, curve.low, curve.high, alpha=0.2, color=drawn.get_color())
 

@@ -57,3 +57,11 @@ def test_more_panels_than_columns_make_rows(tmp_path: Path) -> None:
     for number, columns in ((1, 2), (3, 2)):
         draw([CURVES] * number, tmp_path / f"{number}.png", columns=columns)
         assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_have_their_names_beside_them(tmp_path: Path) -> None:
+    points = Series(label="published", x=(900, 4000), y=(200, 500), line="", names=("MNIST", "SVHN"))
+    path = tmp_path / "points.svg"
+    draw([Panel(title="noise", x_label="noise scale", y_label="critical batch", series=(points,))], path)
+    for words in ("MNIST", "SVHN"):
+        assert f"<!-- {words} -->" in path.read_text(encoding="utf-8"), words
