@@ -1,0 +1,194 @@
+"""Finds the critical batch of the cifar job by training it at seven batch sizes, beside its gradient noise scale.
+
+    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/reference/critical_batch.py [--sizes B …] [--seeds N …] [--list]
+    python benchmarks/reference/critical_batch.py --report [--pictures FOLDER]
+    python benchmarks/reference/critical_batch.py --small --results FOLDER
+
+Every run trains the mini-ResNet on real CIFAR-10 until its training loss is 1.5 (until_target.py). The rate of Adam is
+tuned for each batch size: around the square-root rule's, in steps of two, until the best rate lies between two others
+(Shallue et al. 2018); a run ends where it can no longer be the best one. The tuning has seed 1; the best rate is then
+run with the other seeds. Runs what has no result yet, and can be stopped and called again at any time.
+
+No batch normalization: with it a sample's gradient depends on the samples beside it, so that another batch size would
+also be another network. Without it the batch sizes differ only in how many independent gradients a step averages,
+which is what the law and the noise scale are about. It is the network of the notebook's first runs. A step's gradient
+is accumulated from at least two parts of at most 256 samples, because the library measures the noise scale of one rank
+from the parts; its mean is that of the whole batch. Seeds decide the order of the samples: the job's network always
+begins with the same weights, as the notebook's.
+
+A result (store.py; studies critical_batch and, of the tuning, critical_batch_rates) has in `measured`:
+batch, learning_rate; reached, diverged; samples and steps (fractions: interpolated) at the target, and seconds until it
+was seen, without the first step; absent if it was not reached; most_samples: where the run would have ended; accuracy
+of the last 4,096 samples; images_per_s; noise_scale: the last one; predicted_critical_batch: what the run's noise
+scales predict (batch_law.py); curve: lists of samples, steps, seconds, loss (null before the first whole mean),
+accuracy, noise_scale with its 80 % range low and high (null: not known), one value a look.
+The study critical_batch_law has the fit (critical_batch_report.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
+
+import critical_batch_report  # noqa: E402
+import store  # noqa: E402
+from critical_batch_runs import FULL, SMALL, arguments_of, measured, settings_of, whole, words  # noqa: E402
+from one_rank import events_of  # noqa: E402
+from rate_search import best_power, next_power  # noqa: E402
+
+from hpclaunch.guidelines.efficiency import TASKS, Pareto  # noqa: E402
+
+STUDY, RATES = critical_batch_report.STUDY, "critical_batch_rates"
+PROGRAM = "benchmarks/reference/until_target.py"
+SEEDS = (1, 2, 3)
+EXPECTED_EPOCHS, EXPECTED_SPEED, EXPECTED_RATES = 1.5, 1700.0, 3.2
+"""For the estimate of time: E_min in epochs, images/s of two cores, and runs that a tuning costs. Not measured."""
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", type=int, help="global batch sizes; default: all seven")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
+    parser.add_argument("--results", type=Path, default=store.RESULTS)
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "critical_batch", help="logs and metrics of the runs"
+    )
+    parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "pictures", help="of --report: its folder")
+    parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
+    parser.add_argument("--report", action="store_true", help="print the table as Markdown and draw the pictures")
+    parser.add_argument("--small", action="store_true", help="tiny made-up data and two batch sizes; needs --results")
+    options = parser.parse_args()
+    options.setup = SMALL if options.small else FULL
+    options.sizes = options.sizes or list(options.setup.sizes)
+    unknown = sorted(set(options.sizes) - set(options.setup.sizes))
+    if unknown:
+        parser.error(f"--sizes {unknown[0]}: not one of {', '.join(map(str, options.setup.sizes))}")
+    if options.small and options.results == store.RESULTS:
+        parser.error("--small makes no real results: name another folder with --results")
+    runs = not (options.list or options.report or options.small)
+    if runs and not Path(options.data_dir, "cifar10").is_dir():
+        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    return options
+
+
+def one(options: argparse.Namespace, case: str, batch: int, power: int, seed: int, most: int) -> dict[str, Any]:
+    """Run one training; what was measured. Raises RuntimeError if it fails."""
+    settings = settings_of(options.setup, batch, power)
+    say(f"{case}, seed {seed}: begins, rate {settings['learning_rate']:.3g}")
+    arguments = arguments_of(options.setup, settings, seed, most)
+    events = events_of(PROGRAM, arguments, (options.out / f"{case}-{seed}").resolve(), options.data_dir)
+    found = measured(settings, events, most)
+    say(f"{case}, seed {seed}: {words(found)}")
+    return found
+
+
+def tuned(options: argparse.Namespace, batch: int) -> int:
+    """The power of the best rate of a batch size; runs what the search needs. Raises ValueError if there is none."""
+    tried: dict[int, float | None] = {}
+    while (power := next_power(tried)) is not None:
+        reached = [samples for samples in tried.values() if samples is not None]
+        most = int(min(reached) + options.setup.target.lag) if reached else whole(options.setup)
+        case = f"batch-{batch}-rate{power:+d}"
+        settings = settings_of(options.setup, batch, power)
+        result = store.once(
+            RATES,
+            case,
+            SEEDS[0],
+            settings,
+            lambda case=case, power=power, most=most: one(options, case, batch, power, SEEDS[0], most),
+            options.results,
+        )
+        tried[power] = result.measured.get("samples")
+    return best_power(tried)
+
+
+def run_size(options: argparse.Namespace, batch: int, seed: int) -> None:
+    """Make the result of one batch size and seed, if it is missing; the tuning has made that of the first seed."""
+    power = tuned(options, batch)
+    settings, case = settings_of(options.setup, batch, power), f"batch-{batch}"
+    if seed == SEEDS[0]:
+        found = store.read(RATES, f"{case}-rate{power:+d}", seed, options.results)
+        assert found is not None
+        store.write(replace(found, study=STUDY, case=case), options.results)
+        return
+    store.once(
+        STUDY,
+        case,
+        seed,
+        settings,
+        lambda: one(options, case, batch, power, seed, whole(options.setup)),
+        options.results,
+    )
+
+
+def study(options: argparse.Namespace) -> int:
+    """Run all that is wanted and missing, all sizes of one seed before the next; the number of failures."""
+    failed = 0
+    for seed in options.seeds:
+        for batch in options.sizes:
+            try:
+                run_size(options, batch, seed)
+            except (RuntimeError, ValueError) as error:
+                failed += 1
+                say(f"batch {batch}, seed {seed}: FAILED: {error}")
+    return failed
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print what is done, and an estimate of the time of the rest."""
+    speeds = [
+        one.measured["images_per_s"] for one in store.every(STUDY, options.results) if "images_per_s" in one.measured
+    ]
+    speed = sorted(speeds)[len(speeds) // 2] if speeds else EXPECTED_SPEED
+    law = Pareto(fewest_epochs=EXPECTED_EPOCHS, critical_batch=TASKS["cifar-10"])
+    seconds = 0.0
+    for seed in options.seeds:
+        for batch in options.sizes:
+            found = store.read(STUDY, f"batch-{batch}", seed, options.results)
+            state = words(found.measured) if found else "to do" + (", with its tuning" if seed == SEEDS[0] else "")
+            print(f"batch {batch:>4}  seed {seed}  {state}")
+            runs = EXPECTED_RATES if seed == SEEDS[0] else 1.0
+            seconds += 0.0 if found else runs * law.epochs(batch) * options.setup.samples / speed
+    print(
+        f"about {seconds / 60:.0f} minutes of two cores for the rest, at {speed:.0f} images/s, if the law has "
+        f"E_min = {law.fewest_epochs:g} epochs and B_crit = {law.critical_batch:g}, and a tuning costs "
+        f"{EXPECTED_RATES:g} runs"
+    )
+
+
+def say(text: str) -> None:
+    print(time.strftime("%H:%M:%S ") + text, flush=True)
+
+
+def main() -> int:
+    options = parse()
+    if options.list:
+        show(options)
+        return 0
+    if options.report:
+        print(critical_batch_report.report(options.results, options.pictures))
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    with (options.out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another study is running with --out {options.out}", file=sys.stderr)
+            return 1
+        failed = study(options)
+    critical_batch_report.write_law(options.results)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Sharpness of networks trained with small and with large batches, beside their test accuracy (Keskar et al. 2017).
+
+    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/reference/sharpness.py [--seeds N …] [--list]
+    python benchmarks/reference/sharpness.py --report [--pictures FOLDER]
+    python benchmarks/reference/sharpness.py --small --results FOLDER
+
+Trains jobs/cifar twice for each seed, with batches of 32 and of 512 (an eighth of the images; Keskar et al. take a
+tenth), for the same 100 epochs on the same 4,096 images of CIFAR-10, with Adam at the square-root rule's rate. So few
+images let the large batch, too, come near a minimum in some minutes of two cores: the claim is about minima. Then it
+reads checkpoints of the job, and finds the largest eigenvalues of the Hessian of the training loss over a fixed sample
+of the training images, by power iteration (hessian.py). Three networks a seed:
+
+small-batch             after the last epoch
+large-batch             after the last epoch
+small-batch-same-loss   the small batch's, after the epoch whose loss is nearest to that of large-batch: eigenvalues
+                        depend on the loss, which the two do not bring down alike in the same epochs
+
+No batch normalization. With it the loss does not change when the weights before it are scaled, but the Hessian does
+(Dinh et al. 2017, arXiv 1703.04933); and with fixed statistics the Hessian would be that of another function than the
+one that was trained. It is also the network of critical_batch.py.
+
+A result (store.py, study sharpness) has in `measured`: batch, epoch; training_loss and training_accuracy over all
+images of the training, test_loss and test_accuracy, generalization_gap (training minus test accuracy), all of the final
+weights; sample_loss; sharpness: the largest eigenvalue; eigenvalues, the largest absolute ones first, with residuals
+and products (hessian.py); seconds of all products.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
+
+import sharpness_report  # noqa: E402
+import store  # noqa: E402
+from one_rank import events_of, of_kind  # noqa: E402
+
+if TYPE_CHECKING:
+    from trained_network import Images, TrainedNetwork
+
+STUDY = sharpness_report.STUDY
+PROGRAM = "jobs/cifar/train.py"
+SEEDS = (1, 2, 3)
+SMALL_BATCH, LARGE_BATCH, SAME_LOSS = sharpness_report.CASES
+BASE_RATE, BASE_BATCH = 0.001, 512
+EXPECTED_SPEED, EXPECTED_PRODUCTS = 1700.0, 60
+"""For the estimate of time: images/s of two cores, and products with the Hessian for each network. Not measured."""
+COST_OF_A_PRODUCT = 2.0
+"""Of a product with the Hessian, in gradients of the same images. Not measured either."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """samples: images of the training; sample: of them, those of the Hessian. most: products for one eigenvalue."""
+
+    samples: int = 4096
+    batches: tuple[int, int] = (32, 512)
+    epochs: int = 100
+    sample: int = 1024
+    eigenvalues: int = 3
+    tolerance: float = 0.05
+    most: int = 40
+    synthetic: bool = False
+
+
+FULL = Setup()
+SMALL = Setup(samples=64, batches=(8, 32), epochs=3, sample=32, eigenvalues=2, most=5, synthetic=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
+    parser.add_argument("--results", type=Path, default=store.RESULTS)
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "sharpness", help="logs and checkpoints of the runs"
+    )
+    parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "pictures", help="of --report: its folder")
+    parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
+    parser.add_argument("--report", action="store_true", help="print the table as Markdown and draw the picture")
+    parser.add_argument("--small", action="store_true", help="tiny made-up data; needs --results")
+    options = parser.parse_args()
+    options.setup = SMALL if options.small else FULL
+    if options.small and options.results == store.RESULTS:
+        parser.error("--small makes no real results: name another folder with --results")
+    runs = not (options.list or options.report or options.small)
+    if runs and not Path(options.data_dir, "cifar10").is_dir():
+        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    return options
+
+
+def settings_of(setup: Setup, batch: int) -> dict[str, Any]:
+    """What decides the outcome of a case, beside its seed."""
+    return {
+        "optimizer": "adam",
+        "batch": batch,
+        "learning_rate": BASE_RATE * (batch / BASE_BATCH) ** 0.5,
+        "batch_norm": "none",
+        "epochs": setup.epochs,
+        "train_samples": setup.samples,
+        "hessian_samples": setup.sample,
+        "eigenvalues": setup.eigenvalues,
+        "tolerance": setup.tolerance,
+        "most": setup.most,
+        "synthetic": setup.synthetic,
+    }
+
+
+def arguments_of(settings: dict[str, Any], seed: int) -> list[str]:
+    """The command line of a training, which keeps the checkpoints of all its epochs."""
+    samples = settings["train_samples"]
+    data = (
+        ["--synthetic=true", f"--synthetic-samples={samples}"]
+        if settings["synthetic"]
+        else [f"--train-samples={samples}"]
+    )
+    return [
+        *data,
+        f"--optimizer={settings['optimizer']}",
+        f"--batch-size-per-rank={settings['batch']}",
+        f"--learning-rate={settings['learning_rate']:.9g}",
+        f"--batch-norm={settings['batch_norm']}",
+        f"--epochs={settings['epochs']}",
+        f"--keep-checkpoints={settings['epochs']}",
+        f"--seed={seed}",
+        "--checkpoint-minutes=0",
+        "--validation-every=0",
+        "--noise-scale=false",
+        "--export-model=false",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A finished training. checkpoints: their folder, by epoch from 1."""
+
+    settings: dict[str, Any]
+    start: dict[str, Any]
+    checkpoints: dict[int, Path]
+
+
+def trained(options: argparse.Namespace, case: str, batch: int, seed: int) -> Training:
+    """Run one training. Raises RuntimeError if it fails, or if a checkpoint is missing."""
+    folder = (options.out / f"{case}-{seed}").resolve()
+    settings = settings_of(options.setup, batch)
+    say(f"{case}, seed {seed}: training begins")
+    events = events_of(PROGRAM, arguments_of(settings, seed), folder, options.data_dir, keep_checkpoints=True)
+    start = of_kind(events, "start")[0]
+    found = {
+        epoch: folder / "checkpoints" / f"step-{epoch * start['steps_per_epoch']:08d}"
+        for epoch in range(1, options.setup.epochs + 1)
+    }
+    missing = [path for path in found.values() if not path.is_dir()]
+    if missing:
+        raise RuntimeError(f"{missing[0]}: there is no such checkpoint")
+    return Training(settings=settings, start=start, checkpoints=found)
+
+
+def measured(network: TrainedNetwork, images: Images, training: Training, epoch: int) -> dict[str, Any]:
+    """What a result holds (see the module) of the weights after an epoch."""
+    network.read(training.checkpoints[epoch])
+    settings, began = training.settings, time.perf_counter()
+    pairs = network.sharpness(*images.sample, settings["eigenvalues"], settings["tolerance"], settings["most"])
+    seconds = time.perf_counter() - began
+    training_loss, training_accuracy = network.evaluate(*images.training)
+    test_loss, test_accuracy = network.evaluate(*images.test)
+    return {
+        "batch": settings["batch"],
+        "epoch": epoch,
+        "training_loss": training_loss,
+        "training_accuracy": training_accuracy,
+        "test_loss": test_loss,
+        "test_accuracy": test_accuracy,
+        "generalization_gap": training_accuracy - test_accuracy,
+        "sample_loss": network.evaluate(*images.sample)[0],
+        "sharpness": max(pair.value for pair in pairs),
+        "eigenvalues": [pair.value for pair in pairs],
+        "residuals": [pair.residual for pair in pairs],
+        "products": [pair.products for pair in pairs],
+        "seconds": round(seconds, 1),
+    }
+
+
+def nearest_epoch(network: TrainedNetwork, images: Images, training: Training, loss: float) -> int:
+    """The epoch of a training after which the loss of the sample is nearest to `loss`."""
+
+    def distance(epoch: int) -> float:
+        network.read(training.checkpoints[epoch])
+        return abs(network.evaluate(*images.sample)[0] - loss)
+
+    return min(training.checkpoints, key=distance)
+
+
+def run_seed(options: argparse.Namespace, seed: int) -> None:
+    """Make the three results of a seed, unless all are there. Raises RuntimeError if a training fails."""
+    batches = dict(zip(sharpness_report.CASES, (*options.setup.batches, options.setup.batches[0]), strict=True))
+    wanted = {case: settings_of(options.setup, batch) for case, batch in batches.items()}
+    if all(store.finished(STUDY, case, seed, settings, options.results) for case, settings in wanted.items()):
+        return
+    small, large = (trained(options, case, batches[case], seed) for case in (SMALL_BATCH, LARGE_BATCH))
+    from trained_network import TrainedNetwork, images_of  # TensorFlow comes after the trainings, which have all cores
+
+    images = images_of(small.start, options.data_dir, options.setup.sample)
+    network, last = TrainedNetwork(), options.setup.epochs
+    network.read(large.checkpoints[last])
+    same = nearest_epoch(network, images, small, network.evaluate(*images.sample)[0])
+    for case, training, epoch in ((SMALL_BATCH, small, last), (LARGE_BATCH, large, last), (SAME_LOSS, small, same)):
+        found = measured(network, images, training, epoch)
+        store.write(
+            store.Result(study=STUDY, case=case, seed=seed, settings=wanted[case], measured=found), options.results
+        )
+        say(f"{case}, seed {seed}: {words(found)}")
+    for training in (small, large):
+        shutil.rmtree(training.checkpoints[last].parent)
+
+
+def words(found: dict[str, Any]) -> str:
+    """A result in words."""
+    return (
+        f"epoch {found['epoch']}, training loss {found['training_loss']:.3f}, "
+        f"largest eigenvalue {found['sharpness']:.3g}, "
+        f"{found['training_accuracy']:.1%} training and {found['test_accuracy']:.1%} test accuracy"
+    )
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print what is done, and an estimate of the time of the rest."""
+    setup, minutes = options.setup, 0.0
+    for seed in options.seeds:
+        found = [store.read(STUDY, case, seed, options.results) for case in sharpness_report.CASES]
+        for case, result in zip(sharpness_report.CASES, found, strict=True):
+            print(f"{case:<22} seed {seed}  {words(dict(result.measured)) if result else 'to do'}")
+        if not all(found):
+            gradients = 2 * setup.epochs * setup.samples
+            gradients += int(len(found) * EXPECTED_PRODUCTS * COST_OF_A_PRODUCT * setup.sample)
+            minutes += gradients / EXPECTED_SPEED / 60
+    print(
+        f"about {minutes:.0f} minutes of two cores for the rest, at {EXPECTED_SPEED:.0f} images/s, with "
+        f"{EXPECTED_PRODUCTS} products a network, each as long as {COST_OF_A_PRODUCT:g} gradients"
+    )
+
+
+def say(text: str) -> None:
+    print(time.strftime("%H:%M:%S ") + text, flush=True)
+
+
+def study(options: argparse.Namespace) -> int:
+    """Run all that is wanted and missing; the number of failed seeds."""
+    failed = 0
+    for seed in options.seeds:
+        try:
+            run_seed(options, seed)
+        except RuntimeError as error:
+            failed += 1
+            say(f"seed {seed}: FAILED: {error}")
+    return failed
+
+
+def main() -> int:
+    options = parse()
+    if options.list:
+        show(options)
+        return 0
+    if options.report:
+        print(sharpness_report.report(options.results, options.pictures))
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    with (options.out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another study is running with --out {options.out}", file=sys.stderr)
+            return 1
+        return 1 if study(options) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

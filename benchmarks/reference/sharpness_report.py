@@ -1,0 +1,121 @@
+"""Shows the sharpness of small- and large-batch networks as a table and a picture; `sharpness.py --report` calls it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import store
+
+from hpclaunch.reports.study_chart import Panel, Series, draw
+
+STUDY, PICTURE = "sharpness", "sharpness.svg"
+CASES = ("small-batch", "large-batch", "small-batch-same-loss")
+HEADS = (
+    "network",
+    "batch",
+    "epoch",
+    "training loss",
+    "training accuracy",
+    "test accuracy",
+    "gap",
+    "largest eigenvalues",
+    "seeds",
+)
+Found = dict[str, list[store.Result]]
+
+
+def by_case(folder: Path) -> Found:
+    """The results of every case that has some, in the order of CASES."""
+    results = store.every(STUDY, folder)
+    found = {case: [one for one in results if one.case == case] for case in CASES}
+    return {case: some for case, some in found.items() if some}
+
+
+def report(folder: Path, pictures: Path) -> str:
+    """Draw the picture into a folder, and return the table as Markdown. Raises SystemExit without results."""
+    found = by_case(folder)
+    if not found:
+        raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/sharpness.py first")
+    pictures.mkdir(parents=True, exist_ok=True)
+    draw([eigenvalues_panel(found), accuracy_panel(found)], pictures / PICTURE)
+    rows = [HEADS, ["---"] * len(HEADS), *(cells(case, results) for case, results in found.items())]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def cells(case: str, results: Sequence[store.Result]) -> list[str]:
+    """A row of the table: medians of the seeds with their range."""
+
+    def shown(name: str, form: str) -> str:
+        return spread([one.measured[name] for one in results], form)
+
+    return [
+        label(case, results),
+        str(results[0].measured["batch"]),
+        shown("epoch", ".0f"),
+        shown("training_loss", ".3f"),
+        shown("training_accuracy", ".1%"),
+        shown("test_accuracy", ".1%"),
+        shown("generalization_gap", ".1%"),
+        "; ".join(spread(values, ".3g") for values in eigenvalues(results)),
+        ", ".join(str(one.seed) for one in results),
+    ]
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median, and the range of several values."""
+    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def eigenvalues(results: Sequence[store.Result]) -> list[list[float]]:
+    """For every place among the largest eigenvalues, those of all seeds."""
+    return [list(values) for values in zip(*(one.measured["eigenvalues"] for one in results), strict=True)]
+
+
+def label(case: str, results: Sequence[store.Result]) -> str:
+    """The name of a case for a reader."""
+    batch = results[0].measured["batch"]
+    return f"batch {batch}, at the large batch's loss" if case == CASES[2] else f"batch {batch}"
+
+
+def eigenvalues_panel(found: Found) -> Panel:
+    """The largest eigenvalues, by their place: medians of the seeds with their range."""
+    series = []
+    for case, results in found.items():
+        places = eigenvalues(results)
+        series.append(
+            Series(
+                label=label(case, results),
+                x=list(range(1, len(places) + 1)),
+                y=[statistics.median(values) for values in places],
+                low=[min(values) for values in places],
+                high=[max(values) for values in places],
+            )
+        )
+    return Panel(
+        title="largest eigenvalues of the Hessian",
+        x_label="place",
+        y_label="eigenvalue of the training loss's Hessian",
+        series=series,
+    )
+
+
+def accuracy_panel(found: Found) -> Panel:
+    """Test accuracy against sharpness, a point for every network."""
+    series = [
+        Series(
+            label=label(case, results),
+            x=[one.measured["sharpness"] for one in results],
+            y=[100 * one.measured["test_accuracy"] for one in results],
+            line="",
+        )
+        for case, results in found.items()
+    ]
+    return Panel(
+        title="test accuracy against sharpness",
+        x_label="largest eigenvalue",
+        y_label="test accuracy, %",
+        series=series,
+    )
