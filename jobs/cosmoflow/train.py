@@ -19,13 +19,14 @@ def train(run: training.Run) -> object:
     import answers
     import volumes
     from model import cosmoflow, volumes_of
+    from symmetries import Symmetries
 
     asked = run.settings
     made_up = (asked.synthetic_samples, asked.volume_size, asked.seed)
     folder = training.data_folder(run, made_up, lambda folder: volumes.write(folder, *made_up))
     # A rank reads whole files if there are enough of them, in a different order in every epoch.
     source = training.source(run, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
-    data = training.data(run, source)
+    data = training.data(run, source, Symmetries() if asked.symmetries else None)
     model = training.fit(run, lambda: cosmoflow(asked.volume_size), data, loss="mse", metrics=["mae"])
     training.evaluate(run, model, data)
     answers.write(run, model, data)
