@@ -263,8 +263,9 @@ def _subject_of(key: str) -> Subject:
 def _refuse_flags_of_a_queue(case: Case, decisions: Decisions) -> None:
     typed = [one.name for one in fields(Request) if one.metadata == WITH_QUEUE and getattr(case.request, one.name)]
     for key in (name.replace("_", "-") for name in typed):
+        before = "hpclaunch wait RUN, then " if key in ("after", "after-any") else ""
         decisions.fault(
             f"--{key} has no meaning at {case.site.name}, which has no scheduler",
-            next=f"leave --{key} out, or name a Slurm site (hpclaunch sites list)",
+            next=f"{before}leave --{key} out, or name a Slurm site (hpclaunch sites list)",
             subject=_subject_of(key),
         )

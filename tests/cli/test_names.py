@@ -173,7 +173,7 @@ def test_what_cannot_complete_any_more_is_refused_before_anything_is_queued(clus
         (("--after", "rendered"), "has no job: its state is RENDERED"),
         (("--after", "chain"), "may continue in another job"),
         (("--after", "@latest", "--site", "local"), "--after has no meaning at local"),
-        (("--after-any", "@latest", "--site", "local"), "--after-any has no meaning at local"),
+        (("--after-any", "@latest", "--site", "local"), "next: hpclaunch wait RUN, then leave --after-any out"),
         (("--after", "@latest", "--site", "perlmutter", "--account", "m1"), "is a run of slurmsite, and this one is"),
     ],
 )
