@@ -40,6 +40,7 @@ def test_a_job_streams_from_the_nodes_copy_and_augments(ranks, tmp_path: Path) -
         "--train-samples=30",
         "--stage-to=$NODE_DISK/sets",
         *("--flip-horizontal=true", "--crop=2", "--scale-images=0.1", "--contrast=0.2", "--mixup=0.2", "--cutmix=1"),
+        *("--shear=0.1", "--lens-distortion=0.1"),
         *("--optimizer=sgd", "--warmup-epochs=1", "--accumulation=2", "--precision=bfloat16"),
         HPCLAUNCH_DATA_DIR=str(data),
         NODE_DISK=str(tmp_path / "disk"),

@@ -1,4 +1,4 @@
-"""Random flips, crops, scales, colours and mixing of image batches; holds no random state.
+"""Random flips, crops, scales, shears, colours and mixing of image batches; holds no random state.
 
 Every number is a function of (seed, rank, epoch, sample): a resumed run draws what the first would
 have drawn, whatever the batch size.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from hpclaunch.training.input import lens
 from hpclaunch.training.rank.failure import TrainingError
 
 # The columns of a sample's random numbers. Each technique has fixed columns, so that one technique does not change the
@@ -20,6 +21,7 @@ from hpclaunch.training.rank.failure import TrainingError
 DRAWS = 16
 FLIP_HORIZONTAL, FLIP_VERTICAL, SHIFT_Y, SHIFT_X, SCALE, BRIGHTNESS, CONTRAST, SATURATION = range(8)
 WHICH_MIX, SHARE, BOX_Y, BOX_X = range(8, 12)
+SHEAR, DISTORTION = range(12, 14)
 
 PHILOX = 1  # tf.random.Algorithm.PHILOX, as the raw operation wants it
 GREY = (0.299, 0.587, 0.114)  # luma of ITU-R BT.601
@@ -32,8 +34,10 @@ class Augmentation:
 
     flip_horizontal, flip_vertical: mirror every second image. crop: shift by up to this many pixels in each direction,
     and fill with zeros (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in
-    1 - scale .. 1 + scale. brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of
-    Beta(alpha, alpha) from which an image's share in the mixture is drawn (0: off; with both, one of them by chance).
+    1 - scale .. 1 + scale. shear: move rows sideways by a part of their distance from the middle row, in
+    -shear .. shear. lens_distortion: bend straight lines as a lens does, with a strength k in -x .. x (lens.py).
+    brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of Beta(alpha, alpha) from
+    which an image's share in the mixture is drawn (0: off; with both, one of them by chance).
     Mixing makes labels float32 [b, classes]; `loss` names the loss that fits.
     """
 
@@ -41,6 +45,8 @@ class Augmentation:
     flip_vertical: bool = False
     crop: int = 0
     scale: float = 0.0
+    shear: float = 0.0
+    lens_distortion: float = 0.0
     brightness: float = 0.0
     contrast: float = 0.0
     saturation: float = 0.0
@@ -49,9 +55,12 @@ class Augmentation:
     classes: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("scale", "brightness", "contrast", "saturation"):
+        for name in ("scale", "shear", "brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) < 1:
                 raise TrainingError("{}={}: a number from 0 and below 1 is expected".format(name, getattr(self, name)))
+        if not 0 <= self.lens_distortion < lens.FOLDS_FROM:
+            message = "lens_distortion={}: a number from 0 and below 1/3 is expected; more would fold the corners"
+            raise TrainingError(message.format(self.lens_distortion))
         for name in ("crop", "mixup", "cutmix"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise TrainingError("{}={}: a number from 0 is expected".format(name, getattr(self, name)))
@@ -75,17 +84,23 @@ class Augmentation:
 
     @property
     def moves(self) -> bool:
-        return self.flip_horizontal or self.flip_vertical or self.crop > 0 or self.scale > 0
+        return self.flip_horizontal or self.flip_vertical or self.crop > 0 or self.interpolates
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether new pixels lie between old ones."""
+        return self.scale > 0 or self.shear > 0 or self.lens_distortion > 0
 
     @property
     def only_copies(self) -> bool:
         """Whether images move so that every new pixel is a copy of an old one."""
-        return self.moves and not self.scale
+        return self.moves and not self.interpolates
 
     @property
     def still(self) -> Augmentation:
         """The same without moves, for images that have been moved before."""
-        return replace(self, flip_horizontal=False, flip_vertical=False, crop=0, scale=0.0)
+        unmoved = {"flip_horizontal": False, "flip_vertical": False, "crop": 0}
+        return replace(self, **unmoved, scale=0.0, shear=0.0, lens_distortion=0.0)
 
     @property
     def colours(self) -> bool:
@@ -115,6 +130,8 @@ def from_options(asked: Any, classes: int) -> Augmentation:
         flip_vertical=asked.flip_vertical,
         crop=asked.crop,
         scale=asked.scale_images,
+        shear=asked.shear,
+        lens_distortion=asked.lens_distortion,
         brightness=asked.brightness,
         contrast=asked.contrast,
         saturation=getattr(asked, "saturation", 0.0),  # a job with grey images has no such option
@@ -155,10 +172,32 @@ def random_numbers(seed: int, rank: Any, epoch: Any, first: Any, count: Any) -> 
 
 
 def moved(images: Any, how: Augmentation, draws: Any) -> Any:
-    """Flip, shift and scale a batch (any number type, [b, h, w, c]) in one pass; pixels from outside are 0.
+    """Flip, shift, scale, shear and distort a batch (any number type, [b, h, w, c]) in one pass.
+
+    Pixels from outside are 0. Without scale, shear and distortion pixels are copied exactly; pixels between others are
+    bilinear, and rounded if they are whole numbers.
+    """
+    images = tf.convert_to_tensor(images)
+    transforms = _places(images, how, draws)
+    if how.lens_distortion:
+        return lens.distorted(images, transforms, how.lens_distortion * (2.0 * draws[:, DISTORTION] - 1.0))
+    rounds = how.interpolates and images.dtype.is_integer  # the operation would cut fractions off, and darken images
+    found = tf.raw_ops.ImageProjectiveTransformV3(
+        images=tf.cast(images, tf.float32) if rounds else images,
+        transforms=transforms,
+        output_shape=images.shape[1:3],
+        fill_value=0.0,
+        interpolation="BILINEAR" if how.interpolates else "NEAREST",
+        fill_mode="CONSTANT",
+    )
+    return tf.cast(tf.round(found), images.dtype) if rounds else found
+
+
+def _places(images: Any, how: Augmentation, draws: Any) -> Any:
+    """Where the new pixels lie in the images, as ImageProjectiveTransform wants it, float32 [b, 8].
 
     An output pixel x reads the input at s * (x - middle) + middle + shift, with s negative for a mirror image; without
-    scaling all of these are whole numbers in float32, so pixels are copied exactly.
+    scaling all of these are whole numbers in float32. A sheared image reads the row y at x + shear * (y - middle of y).
     """
     height, width = images.shape[1], images.shape[2]
     zoom = 1.0 / _factor(how.scale, draws[:, SCALE]) if how.scale else tf.ones_like(draws[:, SCALE])
@@ -168,14 +207,11 @@ def moved(images: Any, how: Augmentation, draws: Any) -> Any:
     start_y = middle_y - step_y * middle_y + shift(how.crop, draws[:, SHIFT_Y])
     start_x = middle_x - step_x * middle_x + shift(how.crop, draws[:, SHIFT_X])
     zero = tf.zeros_like(zoom)
-    return tf.raw_ops.ImageProjectiveTransformV3(
-        images=images,
-        transforms=tf.stack([step_x, zero, start_x, zero, step_y, start_y, zero, zero], axis=1),
-        output_shape=[height, width],
-        fill_value=0.0,
-        interpolation="BILINEAR" if how.scale else "NEAREST",
-        fill_mode="CONSTANT",
-    )
+    slant = zero
+    if how.shear:
+        slant = step_x * how.shear * (2.0 * draws[:, SHEAR] - 1.0)
+        start_x -= slant * middle_y
+    return tf.stack([step_x, slant, start_x, zero, step_y, start_y, zero, zero], axis=1)
 
 
 def coloured(images: Any, how: Augmentation, draws: Any) -> Any:

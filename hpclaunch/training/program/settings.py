@@ -87,6 +87,8 @@ class Settings(argparse.Namespace):
     flip_vertical: bool
     crop: int
     scale_images: float
+    shear: float
+    lens_distortion: float
     brightness: float
     contrast: float
     saturation: float

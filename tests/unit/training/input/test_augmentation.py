@@ -12,7 +12,7 @@ except ImportError:
 
 from typing import Any
 
-from hpclaunch.training.input import augmentation
+from hpclaunch.training.input import augmentation, lens
 from hpclaunch.training.input.augmentation import DRAWS, Augmentation, random_numbers
 from hpclaunch.training.input.moves import Moves
 from hpclaunch.training.rank.failure import TrainingError
@@ -114,6 +114,78 @@ def test_scaling_enlarges_around_the_middle() -> None:
         assert np.allclose(got[seen, seen], expected[seen, None], atol=1e-5)
 
 
+def test_a_shear_slants_an_upright_line_around_the_middle_row() -> None:
+    line = np.zeros((1, 9, 9, 1), np.float32)
+    line[0, :, 4] = 1
+    got = augmentation.moved(line, Augmentation(shear=0.5), draws(1, SHEAR=1.0)).numpy()[0, :, :, 0]
+    for row, away in enumerate(np.arange(9) - 4):
+        expected = np.interp(np.arange(9) + 0.5 * away, np.arange(9), line[0, row, :, 0])  # reads x + 0.5 * away
+        assert np.allclose(got[row], expected, atol=1e-6), row
+    other = augmentation.moved(line, Augmentation(shear=0.5), draws(1, SHEAR=0.0)).numpy()[0, :, :, 0]
+    assert np.allclose(other, got[::-1])
+    # Half of the columns are then read outside of the image, where zeros are.
+    full = augmentation.moved(np.ones_like(line), Augmentation(shear=0.5), draws(1, SHEAR=1.0)).numpy()
+    assert (full[0, 8, 7:] == 0).all() and (full[0, 4] == 1).all()
+
+
+def test_whole_numbers_between_pixels_are_rounded_not_cut() -> None:
+    numbers = random_numbers(1, 0, 0, 0, 6)
+    for how in (Augmentation(scale=0.2), Augmentation(shear=0.3), Augmentation(shear=0.1, lens_distortion=0.2)):
+        exact = augmentation.moved(IMAGES.astype(np.float32), how, numbers)
+        np.testing.assert_array_equal(augmentation.moved(IMAGES, how, numbers), np.round(exact).astype(np.uint8))
+
+
+def test_a_lens_moves_pixels_by_the_published_formula() -> None:
+    side, strength = 9, 0.3
+    y, x = np.mgrid[0:side, 0:side].astype(np.float32)
+    squared = ((y - 4) ** 2 + (x - 4) ** 2) / 32  # 1 in the corners
+    for uniform, k in [(1.0, strength), (0.25, -strength / 2), (0.5, 0.0)]:
+        how = Augmentation(lens_distortion=strength)
+        for ramp, expected in [(y, 4 + (y - 4) * (1 + k * squared)), (x, 4 + (x - 4) * (1 + k * squared))]:
+            got = augmentation.moved(ramp[None, :, :, None], how, draws(1, DISTORTION=uniform)).numpy()[0, :, :, 0]
+            inside = (np.abs(4 + (y - 4) * (1 + k * squared) - 4) <= 4) & (np.abs((x - 4) * (1 + k * squared)) <= 4)
+            assert np.allclose(got[inside], expected[inside], atol=1e-5)  # bilinear pixels keep a ramp straight
+            assert inside.sum() > 20 and got[4, 4] == 4
+
+
+@pytest.mark.parametrize("size", [8, 128])  # all together, and one by one
+def test_a_lens_without_curvature_changes_no_pixel(size: int) -> None:
+    images = np.random.RandomState(3).randint(0, 256, (3, size, size + 1, 3)).astype(np.uint8)
+    got = augmentation.moved(images, Augmentation(lens_distortion=0.2), draws(3))
+    assert got.dtype == tf.uint8 and got.shape == images.shape
+    np.testing.assert_array_equal(got, images)
+    how = Augmentation(flip_horizontal=True, crop=2, lens_distortion=0.2)
+    numbers = draws(3, FLIP_HORIZONTAL=0.1, SHIFT_Y=0.9)
+    plain = augmentation.moved(images, Augmentation(flip_horizontal=True, crop=2), numbers)
+    np.testing.assert_array_equal(augmentation.moved(images, how, numbers), plain)
+
+
+def test_a_lens_bends_what_is_scaled_and_sheared_already() -> None:
+    images = np.random.RandomState(4).uniform(size=(4, 12, 9, 3)).astype(np.float32)
+    moves = {"flip_vertical": True, "crop": 2, "scale": 0.3, "shear": 0.3}
+    numbers = random_numbers(1, 0, 0, 0, 4).numpy()
+    numbers[:, augmentation.DISTORTION] = 0.5
+    straight = augmentation.moved(images, Augmentation(**moves), numbers)
+    np.testing.assert_allclose(
+        augmentation.moved(images, Augmentation(**moves, lens_distortion=0.2), numbers), straight, atol=1e-5
+    )
+
+
+def test_large_images_are_bent_one_by_one_as_a_batch_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    how, numbers = Augmentation(shear=0.2, lens_distortion=0.3), random_numbers(1, 0, 0, 0, 6)
+    together = augmentation.moved(IMAGES, how, numbers).numpy()
+    monkeypatch.setattr(lens, "LARGE", 1)
+    np.testing.assert_array_equal(augmentation.moved(IMAGES, how, numbers), together)
+    assert not (together == IMAGES).all()
+
+
+def test_a_lens_bends_alike_in_a_graph() -> None:
+    """TensorFlow's optimizer of graphs takes a slice with new axes for one without them."""
+    how, numbers = Augmentation(lens_distortion=0.3), random_numbers(1, 0, 0, 0, 6)
+    in_graph = tf.function(lambda images, draws: augmentation.moved(images, how, draws))(tf.constant(IMAGES), numbers)
+    np.testing.assert_array_equal(in_graph, augmentation.moved(IMAGES, how, numbers))
+
+
 def test_colours_keep_what_they_should() -> None:
     images = np.random.RandomState(2).uniform(0.3, 0.6, (2, 8, 8, 3)).astype(np.float32)
     grey = np.array(augmentation.GREY, np.float32)
@@ -164,7 +236,18 @@ def test_with_both_mixings_every_image_gets_one() -> None:
     assert list(half) == [False] * 3 + [True] * 3
 
 
-@pytest.mark.parametrize("wrong", [{"scale": 1.0}, {"crop": -1}, {"mixup": -0.1}, {"mixup": 0.2}, {"contrast": 2}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scale": 1.0},
+        {"shear": 1.0},
+        {"lens_distortion": 0.34},
+        {"crop": -1},
+        {"mixup": -0.1},
+        {"mixup": 0.2},
+        {"contrast": 2},
+    ],
+)
 def test_values_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(TrainingError):
         Augmentation(**wrong)

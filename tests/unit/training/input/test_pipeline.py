@@ -24,7 +24,9 @@ from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 SMALL = ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
-EVERYTHING = Augmentation(True, True, 1, 0.1, 0.1, 0.1, 0.1, 0.2, 1.0, classes=2)
+MOVES = {"flip_horizontal": True, "flip_vertical": True, "crop": 1, "scale": 0.1, "shear": 0.1, "lens_distortion": 0.1}
+COLOURS = {"brightness": 0.1, "contrast": 0.1, "saturation": 0.1}
+EVERYTHING = Augmentation(**MOVES, **COLOURS, mixup=0.2, cutmix=1.0, classes=2)
 
 
 def taken(batches: tf.data.Dataset, count: int, skip: int = 0) -> list[tuple[Any, Any]]:
