@@ -1,4 +1,4 @@
-"""Starts a program as ranks under mpirun on this machine and watches how much memory they take together."""
+"""Starts a program as ranks under mpirun on this machine and watches what memory and cores they use together."""
 
 from __future__ import annotations
 
@@ -21,12 +21,22 @@ SECONDS_BETWEEN_LOOKS = 2.0
 
 
 @dataclass(frozen=True)
+class Look:
+    """What all ranks used together, `at` seconds after their start: PSS in bytes, and cores since the look before."""
+
+    at: float
+    pss: int
+    cores: float
+
+
+@dataclass(frozen=True)
 class Ended:
-    """Exit code, wall time in seconds, and the largest sum of PSS (bytes) over all ranks at one time."""
+    """Exit code, wall time in seconds, the largest sum of PSS (bytes) over all ranks at one time, and all looks."""
 
     code: int
     seconds: float
     peak_pss: int
+    looks: tuple[Look, ...] = ()
 
 
 def run(
@@ -63,37 +73,49 @@ def run(
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
         try:
-            peak = watch(process, alone)
+            looks = watch(process, alone)
         finally:
             process.terminate()  # mpirun ends its ranks; nothing to do if it has ended
             process.wait()
-    return Ended(process.returncode, time.monotonic() - began, peak)
+    return Ended(process.returncode, time.monotonic() - began, max(look.pss for look in looks), looks)
 
 
-def watch(process: subprocess.Popen[bytes], alone: bool = False) -> int:
-    """Wait for mpirun; the largest sum of PSS (bytes) of its children meanwhile. alone: the process is the one rank."""
-    peak = 0
+def watch(process: subprocess.Popen[bytes], alone: bool = False) -> tuple[Look, ...]:
+    """Wait for mpirun and look at its children every two seconds. alone: the process is the one rank."""
+    began = before = time.monotonic()
+    used: dict[Path, float] = {}
+    looks: list[Look] = []
     while True:
         members = [Path("/proc", str(process.pid))] if alone else children(process.pid)
-        peak = max(peak, sum(pss(member) for member in members))
+        now, times = time.monotonic(), {member: processor_seconds(member) for member in members}
+        worked = sum(max(0.0, seconds - used.get(member, 0.0)) for member, seconds in times.items())
+        looks.append(Look(now - began, sum(map(pss, members)), worked / (now - before) if looks else 0.0))
+        before, used = now, times
         try:
             process.wait(SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
             continue
-        return peak
+        return tuple(looks)
 
 
 def children(parent: int) -> list[Path]:
     """The folders in /proc of a process's children."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            after_name = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(after_name[1]) == parent:
-            found.append(folder)
-    return found
+    folders = Path("/proc").glob("[0-9]*")
+    return [folder for folder in folders if (fields := after_name(folder)) and int(fields[1]) == parent]
+
+
+def after_name(process: Path) -> list[str]:
+    """The fields of a process's stat after its name, which may hold blanks; none if it has ended (proc(5))."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def processor_seconds(process: Path) -> float:
+    """The processor time of a process and its threads so far, its own and the kernel's; 0 if it has ended."""
+    fields = after_name(process)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def pss(process: Path) -> int:

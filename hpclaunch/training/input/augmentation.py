@@ -99,8 +99,8 @@ class Augmentation:
     @property
     def still(self) -> Augmentation:
         """The same without moves, for images that have been moved before."""
-        unmoved = {"flip_horizontal": False, "flip_vertical": False, "crop": 0}
-        return replace(self, **unmoved, scale=0.0, shear=0.0, lens_distortion=0.0)
+        straight = replace(self, scale=0.0, shear=0.0, lens_distortion=0.0)
+        return replace(straight, flip_horizontal=False, flip_vertical=False, crop=0)
 
     @property
     def colours(self) -> bool:
