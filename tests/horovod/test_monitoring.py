@@ -20,10 +20,10 @@ PROGRAM = PROGRAMS / "monitored.py"
 VALIDATION = 11
 
 
-def write(folder: Path, validation: int = VALIDATION) -> dict[str, Any]:
+def write(folder: Path, validation: int = VALIDATION, train: int = 40) -> dict[str, Any]:
     random = np.random.RandomState(3)
     arrays = {}
-    for split, count in (("train", 40), ("validation", validation), ("test", 5)):
+    for split, count in (("train", train), ("validation", validation), ("test", 5)):
         features = random.normal(size=(count, 6)).astype("float32")
         arrays[f"x_{split}"], arrays[f"y_{split}"] = features, (features @ np.arange(6)).astype("float32")
     np.savez(folder / "houses.npz", **arrays)
@@ -180,3 +180,14 @@ def test_rank_0_writes_for_tensorboard_and_another_rank_is_traced(ranks) -> None
     assert end["test_accuracy"] <= end["test_top_3_accuracy"] <= 1 and end["test_confusion"] == "confusion-test.csv"
     lines = (ended.run_dir / "confusion-test.csv").read_text().splitlines()[1:]
     assert sum(int(cell) for line in lines for cell in line.split(",")[1:]) == end["test_samples"] == 40
+
+
+def test_the_time_of_an_all_reduce_is_measured_once_beside_that_of_a_step(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    write(tmp_path, train=800)  # 400 steps are just enough
+    options = ("--batch-size-per-rank=1", "--epochs=1", "--validation-every=0")
+    ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", *options)
+    assert ended.code == 0, ended.text
+    (line,) = ended.events("communication")
+    assert (line["epoch"], line["gradient_bytes"]) == (1, 28)
+    assert line["all_reduce_s"] > 0 and line["step_s"] > 0
+    assert ("warning" in line) == ("warning: the 2 ranks spend most of a step" in ended.text)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hpclaunch.training import callbacks
 from hpclaunch.training.checkpoints import resuming, saving
-from hpclaunch.training.monitoring import given_callbacks, scalars, trace
+from hpclaunch.training.monitoring import communication, given_callbacks, scalars, trace
 from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
 from hpclaunch.training.monitoring.best import Best, WatchBest
 from hpclaunch.training.monitoring.kept import Kept
@@ -59,6 +59,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         SameLogs(world),
         callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs, *validation),
         *(noise_scale.callbacks(run.settings, world, run.log) if in_fit else ()),
+        *communication.callbacks(asked, world, run.log, feed.steps),
         *given_callbacks.own_of(own, world),
         *best,
         *_records(run),
