@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "large_batch"))
 
 from cases import ARTICLE, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, TIMED, Case
-from ranks import ROOT, run
+from ranks import ROOT, Look, run
 
 sys.path.insert(0, str(ROOT))
 
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 class Outcome:
     """A run that ended well: seconds of training, samples/s (median of the epochs after the first), peak memory.
 
-    start, epochs, end: its events in metrics.jsonl.
+    start, epochs, end: its events in metrics.jsonl. looks: the use of memory and cores over time.
     """
 
     seconds: float
@@ -50,6 +50,7 @@ class Outcome:
     start: dict[str, Any]
     epochs: list[dict[str, Any]]
     end: dict[str, Any]
+    looks: tuple[Look, ...] = ()
 
 
 def parse() -> argparse.Namespace:
@@ -122,6 +123,7 @@ def outcome(options: argparse.Namespace, case: Case, epochs: int, *, pinned: boo
         start=start,
         epochs=found,
         end=end,
+        looks=ended.looks,
     )
 
 
