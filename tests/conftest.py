@@ -19,9 +19,11 @@ from tests.no_processes import no_processes
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 # The uv that tests call trusts the machine's certificates, as that of tools/setup.sh; by its newer and its older name.
 os.environ.update(UV_SYSTEM_CERTS="1", UV_NATIVE_TLS="1")
-# A shell that starts the tests in the background lets them ignore SIGINT and SIGQUIT. What they start must not.
+# A shell that starts the tests in the background lets them ignore SIGINT and SIGQUIT, nohup SIGHUP. What they start must
+# not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _skipped: Counter[str] = Counter()
 _skipped_ids: list[str] = []
 _why: dict[str, str] = {}
@@ -34,8 +36,14 @@ _TOGETHER = ("docs", "faults", "frameworks", "horovod", "hostile", "packaging", 
 _IN_ONE_PROCESS = "tests/script/test_every_script.py"
 # Their tests start no process (tests/no_processes.py).
 _WITHOUT_PROCESSES = ("golden", "property", "unit")
-# Those of tests/slurm that train wait less than the others and compute more: about half of the time of the folder.
-_TRAINING = re.compile(r"tests/slurm/test_(any_cluster|cifar|frameworks|jobs|profile|strategies)\.py")
+# Parts of a folder that run beside its other tests, in a process of their own: about half of its time. Those of
+# tests/slurm that train wait less than the others and compute more; those of tests/horovod start ranks, which wait.
+_PARTS = {
+    "slurm training": re.compile(r"tests/slurm/test_(any_cluster|cifar|frameworks|jobs|profile|strategies)\.py"),
+    "horovod models": re.compile(
+        r"tests/horovod/test_(memory|models|own_optimizer|pipeline|sharding|strangers|tensor_parallel|transformer)\.py"
+    ),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return _IN_ONE_PROCESS
             if _folder(nodeid) not in _TOGETHER:
                 return nodeid
-            return _folder(nodeid) + (" training" if _TRAINING.match(nodeid) else "")
+            return next((part for part, files in _PARTS.items() if files.match(nodeid)), _folder(nodeid))
 
     return ByFolder(config, log)
 

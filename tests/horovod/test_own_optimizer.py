@@ -14,6 +14,7 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS, Ended
+from tests.tiers import LONG
 
 PROGRAM = (PROGRAMS / "step_losses.py", str(PROGRAMS / "own_optimizer.py"))
 STEPS = 20  # 4 epochs of 5 steps of 8 samples: 2 ranks x 4, or 1 x 8
@@ -44,7 +45,7 @@ def as_stopped(whole: Ended, folder: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"] if LONG else ["adamw"])
 def test_two_ranks_are_like_one_process_and_continue_its_run(kind: str, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     alone = ranks(*PROGRAM, data, f"--kind={kind}", *EVERY_STEP, "--alone=2", size=0)
     both = ranks(*PROGRAM, data, f"--kind={kind}")

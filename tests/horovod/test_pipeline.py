@@ -22,7 +22,7 @@ KINDS = ["sgd", "adam", "lamb"]
 SHARDED = ["sharded-adam", "sharded-lamb"]
 # ranks; ranks that share each layer x stages; the model; what it is trained with
 # Clipping in one process is left out: Keras takes the norm of an embedding's gradient before it adds equal rows up.
-LAYOUTS = [(2, "1x2", "chain", ["adam"]), (4, "2x2", "chain", ["lamb"]), (1, "1x1", "recomputed", ["decay"])]
+LAYOUTS = [(2, "1x2", "chain", ["adam"]), (1, "1x1", "recomputed", ["decay"])]
 if LONG:
     LAYOUTS = [
         *((ranks, layout, "chain", KINDS) for ranks, layout in [(2, "1x2"), (4, "1x4"), (4, "2x2"), (8, "2x4")]),
@@ -106,9 +106,11 @@ def test_a_run_continues_on_another_layout(alone: Ended, staged: Ended, data: st
     begun = as_stopped(alone, tmp_path / "whole")
     stages = ranks(*FIT, *options, STAGES, HPCLAUNCH_CHECKPOINT_DIR=begun)
     assert losses(stages) == pytest.approx(rest, rel=1e-6)
-    shared = ranks(*FIT, *options, "--tensor-parallel=2", HPCLAUNCH_CHECKPOINT_DIR=as_stopped(staged, tmp_path / "2"))
-    # Normalization over two samples enlarges what float32 rounds in another order.
-    assert losses(shared) == pytest.approx(rest, rel=1e-4)
+    if LONG:
+        parts = as_stopped(staged, tmp_path / "2")
+        shared = ranks(*FIT, *options, "--tensor-parallel=2", HPCLAUNCH_CHECKPOINT_DIR=parts)
+        # Normalization over two samples enlarges what float32 rounds in another order.
+        assert losses(shared) == pytest.approx(rest, rel=1e-4)
 
 
 if LONG:

@@ -14,6 +14,7 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS, Ended
+from tests.tiers import LONG
 
 SCRIPTS = sorted((Path(__file__).parent / "strangers").glob("*.py"))
 WITH_LOSSES = PROGRAMS / "step_losses.py"
@@ -21,6 +22,8 @@ MOST_STATEMENTS = 10
 SAMPLES = 40
 
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+RESUMED = [script for script in SCRIPTS if LONG or script.stem in ("own_loop", "photos")]
+each_resumed = pytest.mark.parametrize("script", RESUMED, ids=lambda script: script.stem)
 
 
 def statements(body: list[ast.stmt]) -> int:
@@ -101,7 +104,7 @@ def test_two_ranks_have_the_losses_of_one_process(script: Path, own_data: dict[s
     assert {"saved_model", "weights.npz"} <= set(end["model_files"])
 
 
-@each_script
+@each_resumed
 def test_a_preempted_run_is_resumed_on_three_ranks(script: Path, own_data: dict[str, str], ranks) -> None:  # type: ignore[no-untyped-def]
     data = f"--data-dir={own_data[script.stem]}"
     stopped = ranks(WITH_LOSSES, str(script), data, "--preempted-after=7")
