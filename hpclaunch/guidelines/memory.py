@@ -14,7 +14,7 @@ Precision = Literal["float32", "mixed"]
 GRADIENT_BYTES = 4
 """Gradient bytes per parameter: Keras keeps variables and gradients in float32 under ``mixed_*`` too."""
 WEIGHT_BYTES, COPY_BYTES, SLOT_BYTES = 4, 2, 4
-SLOTS: dict[str, int] = {"sgd": 0, "momentum": 1, "lars": 1, "larc": 1, "adam": 2, "adamw": 2, "lamb": 2}
+SLOTS: dict[str, int] = {"sgd": 0, "momentum": 1, "lars": 1, "larc": 1, "muon": 1, "adam": 2, "adamw": 2, "lamb": 2}
 """Values that an optimizer keeps per parameter; ``momentum`` is SGD with momentum."""
 ALLOCATED = 1.1
 """Measured over probed activations: 1.09 to 1.14 (ResNet-50), 0.8 to 1.12 (VGG16), 1.10 to 1.13 (InceptionV3)."""
@@ -91,6 +91,7 @@ class Arrangement:
     ``recompute``: the backward pass computes the activations again. ``state_shards``: ranks that share the values of
     the optimizer. ``tensor_parallel``: ranks that share every layer; ``pipeline_stages``: parts of the model, one after
     the other. With 1, nothing is shared. In a pipeline a step has at least as many micro-batches as stages.
+    ``gradient_lag``: a rank holds the gradient of the step before as well.
     """
 
     precision: Precision = "float32"
@@ -98,6 +99,7 @@ class Arrangement:
     state_shards: int = 1
     tensor_parallel: int = 1
     pipeline_stages: int = 1
+    gradient_lag: bool = False
 
     def __post_init__(self) -> None:
         positive(
@@ -161,6 +163,7 @@ def states_on_rank(model: Model, optimizer: str, arrangement: Arrangement) -> fl
     """
     here, shards = parameters_on_rank(model, arrangement), arrangement.state_shards
     held = states_bytes(here, optimizer, arrangement.precision)
+    held += GRADIENT_BYTES * here if arrangement.gradient_lag else 0.0
     if shards == 1:
         return held
     values = SLOT_BYTES * SLOTS[optimizer.lower()] * here

@@ -36,7 +36,7 @@ class OptimizerRules:
 
     ``is_sgd``: plain SGD, with a limit of its batch. ``is_layerwise``: made for extreme batches. ``by_root``: its rate
     grows with the root of the batch, else linearly. ``long_warmup``: its warm-up grows with the batch (LEGW).
-    ``decay_power``: of its polynomial decay; 0: cosine.
+    ``decay_power``: of its polynomial decay; 0: cosine. ``needs_matrices``: no rank may hold only a part of a weight.
     """
 
     is_sgd: bool = False
@@ -44,6 +44,7 @@ class OptimizerRules:
     by_root: bool = False
     long_warmup: bool = False
     decay_power: float = 0.0
+    needs_matrices: bool = False
 
 
 _RULES = {
@@ -51,6 +52,7 @@ _RULES = {
     "momentum": OptimizerRules(is_sgd=True),
     "adam": OptimizerRules(by_root=True),
     "adamw": OptimizerRules(by_root=True),
+    "muon": OptimizerRules(by_root=True, needs_matrices=True),
     "larc": OptimizerRules(is_layerwise=True),
     "lars": OptimizerRules(is_layerwise=True, by_root=True, long_warmup=True, decay_power=2.0),
     "lamb": OptimizerRules(is_layerwise=True, by_root=True, long_warmup=True, decay_power=1.0),

@@ -26,11 +26,15 @@ class Wanted(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One optimizer. has_weight_decay: it takes --weight-decay; is_adaptive: it divides by the gradient's size."""
+    """One optimizer. has_weight_decay: it takes --weight-decay; is_adaptive: it divides by the gradient's size.
+
+    needs_matrices: its step of a weight depends on the whole matrix, so no rank may hold only a part of it.
+    """
 
     make: Callable[[Wanted], Any]
     has_weight_decay: bool = False
     is_adaptive: bool = False
+    needs_matrices: bool = False
 
 
 def _sgd(wanted: Wanted) -> Any:
@@ -72,16 +76,24 @@ def _larc(wanted: Wanted) -> Any:
     return Lars(wanted.rate, momentum=wanted.momentum, trust=LARC_TRUST, clip=True, name="Larc", **wanted.layer)
 
 
+def _muon(wanted: Wanted) -> Any:
+    from hpclaunch.training.optimization.muon import Muon
+
+    return Muon(wanted.rate, momentum=wanted.momentum, weight_decay=wanted.weight_decay)
+
+
 ROWS = {
     "adam": Row(_adam, is_adaptive=True),
     "adamw": Row(_adamw, has_weight_decay=True, is_adaptive=True),
     "lamb": Row(_lamb, has_weight_decay=True, is_adaptive=True),
     "larc": Row(_larc, has_weight_decay=True),
     "lars": Row(_lars, has_weight_decay=True),
+    "muon": Row(_muon, has_weight_decay=True, is_adaptive=True, needs_matrices=True),
     "sgd": Row(_sgd),
 }
 NAMES = tuple(ROWS)
 WITH_WEIGHT_DECAY = tuple(name for name, row in ROWS.items() if row.has_weight_decay)
+OF_MATRICES = tuple(name for name, row in ROWS.items() if row.needs_matrices)
 ADAPTIVE = tuple(name for name, row in ROWS.items() if row.is_adaptive)
 
 
@@ -95,7 +107,7 @@ def make(
 ) -> Any:
     """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    momentum: of sgd, lars and larc. weight_decay: of those that have it (Row). exclude_vectors: exclude biases and
+    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (Row). exclude_vectors: exclude biases and
     normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's own.
     """
     if name not in ROWS:

@@ -1,4 +1,4 @@
-"""LARS, LARC, LAMB and AdamW against the published formulas in NumPy, Keras, and a record of tensorflow-addons."""
+"""LARS, LARC, LAMB, AdamW and Muon against the published formulas in NumPy, Keras, and a record of tensorflow-addons."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hpclaunch.training import options
 from hpclaunch.training.optimization import learning_rate, optimizers, techniques
 from hpclaunch.training.optimization.lamb import AdamW, Lamb
 from hpclaunch.training.optimization.lars import Lars
+from hpclaunch.training.optimization.muon import Muon, orthogonal
 from hpclaunch.training.rank import legacy_keras
 
 # tensorflow-addons is at its end: its LAMB was run once, and what it did was kept.
@@ -109,6 +110,52 @@ def test_adamw_is_adam_without_decay_and_keras_adamw_with_it() -> None:
     keras = getattr(tf.keras.optimizers, "AdamW", None)
     if keras is not None:  # from TensorFlow 2.11 on
         assert_equal(trained(AdamW(0.01, weight_decay=0.1, exclude_vectors=False)), trained(keras(0.01, 0.1)))
+
+
+def numpy_muon(rate: float, momentum: float, decay: float) -> Weights:
+    """Jordan et al. 2024: Nesterov's momentum, five rounds of Newton-Schulz; Liu et al. 2025: 0.2 sqrt(max(m, n))."""
+    w = numpy_adamw(rate, 0.0, 1e-7, set(), layers=False)  # of the vectors
+    (name,) = set(START) - VECTORS
+    kernel, average = START[name].copy(), np.zeros_like(START[name])
+    for _, name_of_step, gradient in steps():
+        if name_of_step != name:
+            continue
+        average = momentum * average + gradient
+        u = gradient + momentum * average
+        wide = u.shape[0] <= u.shape[1]
+        x = (u if wide else u.T) / np.linalg.norm(u)
+        for _ in range(5):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        step = 0.2 * np.sqrt(max(u.shape)) * (x if wide else x.T)
+        kernel = kernel - rate * (step + decay * kernel)
+    return {**w, name: kernel}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_muon(decay: float) -> None:
+    assert_equal(trained(Muon(0.05, momentum=0.9, weight_decay=decay)), numpy_muon(0.05, 0.9, decay))
+
+
+def test_muon_takes_a_kernel_of_a_convolution_as_a_matrix_of_its_inputs_and_outputs() -> None:
+    random = np.random.RandomState(1)
+    start, gradient = (random.normal(size=(3, 3, 2, 4)).astype("float32") for _ in range(2))
+    kernel, matrix = tf.Variable(start), tf.Variable(start.reshape(18, 4))
+    Muon(0.1).apply_gradients([(tf.constant(gradient), kernel)])
+    Muon(0.1).apply_gradients([(tf.constant(gradient.reshape(18, 4)), matrix)])
+    np.testing.assert_allclose(kernel.numpy().reshape(18, 4), matrix.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_muons_step_has_singular_values_near_one_in_every_direction() -> None:
+    """Those of the gradient differ by a factor of 50. A gradient of zero, as of a frozen branch, changes nothing."""
+    random = np.random.RandomState(2)
+    left, _ = np.linalg.qr(random.normal(size=(6, 6)))
+    right, _ = np.linalg.qr(random.normal(size=(40, 6)))
+    found = orthogonal(tf.constant((left * np.geomspace(1, 50, 6)) @ right.T, tf.float32)).numpy()
+    values = left.T @ found @ right
+    assert np.abs(values - np.diag(np.diag(values))).max() < 1e-4, "it has the gradient's directions"
+    assert 0.65 < np.diag(values).min() and np.diag(values).max() < 1.25
+    assert not orthogonal(tf.zeros([2, 3])).numpy().any()
 
 
 def test_rows_of_an_embedding_count_as_a_whole_variable() -> None:
