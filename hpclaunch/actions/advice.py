@@ -30,10 +30,10 @@ def advised(case: Case) -> Case:
         case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
     given = case.request.nodes is not None or case.job.resources.nodes != "auto" or case.context.allocation is not None
     decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
-    if recipe_name_of(case) == AS_WRITTEN and decided:
-        return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())
-    from hpclaunch.planner.submission import advice_for
+    from hpclaunch.planner.submission import advice_as_written, advice_for
 
+    if recipe_name_of(case) == AS_WRITTEN and decided:
+        return _take_advice(case, advice_as_written(case), ())
     found = _take_advice(case, *advice_for(case, given=given))
     if not found.advice.divides:
         return found

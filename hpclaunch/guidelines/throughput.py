@@ -86,7 +86,12 @@ class StepTime:
     @property
     def total_s(self) -> float:
         """Seconds of the whole step."""
-        return self.compute_s + self.communication_s + self.straggler_s + self.slowdown_s + self.input_s
+        return self.busy_s + self.input_s
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of a step that does not wait for its samples."""
+        return self.compute_s + self.communication_s + self.straggler_s + self.slowdown_s
 
 
 def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> float:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
+from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
@@ -17,6 +18,7 @@ from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
 from hpclaunch.planner.machine import links_in_words, node_of
+from hpclaunch.planner.one_process import worst_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trial_of, trials_of
@@ -282,7 +284,9 @@ def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
     """Return warnings of the batch per rank: it is too small, or the job has no parameter for it."""
     if row.batch is None:
         return []
-    warnings = []
+    group = Group(nodes=row.nodes, per_node=row.ranks // row.nodes)
+    slow = "" if predictor.is_split else worst_of([(predictor, row.batch)], group)
+    warnings = [slow] if slow else []
     floor = min(predictor.smallest, max(1, predictor.strategy.largest))
     if row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(

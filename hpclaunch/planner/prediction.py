@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import MOST_NODES, Batch, BatchCap, PerRank, possible_batches, smallest_efficient_batch
+from hpclaunch.guidelines.batch import (
+    MOST_NODES,
+    Batch,
+    BatchCap,
+    PerRank,
+    batch_cap,
+    possible_batches,
+    smallest_efficient_batch,
+)
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
 from hpclaunch.guidelines.choice import least_time
@@ -17,12 +25,13 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
-from hpclaunch.planner.epochs import epochs_model_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of
 from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
-from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
-from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.question import Question, Trial, evidence_for_work
 from hpclaunch.planner.workload import Workload
+from hpclaunch.resolve.sizing import Sizing
 
 TWO_BATCHES = 2
 """Measured batch sizes that separate a step's fixed time from its time per sample."""
@@ -163,6 +172,33 @@ class Predictor:
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=batch.per_rank)
         machine, timing = Machine(links=self.node.links), self.timing_on(1)
         return throughput(shape, self.moved, machine, timing, self.single_rate())
+
+
+@record
+class PlannedTraining:
+    """One training of a run or sweep: the job with its typed values, and the global batch."""
+
+    work: Workload
+    batch: Batch
+
+
+def predictor_of(question: Question, sizing: Sizing, work: Workload) -> Predictor:
+    """Return the predictor of a run whose layout and batch are known; measurements of other divisions do not count."""
+    figures, noise = question.figures, question.evidence.noise
+    assert figures is not None
+    question = replace(question, evidence=evidence_for_work(question.evidence, work))
+    node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
+    critical = critical_batch_of(work, noise)
+    return Predictor(
+        question=question,
+        work=work,
+        node=node,
+        figures=figures,
+        strategy=strategy_of(work, node.room, figures, sizing.layout.world_size),
+        cap=batch_cap(work.samples, noise=noise, critical=critical),
+        facts=facts_of(work, critical, noise),
+        timing=timing_of(question, work, node, figures),
+    )
 
 
 def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:

@@ -76,6 +76,10 @@ class RunQuestion:
         batch = self._batch(work)
         return None if batch is None else recipe_at(batch, work, self.noise)
 
+    def batch(self, settings: Pairs) -> Batch | None:
+        """Return the global batch of a run with these settings, or None if it is not known."""
+        return self._batch(self.work(settings))
+
     def is_planned(self, work: Workload) -> bool:
         """Whether the planner chose the batch."""
         return self.planned is not None and not names_batch(work)
@@ -134,12 +138,8 @@ class Applied:
 
 def apply_recipe(question: RunQuestion) -> Applied:
     """Return the recipe of a run; in a sweep every run has the recipe of its own values."""
-    typed = question.settings
-    roles = set(question.work(typed).names.values())
-    axes = tuple((name, values) for name, values in question.axes if name in roles)
-    names = [name for name, _ in axes]
-    combined = [tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in axes))]
-    recipes = [question.recipe((*typed, *swept)) for swept in combined]
+    names, every = _values_of_runs(question)
+    recipes = [question.recipe(values) for values in every]
     known = [recipe for recipe in recipes if recipe is not None]
     if len(known) < len(recipes):
         return _unknown_batch(question)
@@ -151,8 +151,26 @@ def apply_recipe(question: RunQuestion) -> Applied:
         if _differs(rows[name], text, spell(rows[name].default))
     ]
     found = _explain(question, known, (*question.held_by, *own, *common), followers)
-    values = tuple((*typed, *swept) for swept in combined)
-    return replace(found, batches=tuple((pairs, one.batch) for pairs, one in zip(values, known, strict=True)))
+    return replace(found, batches=tuple((pairs, one.batch) for pairs, one in zip(every, known, strict=True)))
+
+
+def batches_of(question: RunQuestion) -> tuple[tuple[Pairs, Batch], ...]:
+    """Return the typed and swept values of every run with its global batch; none if one of them is not known."""
+    if question.job.training is None:
+        return ()
+    _, every = _values_of_runs(question)
+    batches = [question.batch(values) for values in every]
+    return tuple((values, batch) for values, batch in zip(every, batches, strict=True) if batch) if all(batches) else ()
+
+
+def _values_of_runs(question: RunQuestion) -> tuple[list[str], list[Pairs]]:
+    """Return the swept parameters that a recipe depends on, and the settings of every combination of their values."""
+    typed = question.settings
+    roles = set(question.work(typed).names.values())
+    axes = tuple((name, values) for name, values in question.axes if name in roles)
+    names = [name for name, _ in axes]
+    combined = [tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in axes))]
+    return names, [(*typed, *swept) for swept in combined]
 
 
 def _unknown_batch(question: RunQuestion) -> Applied:

@@ -6,6 +6,7 @@ reads no measurement where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
+from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.measured.calibrations import has_measurements
 from hpclaunch.planner.room import room_of
-from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe
+from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe, batches_of
 from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
@@ -28,6 +30,7 @@ from hpclaunch.resolve.strategies import models_of
 from hpclaunch.resolve.sweep import axes_of
 
 if TYPE_CHECKING:
+    from hpclaunch.planner.prediction import PlannedTraining
     from hpclaunch.planner.question import Evidence
     from hpclaunch.planner.values import Forecast
 
@@ -73,6 +76,15 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     if batch is not None:
         question = replace(question, planned=batch)
     return _add_recipe(advice, run, question)
+
+
+def advice_as_written(case: Case) -> Advice:
+    """Return the advice for a run with the settings of its job file on the nodes that it has: nothing but a warning."""
+    run = _sized_run(case, stored_figures(case.job) or _looked_up_figures(case))
+    question = _question(run)
+    return Advice(
+        recipe=RunRecipe(name=AS_WRITTEN), warnings=_one_process_warnings(run, question, batches_of(question))
+    )
 
 
 def _rung_words(plan: Forecast) -> tuple[str, ...]:
@@ -125,24 +137,56 @@ def _room_of_every_rank(case: Case, sizing: Sizing) -> Room | None:
 def _add_recipe(advice: Advice, run: _SizedRun, question: RunQuestion) -> tuple[Advice, Pairs]:
     """Return the advice with the recipe, and the parameters that it changes."""
     if question.name == AS_WRITTEN:
-        return replace(advice, recipe=RunRecipe(name=AS_WRITTEN)), ()
+        warnings = _one_process_warnings(run, question, batches_of(question))
+        return replace(advice, recipe=RunRecipe(name=AS_WRITTEN), warnings=warnings), ()
     found = apply_recipe(question)
-    warnings = (*found.warnings, *_walltime_warnings(run, question, found))
+    warnings = (
+        *found.warnings,
+        *_walltime_warnings(run, question, found),
+        *_one_process_warnings(run, question, found.batches),
+    )
     return replace(advice, recipe=found.recipe, followers=found.followers, warnings=warnings), found.settings
+
+
+def _is_predictable(run: _SizedRun, question: RunQuestion) -> bool:
+    """Whether the planner's models hold for the run."""
+    horovod = run.case.request.strategy in (None, HOROVOD)
+    of_one_type = not run.sizing.further  # the slowest nodes set the pace, and nothing says by how much
+    return run.figures is not None and question.fits and horovod and not is_synthetic(run.case) and of_one_type
 
 
 def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) -> tuple[str, ...]:
     """Return the warning about a walltime that may be too short, if the time of the run can be predicted."""
-    horovod = run.case.request.strategy in (None, HOROVOD)
-    of_one_type = not run.sizing.further  # the slowest nodes set the pace, and nothing says by how much
-    if run.figures is None or not question.fits or not horovod or is_synthetic(run.case) or not of_one_type:
+    if run.figures is None or not _is_predictable(run, question):
         return ()
     from hpclaunch.planner.question import Evidence
-    from hpclaunch.planner.walltime import PlannedTraining, walltime_warning
+    from hpclaunch.planner.walltime import walltime_warning
 
-    trainings = [PlannedTraining(work=question.work(typed), batch=batch) for typed, batch in found.batches]
+    trainings = _trainings(question, found.batches)
     warning = walltime_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
     return (warning,) if warning else ()
+
+
+def _one_process_warnings(
+    run: _SizedRun, question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]
+) -> tuple[str, ...]:
+    """Return the warning about ranks that are hardly faster than one process; none for a batch of the planner."""
+    if run.figures is None or not batches or not _is_predictable(run, question):
+        return ()
+    if question.is_planned(question.work(question.settings)):
+        return ()
+    from hpclaunch.planner.one_process import one_process_warning
+    from hpclaunch.planner.question import Evidence
+
+    trainings = _trainings(question, batches)
+    warning = one_process_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
+    return (warning,) if warning else ()
+
+
+def _trainings(question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]) -> list[PlannedTraining]:
+    from hpclaunch.planner.prediction import PlannedTraining
+
+    return [PlannedTraining(work=question.work(typed), batch=batch) for typed, batch in batches]
 
 
 def _looked_up_figures(case: Case) -> ModelFigures | None:

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.guidelines.batch import Batch, batch_cap
 from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
-from hpclaunch.planner.epochs import critical_batch_of, facts_of
-from hpclaunch.planner.fit import strategy_of
-from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.question import Evidence, Question, Trial, evidence_for_work
-from hpclaunch.planner.workload import Workload
+from hpclaunch.planner.prediction import PlannedTraining, predictor_of
+from hpclaunch.planner.question import Evidence, Question, Trial
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing
-
-
-@record
-class PlannedTraining:
-    """One training of a run or sweep: the job with its typed values, and the global batch."""
-
-    work: Workload
-    batch: Batch
 
 
 def walltime_warning(
@@ -75,22 +60,8 @@ def _ending_words(sizing: Sizing, time_s: Interval) -> str:
 
 def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
     """Return the predicted time of one training in seconds; None if the speed is not known."""
-    figures, work, noise = question.figures, training.work, question.evidence.noise
-    question = replace(question, evidence=evidence_for_work(question.evidence, work))
-    assert figures is not None
-    node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
-    timing, critical = timing_of(question, work, node, figures), critical_batch_of(work, noise)
-    predictor = Predictor(
-        question=question,
-        work=work,
-        node=node,
-        figures=figures,
-        strategy=strategy_of(work, node.room, figures, sizing.layout.world_size),
-        cap=batch_cap(work.samples, noise=noise, critical=critical),
-        facts=facts_of(work, critical, noise),
-        timing=timing,
-    )
-    if timing is None:
+    predictor = predictor_of(question, sizing, training.work)
+    if predictor.timing is None:
         return None
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     return predictor.candidate(trial, training.batch, predictor.throughput(trial, training.batch)).time_s
