@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hpclaunch.config.job import Job, Make
+from hpclaunch.config.data_sets import Make
+from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, Refused, did_you_mean
 from hpclaunch.core.files import read_text, write_text

@@ -10,7 +10,8 @@ from hpclaunch.actions.data_programs import program_of
 from hpclaunch.actions.load import choose_site, context_of
 from hpclaunch.actions.staging import DatasetSource, stage
 from hpclaunch.actions.trust import data_refusal
-from hpclaunch.config.job import layout_in, load_job
+from hpclaunch.config.data_sets import DataSet, layout_in
+from hpclaunch.config.job import DATASET, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import user_folder
@@ -30,7 +31,8 @@ def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     trusts the project.
     """
     job = load_job(system.catalog, request.target, system.cwd)
-    if job.data is None:
+    data = job.data_for(request.settings)
+    if data is None:
         raise Refused(Fault(what=f"the job {request.target} reads no data set"))
     settings = load_settings(user_folder(system.environment), system.cwd)
     site = choose_site(system, request.site, settings).site
@@ -38,23 +40,34 @@ def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     folder, _ = data_folder(case, Decisions())
     if not folder:
         raise Refused(Fault(what=f"no data folder is known at {site.name}", next="--data-dir FOLDER"))
-    source = _add_program(system, case, source, Path(folder) / job.data.name)
-    return stage(job.data, source, Path(folder), system.tell)
+    source = _add_program(system, case, data, source, Path(folder) / data.name)
+    return stage(data, source, Path(folder), system.tell)
 
 
-def _add_program(system: System, case: Case, source: DatasetSource, goal: Path) -> DatasetSource:
+def _add_program(system: System, case: Case, data: DataSet, source: DatasetSource, goal: Path) -> DatasetSource:
     """Return the source with the job's program that makes the data set, if its file names one. Raises Refused."""
     job, request = case.job, case.request
-    if job.data is None or job.data.make is None:
-        if request.settings:
-            what = f"no program makes the data of {job.name}, so nothing can be set"
-            raise Refused(Fault(where=f"--set {request.settings[0][0]}", what=what, next="leave it out"))
+    if data.make is None:
+        _check_settings(case)
         return source
-    program = program_of(job, job.data.make, request.settings, case.context.python)
-    if layout_in(goal, job.data.layouts):
+    program = program_of(job, data.make, request.settings, case.context.python)
+    if layout_in(goal, data.layouts):
         program.check_kept(goal, source.path)
         return source
     refused = data_refusal(system, job)
     if refused:
         raise Refused(Fault(where=str(program.path), what=f"the program that makes the data may not run: {refused}"))
     return replace(source, program=program)
+
+
+def _check_settings(case: Case) -> None:
+    """Raise Refused for a setting that no program gets, and that does not choose among the job's data sets."""
+    job = case.job
+    names = [one.name for one in (job.data, *job.other_data) if one] if job.other_data else []
+    for name, value in case.request.settings:
+        if names and name == DATASET and value in names:
+            continue
+        what = f"no program makes the data of {job.name}, so nothing can be set"
+        if names:
+            what = f"only the data set can be chosen ({DATASET}), and there is none of the name {value!r}"
+        raise Refused(Fault(where=f"--set {name}", what=what, allowed=", ".join(names), next="leave it out"))

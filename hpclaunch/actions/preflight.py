@@ -16,7 +16,7 @@ from hpclaunch.actions.programs import missing_program, missing_python, unseen_p
 from hpclaunch.actions.python_packages import missing_packages
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import misplaced
-from hpclaunch.config.job import layout_in
+from hpclaunch.config.data_sets import layout_in
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import DataNeed, JobSpec
@@ -163,7 +163,8 @@ def _data(spec: JobSpec) -> list[Fault]:
         return [
             Fault(where=f"{need.folder} (from {need.origin})", what="does not exist", next="type another --data-dir")
         ]
-    fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
+    fetch = f"hpclaunch data fetch {spec.name}{f' --set {need.setting}' if need.setting else ''}"
+    fetch += "" if need.address else " --from PATH"
     fetch += ", or --data-dir FOLDER, or --synthetic to train on generated data"
     if not need.folder:
         return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hpclaunch.actions.data_programs import DataProgram
-from hpclaunch.config.job import DataSet, layout_in
+from hpclaunch.config.data_sets import DataSet, layout_in
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 
@@ -80,22 +80,30 @@ def _fill(data: DataSet, source: DatasetSource, fresh: Path, say: Say) -> None:
         say(f"copying {source.path}")
         shutil.copytree(source.path, fresh, dirs_exist_ok=True)
         return
-    archive = Path(source.path) if source.path is not None else _download(data, fresh.parent, say)
+    if data.fetch and data.fetch.files and source.path is None:
+        for name, sha256 in data.fetch.files.items():
+            _check(_download(f"{data.fetch.url}/{name}", fresh, say), sha256)
+        return
+    archive = Path(source.path) if source.path is not None else _download(_address_of(data), fresh.parent, say)
     if not archive.is_file():
         raise Refused(Fault(where=str(archive), what="does not exist", next="check --from"))
     _check(archive, source.sha256 if source.path is not None else data.fetch.sha256 if data.fetch else None)
     _unpack(archive, fresh, data, say)
 
 
-def _download(data: DataSet, place: Path, say: Say) -> Path:
+def _address_of(data: DataSet) -> str:
     if data.fetch is None:
         raise Refused(
             Fault(what=f"the job file has no address for {data.name}", next="give the path of a copy with --from")
         )
-    target = place / data.fetch.url.rsplit("/", 1)[-1]
-    say(f"downloading {data.fetch.url}")
+    return data.fetch.url
+
+
+def _download(url: str, place: Path, say: Say) -> Path:
+    target = place / url.rsplit("/", 1)[-1]
+    say(f"downloading {url}")
     try:
-        with urllib.request.urlopen(data.fetch.url, timeout=60) as answer, target.open("wb") as file:
+        with urllib.request.urlopen(url, timeout=60) as answer, target.open("wb") as file:
             total, done = int(answer.headers.get("Content-Length") or 0), 0
             while block := answer.read(_BLOCK):
                 file.write(block)
@@ -107,7 +115,7 @@ def _download(data: DataSet, place: Path, say: Say) -> Path:
             error.close()
         raise Refused(
             Fault(
-                where=data.fetch.url,
+                where=url,
                 what=f"cannot be downloaded: {getattr(error, 'reason', error)}",
                 next="download it on a machine with internet, copy it here, and give its path with --from",
             )

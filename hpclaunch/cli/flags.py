@@ -226,8 +226,9 @@ Strategy = Annotated[
     str | None,
     typer.Option(
         autocompletion=complete.strategies,
-        help="How gradients are averaged: horovod, mirrored (one task uses all GPUs of a node) or multiworker (gRPC). "
-        "[default: horovod]",
+        help="How gradients are averaged: horovod, mirrored (one task uses all GPUs of a node), multiworker (gRPC), "
+        "central-storage (as mirrored, with the variables in the node's memory) or one-device (one GPU, nothing to "
+        "average). [default: horovod]",
     ),
 ]
 Framework = Annotated[

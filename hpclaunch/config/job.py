@@ -1,16 +1,15 @@
 """The keys of a job file, and how one is loaded; a person's own script becomes a job without a job file."""
 
 import contextlib
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import field, replace
-from glob import iglob
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpclaunch.config.catalog import JOB, Catalog
+from hpclaunch.config.data_sets import DataSet
 from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
@@ -47,48 +46,6 @@ class Resources:
     memory: Memory | None = None
     walltime: Walltime | None = None
     exit_wait: PositiveInt = 60
-
-
-@record
-class Fetch:
-    """The address from which ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
-
-    url: Line
-    sha256: Annotated[str, Matching(re.compile("[0-9a-f]{64}"), "64 hexadecimal digits")]
-
-
-@record
-class Make:
-    """A program of the job, a Python file in its folder, with which ``hpclaunch data fetch`` makes the data set.
-
-    It gets the folder to write to, ``--from=PATH`` if that is typed, and the values of ``parameters`` as
-    ``--name=value``.
-    """
-
-    program: Line
-    parameters: tuple[ParameterName, ...] = ()
-
-    def __post_init__(self) -> None:
-        path = Path(self.program)
-        if path.is_absolute() or ".." in path.parts or path.suffix != ".py":
-            raise ValueError("'program' must be the path of a Python file inside the job's folder")
-
-
-@record
-class DataSet:
-    """The data set that the job reads: one of ``layouts`` (paths in its folder) must exist at submission.
-
-    ``*`` in a layout stands for any part of a name. It is downloaded (``fetch``), or made by the job (``make``).
-    """
-
-    name: Annotated[str, Matching(re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*"), "letters, digits, '_', '.' and '-'")]
-    layouts: Annotated[tuple[Line, ...], AtLeast(1)]
-    fetch: Fetch | None = None
-    make: Make | None = None
-
-    def __post_init__(self) -> None:
-        if self.fetch and self.make:
-            raise ValueError("give either 'fetch' (an address) or 'make' (a program of the job)")
 
 
 Role = Literal[
@@ -196,6 +153,7 @@ class Job:
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
     ``source_only``: this is a user's own script or command, without a job file. ``in_place``: nothing is copied.
     """
+    ``other_data``: data sets that the parameter ``dataset`` names in place of ``data``.
 
     name: str = field(metadata=INTERNAL)
     folder: str = field(metadata=INTERNAL)
@@ -207,6 +165,7 @@ class Job:
     data: DataSet | None = None
     training: Training | None = None
     recipes: dict[RecipeName, NamedRecipe] = field(default_factory=dict)
+    other_data: tuple[DataSet, ...] = ()
     environment: Environment = field(default_factory=Environment)
     framework: FrameworkName | None = None
     launcher: LauncherName | None = None
@@ -214,7 +173,7 @@ class Job:
     signal: Line | None = None
     rank_logs: Annotated[int, AtLeast(0)] | None = None
     secret_env: tuple[VariableName, ...] = ()
-    strategies: tuple[Literal["mirrored", "multiworker"], ...] = ()
+    strategies: tuple[Literal["mirrored", "multiworker", "central-storage", "one-device"], ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
     in_place: bool = field(default=False, metadata=INTERNAL)
@@ -244,12 +203,22 @@ class Job:
         if astray:
             raise ValueError(f"training.names contains {', '.join(astray)}, but the job has no such parameter")
         faults = [fault for name, recipe in self.recipes.items() for fault in _recipe_faults(self, name, recipe)]
-        faults += [*_formula_faults(self), *_parameter_faults(self)]
+        faults += [*_formula_faults(self), *_parameter_faults(self), *_data_faults(self)]
         if faults:
             raise KeyFaults(faults)
 
     def sized(self, settings: Iterable[tuple[str, str]] = ()) -> "Job":
         """Return the job with the figures of its training for these settings, as a command line spells them.
+    def data_for(self, settings: Iterable[tuple[str, str]]) -> DataSet | None:
+        """Return the data set that the program reads with these settings, or None if it reads none.
+
+        The parameter ``dataset`` names one of ``other_data`` in place of ``data``.
+        """
+        if not self.other_data:
+            return self.data
+        name = dict(settings).get(DATASET, str(self.parameters[DATASET].default))
+        return next((one for one in self.other_data if one.name == name), self.data)
+
 
         A setting that cannot be read, or a formula that has no value for it, leaves what the job file says.
         """
@@ -279,6 +248,8 @@ class Job:
 
 _WHOLE = ("samples", "sample_bytes")
 """The formulas of whole numbers; all others give figures."""
+DATASET = "dataset"
+"""The parameter that names one of several data sets."""
 
 
 def _formula_faults(job: Job) -> Iterator[KeyFault]:
@@ -324,6 +295,21 @@ def _parameter_faults(job: Job) -> Iterator[KeyFault]:
 
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
     """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
+def _data_faults(job: Job) -> Iterator[KeyFault]:
+    """Yield why the parameter ``dataset`` cannot choose among the job's data sets."""
+    if not job.other_data:
+        return
+    names = [one.name for one in (*([job.data] if job.data else []), *job.other_data)]
+    choices = job.parameters[DATASET].choices if DATASET in job.parameters else None
+    if job.data is None or len(set(names)) < len(names):
+        yield KeyFault(keys=("other_data",), what="it needs 'data', and every data set a name of its own")
+    elif sorted(map(str, choices or ())) != sorted(names):
+        what = f"the job needs a parameter 'dataset' with the choices {', '.join(names)}"
+        yield KeyFault(keys=("other_data",), what=what)
+    if any(one.make for one in job.other_data):
+        yield KeyFault(keys=("other_data",), what="only 'data' can be made by a program", allowed="fetch")
+
+
     if looks_like_path(target):
         return script_job(cwd / target)
     found = catalog.find(JOB, target)
@@ -334,17 +320,6 @@ def job_of_file(path: Path, name: str) -> Job:
     """Return the job of a job file, which stands in the job's folder. Raises InvalidFile."""
     job = read(path, Job, name=name, folder=str(path.parent)).sized()
     return replace(job, uses_library=_uses_library(_imports(path.parent / job.script))) if job.script else job
-
-
-def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
-    """Return the first of a data set's layouts that is in the folder, or None."""
-    for layout in layouts:
-        # Only * is a pattern: in names, [ and ? stand for themselves.
-        found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
-        first = next((name for name in found if os.path.exists(folder / name)), None)
-        if first is not None:
-            return folder / first
-    return None
 
 
 def looks_like_path(target: str) -> bool:

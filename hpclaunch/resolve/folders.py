@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
+from hpclaunch.config.job import DATASET
 from hpclaunch.core.spec import Context, DataNeed
 from hpclaunch.core.units import CONTROL
 from hpclaunch.resolve.case import Case
@@ -32,7 +33,7 @@ def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
 
     A program whose data hpclaunch does not know has a typed folder or file only.
     """
-    data = case.job.data
+    data = case.job.data_for(case.request.settings)
     if is_synthetic(case):
         if case.request.data_dir is not None:
             decisions.warnings.append("--data-dir has no effect: this run reads no data set")
@@ -43,7 +44,10 @@ def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
     if data is None:
         return DataNeed(name="", folder=folder, layouts=(), origin=origin)
     address = data.fetch is not None or data.make is not None
-    return DataNeed(name=data.name, folder=folder, layouts=data.layouts, origin=origin, address=address)
+    setting = f"{DATASET}={data.name}" if data in case.job.other_data else ""
+    return DataNeed(
+        name=data.name, folder=folder, layouts=data.layouts, origin=origin, address=address, setting=setting
+    )
 
 
 def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:

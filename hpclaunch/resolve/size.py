@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import MIRRORED
+from hpclaunch.core.spec import ONE_TASK
 from hpclaunch.core.units import count
 from hpclaunch.resolve.alternatives import implied_node_type
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask
+from hpclaunch.resolve.strategies import takes_several_gpus
 
 
 @record
@@ -57,18 +58,20 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
 def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     """Return the size of the request.
 
-    Under MirroredStrategy that is one task with all GPUs of one node. ``nodes: auto`` takes the planner's node count,
-    or 1 without the planner. Every task gets one GPU unless the request or the job names another number.
+    A strategy of TensorFlow in one process has one task on one node, with all its GPUs or one. ``nodes: auto`` takes
+    the planner's node count, or 1 without the planner. Every task gets one GPU unless the request or the job names
+    another number.
     """
     site, request, wants = case.site, case.request, case.job.resources
     node = case.node(node_type)
-    single = 1 if request.strategy == MIRRORED else None
+    strategy = request.strategy or ""
+    single = 1 if strategy in ONE_TASK else None
     auto, allocation = wants.nodes == "auto", case.context.allocation
     here = f"allocation {allocation.job_id}" if allocation else ""
     nodes = decisions.pick(
         "nodes",
         ("--nodes", request.nodes),
-        ("mirrored", single),
+        (strategy, single),
         (here, len(allocation.hosts) if allocation else None),
         ("planner", case.advice.nodes if auto else None),
         ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
@@ -82,7 +85,7 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     tasks = decisions.pick(
         "tasks per node",
         ("--tasks-per-node", request.tasks_per_node),
-        ("mirrored", single),
+        (strategy, single),
         ("job", wants.tasks_per_node),
         ("planner", case.advice.tasks_per_node if auto and request.nodes is None else None),
         (f"site {site.name}", node.tasks),
@@ -96,6 +99,7 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
         (f"site {site.name}", site.defaults.walltime),
     )
     chosen = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    usual = node.gpus_per_node if single else min(tasks or 1, node.gpus_per_node)
+    all_gpus = single and takes_several_gpus(request)
+    usual = node.gpus_per_node if all_gpus else min(tasks or 1, node.gpus_per_node)
     gpus = usual if chosen is None else chosen
     return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)

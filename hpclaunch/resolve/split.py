@@ -12,7 +12,7 @@ from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.strategies import STAGES, TENSOR, ranks_by_role, takes_several_gpus
+from hpclaunch.resolve.strategies import STAGES, TENSOR, is_tensorflows, ranks_by_role
 
 
 def check_split(case: Case, layout: Layout, launcher: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
@@ -36,7 +36,7 @@ def _check_layout(case: Case, layout: Layout, split: tuple[int, int], decisions:
     """Note why the ranks cannot hold replicas of T x P ranks (``split``), and tell whether there was a reason."""
     tensor, stages = split
     words = _words(case.job, split)
-    if takes_several_gpus(case.request):
+    if is_tensorflows(case.request):
         what = f"the strategy {case.request.strategy} cannot divide a model ({words})"
         decisions.fault(what, where="--strategy", next="leave --strategy out: Horovod divides it")
         return True

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, TENSORFLOW, Layout, Pairs, Request
+from hpclaunch.core.spec import (
+    CENTRAL_STORAGE,
+    HOROVOD,
+    MIRRORED,
+    MULTIWORKER,
+    ONE_DEVICE,
+    ONE_TASK,
+    TENSORFLOW,
+    Layout,
+    Pairs,
+    Request,
+)
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.framework import Passed
 
 
 def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
@@ -24,15 +40,8 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
     offered = (HOROVOD, *job.strategies) if job.strategies else ()
     decisions.pick("strategy", ("--strategy", asked))
     if asked not in offered:
-        if offered:
-            near = did_you_mean(asked, offered)
-            decisions.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
-            return HOROVOD
-        decisions.fault(
-            f"{job.name} offers no choice of strategy",
-            next="leave --strategy out; if the program accepts --strategy=NAME, add 'strategies: …' to its job.yaml",
-        )
-        return ""
+        _refuse(asked, job, offered, decisions)
+        return HOROVOD if offered else ""
     if asked == HOROVOD:
         return asked
     if TENSORFLOW in LAUNCHERS[launcher].refuses:
@@ -40,22 +49,67 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
             f"launcher {launcher} cannot start ranks for the strategy {asked}",
             next="leave --launcher out to use the site's default",
         )
-    if asked == MIRRORED and layout.world_size > 1:
+    if asked in ONE_TASK and layout.world_size > 1:
+        gpus = "one GPU" if asked == ONE_DEVICE else "all its GPUs"
         decisions.fault(
-            f"mirrored runs one task on one node, with all its GPUs, not {layout.nodes} nodes x "
-            f"{layout.tasks_per_node} tasks",
+            f"{asked} runs one task on one node, with {gpus}, not {layout.nodes} nodes x {layout.tasks_per_node} tasks",
             next="leave --nodes and --tasks-per-node out, or choose --strategy multiworker",
         )
-    if asked == MIRRORED and not layout.gpus_per_node:
-        decisions.warnings.append("no GPU is requested, so mirrored has one replica, on the CPUs of its task")
+    if asked in (MIRRORED, CENTRAL_STORAGE) and not layout.gpus_per_node:
+        decisions.warnings.append(f"no GPU is requested, so {asked} has one replica, on the CPUs of its task")
     if asked == MULTIWORKER:
         decisions.warnings.append(_why_declined())
     return asked
 
 
+def _refuse(asked: str, job: Job, offered: Sequence[str], decisions: Decisions) -> None:
+    """Note why there is no such strategy; TensorFlow's own names, such as MirroredStrategy, are understood."""
+    plain = _plain(asked)
+    reason = _impossible(plain)
+    if reason is not None:
+        what, instead = reason
+        decisions.fault(what, where=f"--strategy {asked}", next=f"leave --strategy out: {instead}")
+    elif offered:
+        same = [name for name in offered if plain == _plain(name)]
+        near = f"; it is called {same[0]} here" if same else did_you_mean(asked, offered)
+        decisions.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
+    else:
+        decisions.fault(
+            f"{job.name} offers no choice of strategy",
+            next="leave --strategy out; if the program accepts --strategy=NAME, add 'strategies: …' to its job.yaml",
+        )
+
+
+def _plain(name: str) -> str:
+    """Return a strategy's name without case and hyphens, and without what the names of TensorFlow's classes add."""
+    last = re.sub(r"[-_\s]", "", name.rpartition(".")[2].lower())
+    return re.sub(r"strategy(v\d+)?$", "", last).replace("multiworkermirrored", "multiworker")
+
+
+def _impossible(plain: str) -> tuple[str, str] | None:
+    """Return why hpclaunch has no strategy of this plain name, and what to take instead; None for any other name."""
+    if plain in ("parameterserver", "parameterservers", "ps"):
+        stale, grpc = _declined("asynchronous"), _declined("gRPC")
+        what = f"parameter servers are updated asynchronously: {stale.why}; and over gRPC, which is {grpc.why}"
+        instead = (
+            f"Horovod averages the gradients of all ranks in every step; or --strategy {CENTRAL_STORAGE}, whose "
+            "variables are in the memory of one node"
+        )
+        return f"{what} ({stale.source}; {grpc.source})", instead
+    if plain == "tpu":
+        what = "TPUStrategy needs Google's TPUs, which no site with Slurm has"
+        return what, "Horovod trains on the site's GPUs or CPUs"
+    return None
+
+
 def takes_several_gpus(request: Request) -> bool:
     """Whether one task can use more than one GPU; a rank of Horovod uses one."""
-    return request.strategy in (MIRRORED, MULTIWORKER)
+    return request.strategy in (MIRRORED, MULTIWORKER, CENTRAL_STORAGE)
+
+
+def is_tensorflows(request: Request) -> bool:
+    """Whether a strategy of TensorFlow is typed, in place of Horovod."""
+    return request.strategy not in (None, HOROVOD)
 
 
 def models_of(request: Request, layout: Layout) -> int:
@@ -114,9 +168,15 @@ def needs_workers(strategy: str, layout: Layout) -> bool:
     return strategy == MULTIWORKER and layout.world_size > 1
 
 
-def _why_declined() -> str:
-    from hpclaunch.guidelines.framework import choose_framework
+def _declined(name: str) -> Passed:
+    """Return what the guidelines decline under this name."""
+    from hpclaunch.guidelines.framework import choose_framework, choose_updates
 
-    (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]
+    (found,) = [way for way in (*choose_framework().declined, *choose_updates().declined) if way.name == name]
+    return found
+
+
+def _why_declined() -> str:
+    grpc = _declined("gRPC")
     why = f"{grpc.why} ({grpc.source})"
     return f"multiworker communicates over gRPC, which the guidelines decline: {why}; hpclaunch never chooses it itself"

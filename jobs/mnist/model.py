@@ -1,10 +1,19 @@
-"""The CNN of the reference notebooks for MNIST, and the shape of its images."""
+"""The CNN of the reference notebooks for MNIST and Fashion-MNIST, and the shape of their images."""
 
 import tensorflow as tf
 
 from hpclaunch.training.input.source import ImageSet
 
-MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
+MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist", others=("fashion_mnist",))
+FASHION_MNIST = ImageSet(
+    "fashion_mnist",
+    shape=MNIST.shape,
+    classes=MNIST.classes,
+    job="mnist",
+    others=("mnist",),
+    fetch="mnist --set dataset=fashion_mnist",
+)
+DATASETS = {one.name: one for one in (MNIST, FASHION_MNIST)}
 
 
 def cnn(white=1) -> tf.keras.Model:

@@ -17,7 +17,7 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     assert desk.type("jobs", "show", "cifar", "--json").json["parameters"]["epochs"]["default"] == 12
     shown = desk.type("jobs", "show", "cifar").out
     assert "epochs\tint\t12\t" in shown
-    assert "\n--strategy horovod, mirrored, multiworker\n" in shown
+    assert "\n--strategy horovod, mirrored, multiworker, central-storage, one-device\n" in shown
     assert "\n[training]\t\t\t\nepochs\t" in shown and "\n[learning rate]\t\t\t\nlearning_rate\tfloat\t0.001\t" in shown
     assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels per side" in desk.type("jobs", "show", "chips").out
 
@@ -97,6 +97,25 @@ def test_data_is_fetched_from_an_archive_and_then_found(desk: Desk) -> None:
     dry = desk.type("submit", "cifar", "--dry-run", "--site", "local", "--data-dir", "data")
     assert "data set" not in dry.err
     assert f"export HPCLAUNCH_DATA_DIR={desk.project}/data\n" in dry.out
+
+
+def test_a_setting_names_the_data_set_that_is_fetched_and_looked_for(desk: Desk) -> None:
+    source = desk.write("copy/train-images-idx3-ubyte.gz", "x").parent
+    words = ("--data-dir", "data", "--site", "local", "--set", "dataset=fashion_mnist")
+    done = desk.type("data", "fetch", "mnist", "--from", str(source), *words)
+    assert (done.code, done.out.strip()) == (0, str(desk.project / "data/fashion_mnist")), done.err
+    for setting, missing in (("dataset=fashion_mnist", False), ("dataset=mnist", True)):
+        dry = desk.type("submit", "mnist", "--dry-run", "--site", "local", "--data-dir", "data", "--set", setting)
+        assert ("the data set mnist was not found" in dry.err) == missing, dry.err
+    lost = desk.type("submit", "mnist", "--dry-run", "--site", "local", "--data-dir", ".", *words[-2:])
+    assert "next: hpclaunch data fetch mnist --set dataset=fashion_mnist, or" in lost.err
+    for words, message in (
+        (("mnist", "--set", "dataset=kmnist"), "none of the name 'kmnist'"),
+        (("mnist", "--set", "epochs=3"), "only the data set can be chosen (dataset)"),
+        (("cifar", "--set", "dataset=x"), "no program makes the data of cifar"),
+    ):
+        refused = desk.type("data", "fetch", *words, "--data-dir", "data", "--site", "local")
+        assert (refused.code, message in refused.err) == (1, True), refused.err
 
 
 def test_data_needs_a_folder(desk: Desk) -> None:

@@ -64,7 +64,7 @@ VALUES = {
     "--node-type": ["A", "A:1,B:4", "B:2,A:1", "A:1,A:2", "A:0", "A:2,B", "A:1,", ":1", "A:99999999", "C:1,A:1"],
     "--launcher": ["srun", "mpirun", "torchrun", "horovodrun", "none"],
     "--framework": ["tensorflow", "pytorch", "jax", "mpi", "none"],
-    "--strategy": ["horovod", "mirrored", "multiworker"],
+    "--strategy": ["horovod", "mirrored", "multiworker", "one-device", "central-storage", "TPUStrategy", "ps", "."],
     "--name": ["a", "@2", "-a", "a" * 65],
     "--partition": ["batch", "debug", "batch,debug"],
     "--memory": ["1G", "1GB", "0.5T", "1e3G", "-1G"],

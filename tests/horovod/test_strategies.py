@@ -26,7 +26,12 @@ TRAIN = (
 
 @pytest.fixture(scope="module")
 def one_process(ranks: Callable[..., Ended]) -> list[float]:
-    ended = ranks(PROGRAMS / "one_process.py", *map(str, (RANKS, SAMPLES, BATCH, EPOCHS)), size=0)
+    return losses_of_one_process(ranks, RANKS, BATCH)
+
+
+def losses_of_one_process(ranks: Callable[..., Ended], parts: int, batch: int) -> list[float]:
+    """The losses of Keras alone, with the batches of so many replicas put together."""
+    ended = ranks(PROGRAMS / "one_process.py", *map(str, (parts, SAMPLES, batch, EPOCHS)), size=0)
     assert ended.code == 0, ended.text
     return list(json.loads(ended.text.strip().splitlines()[-1]))
 
@@ -40,10 +45,10 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def losses(ended: Ended) -> list[float]:
+def losses(ended: Ended, replicas: int = RANKS) -> list[float]:
     assert ended.code == 0, ended.text
-    (start,) = ended.events("start")
-    assert (start["replicas"], start["global_batch_size"]) == (RANKS, RANKS * BATCH)
+    for start in ended.events("start"):
+        assert (start["replicas"], start["global_batch_size"]) == (replicas, RANKS * BATCH)
     return [line["loss"] for line in ended.events("epoch")]
 
 
@@ -59,6 +64,38 @@ def test_multiworker_has_the_losses_of_one_process(ranks: Callable[..., Ended], 
 def test_mirrored_has_the_losses_of_one_process(ranks: Callable[..., Ended], one_process: list[float]) -> None:
     ended = ranks(REPLICAS, str(RANKS), str(CIFAR), *TRAIN, "--strategy=mirrored", size=0)
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
+
+
+@pytest.mark.skipif(not REPLICAS.exists(), reason="group checkout: an sdist holds no benchmarks")
+def test_central_storage_has_the_losses_of_one_process_also_when_it_is_resumed(
+    ranks: Callable[..., Ended], one_process: list[float]
+) -> None:
+    words = (str(RANKS), str(CIFAR), *TRAIN, "--strategy=central-storage")
+    first = ranks(REPLICAS, *words, "--epochs=1", size=0)
+    again = ranks(REPLICAS, *words, size=0, HPCLAUNCH_RUN_DIR=str(first.run_dir))
+    assert again.code == 0, again.text
+    assert losses(first) == pytest.approx(one_process, rel=1e-5)
+    assert [line["epoch"] for line in first.events("epoch")] == [1, 2]
+
+
+@pytest.mark.skipif(not REPLICAS.exists(), reason="group checkout: an sdist holds no benchmarks")
+def test_one_device_has_the_losses_of_one_process(ranks: Callable[..., Ended]) -> None:
+    words = (*TRAIN, f"--batch-size-per-rank={RANKS * BATCH}", "--strategy=one-device")
+    ended = ranks(REPLICAS, str(RANKS), str(CIFAR), *words, size=0)  # the other device stays idle
+    assert losses(ended, replicas=1) == pytest.approx(losses_of_one_process(ranks, 1, RANKS * BATCH), rel=1e-5)
+
+
+def test_the_loss_scale_of_float16_acts_and_steps_that_overflow_are_skipped(ranks: Callable[..., Ended]) -> None:
+    ended = ranks(PROGRAMS / "loss_scale.py", "mirrored", "one-device", size=0)
+    assert ended.code == 0, ended.text
+    found = [json.loads(line) for line in ended.text.splitlines() if line.startswith('{"strategy"')]
+    assert [(one["strategy"], one["replicas"]) for one in found] == [("mirrored", 2), ("one-device", 1)]
+    for one in found:
+        assert one["tiny"] == [False, True]  # a gradient that is zero in float16 needs the scale
+        halved = one["changed"].index(True)  # steps that overflowed, changed no weight, and halved the scale
+        assert halved > 0 and one["changed"] == [False] * halved + [True] * (6 - halved) and one["finite"]
+        assert one["scales"] == [2.0 ** (19 - min(step, halved)) for step in range(1, 7)]
+        assert one["resumed"] == one["scales"][-1]
 
 
 def test_multiworker_that_is_told_of_no_workers_says_so_at_once(ranks: Callable[..., Ended]) -> None:

@@ -12,7 +12,7 @@ from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import MIRRORED, MULTIWORKER
+from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.stragglers import of_a_rank
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point
@@ -90,7 +90,7 @@ def _read_measurements(run: Run, job: Job) -> MeasuredRun:
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
         what = f"is not a run of {job.name}"
         raise Refused(Fault(where=str(run.path), what=what, next="choose another run: hpclaunch runs list"))
-    if spec.get("strategy") in (MIRRORED, MULTIWORKER):
+    if spec.get("strategy") not in (None, "", HOROVOD):
         what = f"trained under {spec['strategy']}, but only runs of Horovod are planned"
         raise Refused(Fault(where=str(run.path), what=what))
     parameters = {**run.parameters(), **_options(command), **swept(run)}

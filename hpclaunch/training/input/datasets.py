@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable
 
-from hpclaunch.training.input import cifar_pickles, image_folders, npz_file, tfrecords
+from hpclaunch.training.input import cifar_pickles, idx_files, image_folders, npz_file, tfds_folder, tfrecords
 from hpclaunch.training.input.source import ImageSet, Source, data_error
 
 
@@ -19,6 +19,8 @@ def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
     if not os.path.exists(data_dir):
         raise data_error(wanted, "does not exist", data_dir)
     for folder in (data_dir, os.path.join(data_dir, wanted.name)):
+        if os.path.splitext(os.path.basename(os.path.normpath(folder)))[0] in wanted.others:
+            continue  # images of the same shape, but of something else
         for layout in _layouts():
             source = layout(wanted, folder)
             if source is not None:
@@ -27,7 +29,8 @@ def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
 
 
 def _layouts() -> list[Callable[[ImageSet, str], Source | None]]:
-    return [image_folders.find, tfrecords.find, cifar_pickles.find, npz_file.find]
+    # tensorflow_datasets first: its folder has TFRecords, and says what is in them
+    return [tfds_folder.find, image_folders.find, tfrecords.find, cifar_pickles.find, idx_files.find, npz_file.find]
 
 
 def _list(folder: str) -> str:

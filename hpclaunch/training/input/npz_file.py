@@ -24,7 +24,8 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
         return NpzFile(wanted, folder) if folder.endswith(".npz") else None
     if not os.path.isdir(folder):
         return None
-    found = sorted(name for name in os.listdir(folder) if name.endswith(".npz"))
+    others = [name + ".npz" for name in wanted.others]
+    found = sorted(name for name in os.listdir(folder) if name.endswith(".npz") and name not in others)
     named = wanted.name + ".npz"
     if named in found:
         return NpzFile(wanted, os.path.join(folder, named))

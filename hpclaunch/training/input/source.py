@@ -23,7 +23,8 @@ class ImageSet:
     """The data set that a job expects: folder name, image shape (height, width, channels), classes, and the job's name.
 
     Volumes have four dimensions and no class. resized: images of other sizes are resized to the shape, and there may be
-    any number of classes; `classes` is then 0 until the data are opened.
+    any number of classes; `classes` is then 0 until the data are opened. others: data sets of the same shape, which are
+    not taken for this one. fetch: how `hpclaunch data fetch` gets it, if not by the job's name alone.
     """
 
     name: str
@@ -31,6 +32,8 @@ class ImageSet:
     classes: int
     job: str
     resized: bool = False
+    others: tuple[str, ...] = ()
+    fetch: str = ""
 
 
 class DataError(TrainingError):
@@ -148,8 +151,8 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
         )
     return DataError(
         "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
-        "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), {}"
-        "or an .npz with x_train, y_train, x_test, y_test\n"
+        "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), a folder of "
+        "tensorflow_datasets, {}or an .npz with x_train, y_train, x_test, y_test\n"
         "  next: hpclaunch data fetch {}, or name another folder with --data-dir".format(
             where,
             what,
@@ -158,7 +161,7 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
             width,
             channels,
             wanted.classes,
-            "cifar-10-batches-py, " if wanted.name == "cifar10" else "",
-            wanted.job,
+            "cifar-10-batches-py, " if wanted.name == "cifar10" else "idx files, " if channels == 1 else "",
+            wanted.fetch or wanted.job,
         )
     )

@@ -17,7 +17,15 @@ from hpclaunch.training.rank.failure import AgreedError, TrainingError
 from hpclaunch.training.rank.world import World
 
 HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
-NAMES = (HOROVOD, MIRRORED, MULTIWORKER)
+CENTRAL_STORAGE, ONE_DEVICE = "central-storage", "one-device"
+NAMES = (HOROVOD, MIRRORED, MULTIWORKER, CENTRAL_STORAGE, ONE_DEVICE)
+ONE_PROCESS = (MIRRORED, CENTRAL_STORAGE, ONE_DEVICE)
+ONE_GPU = (HOROVOD, ONE_DEVICE)  # of each process
+IMPOSSIBLE = {
+    "parameterserver": "servers update the variables asynchronously and over gRPC, which the guidelines of distributed "
+    "training decline on HPC; use horovod, or central-storage on one node",
+    "tpu": "there are no TPUs at sites with Slurm; use horovod on GPUs or CPUs",
+}
 WORKERS_VARIABLE = "HPCLAUNCH_WORKERS"
 WARNING = (
     "warning: multiworker's ranks communicate over gRPC (between GPUs, NCCL may carry the gradients): TCP sockets "
@@ -30,30 +38,40 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add --strategy to a job's parser."""
     parser.add_argument(
         "--strategy",
+        type=_possible,
         choices=NAMES,
         default=HOROVOD,
-        help="what averages gradients: Horovod; MirroredStrategy, in one process with all GPUs of its node; or "
-        "MultiWorkerMirroredStrategy, over gRPC",
+        help="what averages gradients: Horovod; MirroredStrategy, in one process with all GPUs of its node; "
+        "MultiWorkerMirroredStrategy, over gRPC; or in one process CentralStorageStrategy, whose variables are in the "
+        "node's memory, and OneDeviceStrategy, on one GPU",
     )
 
 
+def _possible(name: str) -> str:
+    """The name as it is; raises ArgumentTypeError for a strategy that cannot be here."""
+    plain = re.sub(r"strategy(v\d+)?$", "", re.sub(r"[-_]", "", name.rpartition(".")[2].lower()))
+    if plain in IMPOSSIBLE:
+        raise argparse.ArgumentTypeError("{}: {}".format(name, IMPOSSIBLE[plain]))
+    return name
+
+
 def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
-    """The tf.distribute.Strategy of this process (MIRRORED or MULTIWORKER), on the GPUs that it may use, else its CPUs.
+    """The tf.distribute.Strategy of this process, on the GPUs that it may use, else its CPUs. name: not HOROVOD.
 
     Call it before TensorFlow runs any operation, after which multiworker could not start its server any more.
     Raises TrainingError on the failing rank alone; the others would wait for it, but the launcher ends them.
     """
-    if name == MIRRORED and size > 1:
+    if name in ONE_PROCESS and size > 1:
         raise AgreedError(
-            "mirrored is one process with all GPUs of its node, but {} ranks were started: start one task, or use "
-            "--strategy=multiworker".format(size),
+            "{} is one process with {} of its node, but {} ranks were started: start one task, or use "
+            "--strategy=multiworker".format(name, "one GPU" if name in ONE_GPU else "all GPUs", size),
             speaks=rank == 0,  # every rank raises it
         )
     import tensorflow as tf
 
     os.environ.pop("TF_CONFIG", None)  # one from elsewhere would make TensorFlow wait for its workers
-    if name == MIRRORED:
-        return tf.distribute.MirroredStrategy()
+    if name in ONE_PROCESS:
+        return _in_one_process(name, tf)
     if rank == 0:
         print(WARNING, flush=True)
     if size > 1:
@@ -62,6 +80,19 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         check_port(workers[rank])
         tell_tensorflow(os.environ, workers, rank)
     return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _in_one_process(name: str, tf: Any) -> Any:
+    """The strategy of a single process, on its GPUs or on its CPU devices."""
+    if name == MIRRORED:
+        return tf.distribute.MirroredStrategy()
+    devices = [one.name for one in tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")]
+    if name == ONE_DEVICE:
+        return tf.distribute.OneDeviceStrategy(devices[0])
+    # Several replicas read the variables from the processor's memory; a single GPU holds them itself.
+    return tf.distribute.experimental.CentralStorageStrategy(
+        compute_devices=devices, parameter_device="/CPU:0" if len(devices) > 1 else devices[0]
+    )
 
 
 def workers_of(addresses: str, size: int) -> list[str]:
@@ -146,10 +177,17 @@ def faults(asked: Any) -> list[str]:
         (getattr(asked, "pipeline_stages", 1) > 1, "--pipeline-stages above 1"),
         (asked.compression != "none", "--compression"),
         (asked.scale_learning_rate == "adascale", "--scale-learning-rate=adascale"),
-        (asked.precision == "float16", "--precision=float16"),
+        (getattr(asked, "gradient_lag", False), "--gradient-lag=true"),
+        (getattr(asked, "update_groups", 1) > 1, "--update-groups above 1"),
         (getattr(asked, "batch_norm", "none") in ("ghost", "synchronized"), "--batch-norm=ghost or synchronized"),
     ]
-    return ["{} needs --strategy=horovod".format(option) for used, option in horovods if used]
+    found = ["{} needs --strategy=horovod".format(option) for used, option in horovods if used]
+    if asked.precision != "float32" and asked.strategy == CENTRAL_STORAGE:
+        found.append(
+            "Keras has no mixed precision for --strategy=central-storage: use --precision=float32, or "
+            "--strategy=mirrored"
+        )
+    return found
 
 
 def alone(model: Any, world: World) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from hpclaunch.actions.preflight import check_resolved, found_layout, missing, missing_here
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import DataSet
+from hpclaunch.config.data_sets import DataSet
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import DataNeed, JobSpec, Request
 from tests.builders import a_desk, a_job, planned

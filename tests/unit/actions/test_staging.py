@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.actions.staging import DatasetSource, stage
-from hpclaunch.config.job import DataSet, Fetch
+from hpclaunch.config.data_sets import DataSet, Fetch
 from hpclaunch.core.errors import Refused
 
 FOLDERS = DataSet(name="cifar10", layouts=("train", "cifar-10-batches-py"))
@@ -216,4 +216,33 @@ def test_a_download_that_fails_says_what_to_do_without_internet(goal: Path, addr
     with pytest.raises(Refused, match=r"cannot be downloaded: (Not Found|File not found)") as caught:
         put(downloaded(address, "0" * 64, "missing.tar.gz"), None, goal)
     assert "give its path with --from" in caught.value.faults[0].next
+    assert left_in(goal) == []
+
+
+def several(address: str, **files: bytes) -> DataSet:
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return DataSet(name="clothes", layouts=("images",), fetch=Fetch(url=f"{address}/set", files=sums))
+
+
+def test_a_data_set_of_several_files_is_downloaded_file_by_file(tmp_path: Path, goal: Path, address: str) -> None:
+    (tmp_path / "www/set").mkdir()
+    for name in ("images", "labels"):
+        (tmp_path / "www/set" / name).write_text(name)
+    put(several(address, images=b"images", labels=b"labels"), None, goal)
+    assert {path.name: path.read_text() for path in (goal / "clothes").iterdir()} == {
+        "images": "images",
+        "labels": "labels",
+    }
+
+
+@pytest.mark.parametrize(("second", "words"), [(b"other", "its SHA-256 is"), (None, "cannot be downloaded")])
+def test_of_several_files_none_is_kept_if_one_is_wrong(
+    tmp_path: Path, goal: Path, address: str, second: bytes | None, words: str
+) -> None:
+    (tmp_path / "www/set").mkdir()
+    (tmp_path / "www/set/images").write_text("images")
+    if second:
+        (tmp_path / "www/set/labels").write_bytes(second)
+    with pytest.raises(Refused, match=words):
+        put(several(address, images=b"images", labels=b"labels"), None, goal)
     assert left_in(goal) == []

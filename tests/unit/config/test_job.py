@@ -63,6 +63,26 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
         ("summary: x\nscript: a.py\ndata: {name: ../x, layouts: [a]}\n", "data.name: '../x' is not allowed here"),
         ("summary: x\nscript: a.py\ndata: {name: .., layouts: [a]}\n", "data.name: '..' is not allowed here"),
         ("summary: x\nscript: a.py\ndata: {name: x, layouts: []}\n", "data.layouts: has too few members"),
+        (
+            "summary: x\nscript: a.py\ndata: {name: x, layouts: [a], fetch: {url: https://a}}\n",
+            "data.fetch: give either 'sha256' (of the file at 'url') or 'files'",
+        ),
+        (
+            "summary: x\nscript: a.py\ndata: {name: x, layouts: [a], fetch: {url: https://a, files: {../b: x}}}\n",
+            "data.fetch.files.../b: '../b' is not allowed here",
+        ),
+        ("summary: x\nscript: a.py\nother_data: [{name: y, layouts: [a]}]\n", "other_data: it needs 'data'"),
+        (
+            "summary: x\nscript: a.py\ndata: {name: x, layouts: [a]}\nother_data: [{name: y, layouts: [a]}]\n",
+            "other_data: the job needs a parameter 'dataset' with the choices x, y",
+        ),
+        (
+            (
+                "summary: x\nscript: a.py\nparameters: {dataset: {default: x, choices: [x, z]}}\n"
+                "data: {name: x, layouts: [a]}\nother_data: [{name: y, layouts: [a]}]\n"
+            ),
+            "other_data: the job needs a parameter 'dataset' with the choices x, y",
+        ),
         ("summary: x\nscript: a.py\ntraining: {}\n", "training.samples: this key is required"),
         ("summary: x\nscript: a.py\ntraining: {samples: 0}\n", "training.samples: 0 is too small"),
         ("summary: x\nscript: a.py\ntraining: {samples: 9, task: mnits}\n", "did you mean 'mnist'?"),
@@ -101,6 +121,15 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
 )
 def test_a_fault_names_file_and_key(tmp_path: Path, text: str, message: str) -> None:
     assert message in load(tmp_path, text)
+
+
+def test_a_setting_chooses_among_the_data_sets_of_a_job() -> None:
+    job = bundled_job("mnist")
+    names = [job.data_for(typed) for typed in ((), (("dataset", "fashion_mnist"),), (("dataset", "none"),))]
+    assert [one and one.name for one in names] == ["mnist", "fashion_mnist", "mnist"]
+    recipe = job.with_defaults([("dataset", "fashion_mnist")]).data_for(())
+    assert recipe and recipe.name == "fashion_mnist" and recipe.fetch and len(recipe.fetch.files) == 4
+    assert bundled_job("cifar").data_for((("dataset", "x"),)) == bundled_job("cifar").data
 
 
 def test_a_parameter_may_be_just_its_default(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpclaunch.config.data_sets import DataSet
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import DataSet
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders
 from hpclaunch.core.errors import Refused

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.data_sets import DataSet
 from hpclaunch.config.fileformat import Environment, read
-from hpclaunch.config.job import DataSet
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.runtime_rows import RUNTIMES

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.data_sets import DataSet
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import DataSet, Resources
+from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.config.site import Defaults, Folders, NodeType
 from hpclaunch.core.spec import JobSpec

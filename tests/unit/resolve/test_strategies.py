@@ -11,7 +11,7 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
 from tests.builders import ROOTS, a_job, a_site, bundled_job, bundled_site, planned, refused
 
-JOB = a_job(strategies=("mirrored", "multiworker"))
+JOB = a_job(strategies=("mirrored", "multiworker", "central-storage", "one-device"))
 
 
 def script_of(spec: JobSpec) -> str:
@@ -25,17 +25,26 @@ def test_horovod_is_the_default_and_typing_it_changes_nothing() -> None:
     assert planned().strategy == ""
 
 
-def test_mirrored_is_one_task_with_all_gpus_and_cpus_of_one_node() -> None:
-    spec = planned(job=JOB, strategy="mirrored")
+@pytest.mark.parametrize("name", ["mirrored", "central-storage"])
+def test_one_task_takes_all_gpus_and_cpus_of_one_node(name: str) -> None:
+    spec = planned(job=JOB, strategy=name)
     layout = spec.layout
     assert (layout.nodes, layout.tasks_per_node, layout.gpus_per_node, layout.cpus_per_task) == (1, 1, 4, 32)
-    assert spec.command[-1] == "--strategy=mirrored"
+    assert spec.command[-1] == f"--strategy={name}"
     assert not [text for text in spec.warnings if "idle" in text or "asked for" in text or "gRPC" in text]
 
 
-def test_mirrored_without_gpus_is_warned_of_its_one_replica() -> None:
-    spec = planned(job=JOB, strategy="mirrored", gpus_per_node=0)
-    (warning,) = [text for text in spec.warnings if "one replica" in text]
+def test_one_device_is_one_task_that_leaves_the_other_gpus_of_a_whole_node_idle() -> None:
+    spec = planned(job=JOB, strategy="one-device")
+    assert (spec.layout.nodes, spec.layout.tasks_per_node) == (1, 1)
+    assert spec.command[-1] == "--strategy=one-device"
+    assert [text for text in spec.warnings if text.startswith("3 of the 4 GPUs of every node")]
+
+
+@pytest.mark.parametrize("name", ["mirrored", "central-storage"])
+def test_without_gpus_there_is_a_warning_of_the_one_replica(name: str) -> None:
+    spec = planned(job=JOB, strategy=name, gpus_per_node=0)
+    (warning,) = [text for text in spec.warnings if f"{name} has one replica" in text]
     assert warning.startswith("no GPU is requested")
 
 
@@ -51,7 +60,20 @@ def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
     ("job", "typed", "words"),
     [
         (a_job(), {"strategy": "mirrored"}, "offers no choice of strategy"),
-        (JOB, {"strategy": "parameter-server"}, "horovod, mirrored, multiworker"),
+        (JOB, {"strategy": "mirorred"}, "did you mean 'mirrored'?"),
+        (JOB, {"strategy": "mpi"}, "horovod, mirrored, multiworker, central-storage, one-device"),
+        (JOB, {"strategy": "parameter-server"}, "parameter servers are updated asynchronously"),
+        (JOB, {"strategy": "ParameterServerStrategy"}, "its gradients are stale"),
+        (JOB, {"strategy": "tf.distribute.experimental.ParameterServerStrategyV2"}, "--strategy central-storage"),
+        (a_job(), {"strategy": "parameter-server"}, "over gRPC, which is never on HPC"),
+        (JOB, {"strategy": "tpu"}, "TPUs, which no site with Slurm has"),
+        (JOB, {"strategy": "TPUStrategy"}, "leave --strategy out: Horovod trains"),
+        (JOB, {"strategy": "MirroredStrategy"}, "it is called mirrored here"),
+        (JOB, {"strategy": "MultiWorkerMirroredStrategy"}, "it is called multiworker here"),
+        (JOB, {"strategy": "CentralStorageStrategy"}, "it is called central-storage here"),
+        (JOB, {"strategy": "OneDeviceStrategy"}, "it is called one-device here"),
+        (JOB, {"strategy": "one-device", "nodes": 2}, "one-device runs one task on one node, with one GPU"),
+        (JOB, {"strategy": "central-storage", "tasks_per_node": 4}, "with all its GPUs, not 1 nodes x 4 tasks"),
         (JOB, {"strategy": "mirrored", "nodes": 2}, "mirrored runs one task on one node"),
         (JOB, {"strategy": "mirrored", "tasks_per_node": 4}, "mirrored runs one task on one node"),
         (a_job(strategies=("mirrored",)), {"strategy": "multiworker"}, "allowed='horovod, mirrored'"),

@@ -92,7 +92,7 @@ def test_ranks_that_share_a_model_count_as_one_replica(tmp_path: Path) -> None:
     assert (point.shape.group.ranks, point.shape.samples, point.ranks_per_replica) == (2, 16, 2)
 
 
-@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker", "one-device"])
 def test_a_run_of_another_strategy_tells_nothing_of_horovods(tmp_path: Path, strategy: str) -> None:
     run = a_run(tmp_path, epochs(10, 100))
     spec = json.loads((run.path / "spec.json").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hpclaunch.core.spec import STRATEGIES
 from hpclaunch.training.input import shards
 from hpclaunch.training.rank import placement, strategies
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
@@ -32,11 +34,12 @@ def test_under_a_strategy_each_process_holds_its_part_of_the_replicas() -> None:
     assert [list(world(rank, 2, 4).own_replicas) for rank in range(2)] == [[0, 1], [2, 3]]
 
 
-def test_mirrored_on_several_ranks_is_refused_once() -> None:
+@pytest.mark.parametrize("name", ["mirrored", "central-storage", "one-device"])
+def test_one_process_on_several_ranks_is_refused_once(name: str) -> None:
     spoken = []
     for rank in range(4):
-        with pytest.raises(AgreedError, match="4 ranks were started: start one task") as refused:
-            strategies.begin("mirrored", rank, 4, rank)
+        with pytest.raises(AgreedError, match=f"{name} is one process .* 4 ranks were started") as refused:
+            strategies.begin(name, rank, 4, rank)
         spoken.append(refused.value.speaks)
     assert spoken == [True, False, False, False]
 
@@ -104,8 +107,8 @@ def test_too_few_gpus_are_not_shared() -> None:
 
 def asked(**changes: Any) -> SimpleNamespace:
     plain = {"accumulation": 1, "xla": False, "adasum": False, "compression": "none", "precision": "float32"}
-    plain |= {"shard_optimizer": False, "batch_norm": "local"}
-    return SimpleNamespace(strategy="mirrored", scale_learning_rate="linear", **{**plain, **changes})
+    plain |= {"shard_optimizer": False, "batch_norm": "local", "gradient_lag": False, "update_groups": 1}
+    return SimpleNamespace(**{"strategy": "mirrored", "scale_learning_rate": "linear", **plain, **changes})
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,8 @@ def asked(**changes: Any) -> SimpleNamespace:
         {"adasum": True},
         {"shard_optimizer": True},
         {"compression": "fp16"},
-        {"precision": "float16"},
+        {"gradient_lag": True},
+        {"update_groups": 2},
         {"batch_norm": "ghost"},
         {"batch_norm": "synchronized"},
     ],
@@ -126,6 +130,39 @@ def test_what_works_on_horovods_gradients_needs_horovod(changes: dict[str, Any])
     (fault,) = strategies.faults(asked(**changes))
     assert fault.endswith("needs --strategy=horovod")
     assert strategies.faults(SimpleNamespace(**{**vars(asked(**changes)), "strategy": "horovod"})) == []
+
+
+def test_mixed_precision_is_refused_where_keras_has_none() -> None:
+    for precision in ("float16", "bfloat16"):
+        assert strategies.faults(asked(precision=precision)) == []
+        (fault,) = strategies.faults(asked(precision=precision, strategy="central-storage"))
+        assert "no mixed precision for --strategy=central-storage" in fault
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("parameter-server", "asynchronously and over gRPC"),
+        ("ParameterServerStrategy", "use horovod, or central-storage"),
+        ("tf.distribute.experimental.ParameterServerStrategyV2", "asynchronously"),
+        ("tpu", "no TPUs at sites with Slurm"),
+        ("TPUStrategy", "use horovod"),
+        ("mirored", "invalid choice"),
+    ],
+)
+def test_what_cannot_be_a_strategy_here_is_refused_with_the_reason(
+    name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    strategies.add_option(parser)
+    assert parser.parse_args(["--strategy=one-device"]).strategy == "one-device"
+    with pytest.raises(SystemExit):
+        parser.parse_args([f"--strategy={name}"])
+    assert why in capsys.readouterr().err
+
+
+def test_both_sides_have_the_same_strategies() -> None:
+    assert strategies.NAMES == STRATEGIES
 
 
 def test_joined_shards_hold_all_samples_and_the_repeated_ones_last() -> None:

@@ -1,0 +1,63 @@
+#!/bin/bash -l
+# cifar at frontier (gpu): 1 node x 1 task = 1 rank
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=cifar
+#SBATCH --account=m1234
+#SBATCH --partition=batch
+#SBATCH --nodes=1
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+#SBATCH --export=NONE
+#SBATCH --network=disable_rdzv_get
+
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
+
+# --- Environment
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=56
+export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3
+export NCCL_NET_GDR_LEVEL=PHB
+export NCCL_CROSS_NIC=1
+export HSA_FORCE_FINE_GRAIN_PCIE=1
+export FI_MR_CACHE_MONITOR=kdreg2
+export FI_CXI_DISABLE_HOST_REGISTER=1
+export FI_CXI_DEFAULT_CQ_SIZE=131072
+export FI_CXI_DEFAULT_TX_SIZE=2048
+export FI_CXI_RX_MATCH_MODE=hybrid
+export FI_CXI_RDZV_PROTO=alt_read
+export FI_CXI_RDZV_EAGER_SIZE=0
+export FI_CXI_RDZV_THRESHOLD=0
+export FI_CXI_RDZV_GET_MIN=0
+export MIOPEN_USER_DB_PATH=/tmp/my-miopen-cache
+export MIOPEN_CUSTOM_CACHE_DIR=/tmp/my-miopen-cache
+export HPCLAUNCH_WORLD_SIZE=1
+export HPCLAUNCH_EXPECT_GPU=1
+export HPCLAUNCH_SIGNAL=USR2
+enter /home/ada/project/runs/train-20260102-030405-abcd
+need --packages tensorflow,horovod python srun
+
+rank() { # what every rank runs
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
+    --strategy=central-storage
+}
+
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
+launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=56 --gpus-per-task=8 --gpu-bind=none \
+  --kill-on-bad-exit=1 --wait=60
+finish
