@@ -132,7 +132,7 @@ def steps_panel(runs: dict[int, list[store.Result]], law: Pareto) -> Panel:
     """Steps to the target against the batch size: the notebook's first picture (Shallue et al. 2018, figure 1)."""
     sizes = list(runs)
     steps = [[one.measured["steps"] for one in found] for found in runs.values()]
-    many = [sizes[0] * (sizes[-1] / sizes[0]) ** (point / 60) for point in range(61)]
+    many = between(sizes[0], sizes[-1])
     known = math.isfinite(law.critical_batch)
     name = f"S_min (1 + B_crit / B), B_crit = {law.critical_batch:,.0f}" if known else "E_min / B"
     series = [
@@ -159,9 +159,14 @@ def steps_panel(runs: dict[int, list[store.Result]], law: Pareto) -> Panel:
     )
 
 
+def between(low: float, high: float) -> list[float]:
+    """The places at which a line is drawn, at equal distances on a logarithmic axis."""
+    return [low * (high / low) ** (point / 60) for point in range(61)]
+
+
 def noise_panel(runs: dict[int, list[store.Result]], found: dict[str, Any]) -> Panel:
     """The critical batch against the noise scale: the notebook's second picture (McCandlish et al. 2018, figure 4)."""
-    ends = [min(row.noise for row in TABLE), max(row.noise for row in TABLE)]
+    equal = between(min(row.noise for row in TABLE), max(row.noise for row in TABLE))
     series = [
         Series(
             label="McCandlish et al. 2018",
@@ -170,7 +175,7 @@ def noise_panel(runs: dict[int, list[store.Result]], found: dict[str, Any]) -> P
             names=[row.task for row in TABLE],
             line="",
         ),
-        Series(label="equal", x=ends, y=ends, line="--"),
+        Series(label="equal", x=equal, y=equal, line="--"),
     ]
     if found["critical_batch"] is not None and "noise_scale" in found:
         noise, critical = found["noise_scale"], found["critical_batch"]
