@@ -1,4 +1,4 @@
-"""What the studies run: strategies of the notebook, the article's ranks, and one small training of every job."""
+"""What the studies run: the article's ranks, and one small training of every job; a case is one run of any study."""
 
 from __future__ import annotations
 
@@ -20,24 +20,13 @@ class Case:
     @property
     def ranks(self) -> int:
         """How many processes hold the replicas."""
-        return 1 if self.strategy == "mirrored" else self.replicas
+        return 1 if self.in_one_process else self.replicas
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether one process holds all replicas, each on a CPU device of its own."""
+        return self.strategy in ("mirrored", "central-storage", "one-device")
 
-# Notebook 3: one GPU with 1024 images, eight with 2048 each, MirroredStrategy with 512 each; Adam 0.001, 8 epochs.
-NOTEBOOK = (
-    Case(name="horovod-1", job="mnist", replicas=1, batch=1024, published="66,176 images/s, .9851"),
-    Case(name="horovod-8", job="mnist", replicas=8, batch=2048, published="486,914 images/s, .8957"),
-    Case(name="multiworker-8", job="mnist", replicas=8, batch=2048, strategy="multiworker"),
-    Case(name="mirrored-8", job="mnist", replicas=8, batch=2048, strategy="mirrored"),
-    Case(
-        name="mirrored-8-small-batch",
-        job="mnist",
-        replicas=8,
-        batch=512,
-        strategy="mirrored",
-        published="210,218 images/s, .9748",
-    ),
-)
 
 # The article: shards with the batch divided among the ranks, the generator with the same batch on every rank. Read
 # anew in every epoch, as there: kept in memory, all images would take 3 GB in each rank of the generator.

@@ -1,5 +1,9 @@
-"""python cpu_replicas.py REPLICAS SCRIPT ARGUMENTS… runs a training script with so many CPU devices in one process."""
+"""python cpu_replicas.py REPLICAS SCRIPT ARGUMENTS… runs a training script with so many CPU devices in one process.
 
+CPU_REPLICAS_CORES=N keeps it on N of the cores that it may use.
+"""
+
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -12,6 +16,8 @@ import tensorflow as tf
 assert training
 
 replicas, script = int(sys.argv[1]), sys.argv[2]
+if "CPU_REPLICAS_CORES" in os.environ:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["CPU_REPLICAS_CORES"])])
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
 sys.argv = sys.argv[2:]

@@ -1,9 +1,7 @@
-"""Compares strategies, numbers of ranks, and the plan's prediction with what was measured, on this machine's CPUs.
+"""Compares numbers of ranks, and the plan's prediction with what was measured, on this machine's CPUs.
 
-    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/comparisons/study.py notebook|article|predictions [--small] [--json]
+    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/comparisons/study.py article|predictions [--small] [--json]
 
-notebook      notebook 3's table on real MNIST: throughput, scaling efficiency, accuracy after 8 epochs, for Horovod,
-              MultiWorkerMirroredStrategy and MirroredStrategy (each replica a CPU device)
 article       the chips job on 1, 2 and 4 ranks, for both data distributions: time, speed-up, accuracy. The documented
               50 epochs of 500 x 500 pixels take days on two cores: --image-size, --samples and --epochs make them fewer
 predictions   of every job: how much memory half a batch takes, and the step time of two ranks from one rank's,
@@ -28,12 +26,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "large_batch"))
 
-from cases import ARTICLE, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, TIMED, Case
+from cases import ARTICLE, JOBS, SMALL, SMALL_BATCHES, TIMED, Case
 from ranks import ROOT, Look, run
 
 sys.path.insert(0, str(ROOT))
 
 REPLICAS = "benchmarks/comparisons/cpu_replicas.py"
+CORES = len(os.sched_getaffinity(0))
 Row = dict[str, Any]
 
 
@@ -55,7 +54,7 @@ class Outcome:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=["notebook", "article", "predictions"])
+    parser.add_argument("study", choices=["article", "predictions"])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--epochs", type=int, default=0, help="0: the publication's")
@@ -99,13 +98,16 @@ def outcome(options: argparse.Namespace, case: Case, epochs: int, *, pinned: boo
     arguments = [f"--batch-size-per-rank={case.batch}", f"--epochs={epochs}", *data_of(options, case), *case.switches]
     arguments += [f"--strategy={case.strategy}", "--noise-scale=false", "--checkpoint-minutes=0"]
     program = f"jobs/{case.job}/train.py"
-    if case.strategy == "mirrored":
-        program, arguments = REPLICAS, [str(case.replicas), str(ROOT / program), *arguments]
     more = {}
-    if case.strategy == "multiworker":
+    if case.in_one_process:
+        program, arguments = REPLICAS, [str(case.replicas), str(ROOT / program), *arguments]
+        if pinned:  # the process has as many cores as replicas, where ranks would have one each
+            more["CPU_REPLICAS_CORES"] = more["OMP_NUM_THREADS"] = str(min(case.replicas, CORES))
+    if case.strategy == "multiworker" and case.ranks > 1:
         more["HPCLAUNCH_WORKERS"] = ",".join(f"localhost:{port}" for port in free_ports(case.ranks))
     print(f"{case.name} …", file=sys.stderr, flush=True)
-    ended = run(program, arguments, case.ranks, folder, options.data_dir, more, pinned=pinned)
+    bound = pinned and not case.in_one_process
+    ended = run(program, arguments, case.ranks, folder, options.data_dir, more, pinned=bound)
     if ended.code != 0:
         last = (folder / "log").read_text(errors="replace").splitlines()[-15:]
         raise RuntimeError("\n".join([f"{case.name} ended with {ended.code}; the end of {folder}/log:", *last]))
@@ -134,32 +136,6 @@ def free_ports(count: int) -> list[int]:
     for one in held:
         one.close()
     return ports
-
-
-def notebook(options: argparse.Namespace) -> list[Row]:
-    """Throughput, scaling efficiency and convergence of the strategies; efficiency against one Horovod rank."""
-    rows: list[Row] = []
-    epochs = options.epochs or (2 if options.small else 8)
-    alone = 0.0
-    for full in chosen(options, NOTEBOOK):
-        case = smaller(full) if options.small else full
-        found = outcome(options, case, epochs)
-        alone = alone or found.samples_per_s
-        rows.append(
-            {
-                "strategy": case.strategy,
-                "replicas": case.replicas,
-                "images a replica": case.batch,
-                "images/s": round(found.samples_per_s),
-                "scaling efficiency": f"{found.samples_per_s / alone / case.replicas:.0%}",
-                f"loss after {epochs} epochs": round(found.epochs[-1]["loss"], 4),
-                "accuracy": round(found.epochs[-1]["accuracy"], 4),
-                "test accuracy": round(found.end["test_accuracy"], 4),
-                "memory (GB)": round(found.peak_pss / 1e9, 2),
-                "published (V100)": case.published,
-            }
-        )
-    return rows
 
 
 def article(options: argparse.Namespace) -> list[Row]:
@@ -257,12 +233,12 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     options = parse()
-    needed = {"notebook": ["mnist"], "article": [], "predictions": ["mnist", "cifar10"]}[options.study]
+    needed = {"article": [], "predictions": ["mnist", "cifar10"]}[options.study]
     missing = [name for name in needed if not options.small and not Path(options.data_dir, name).is_dir()]
     if missing:
         print(f"no {' and no '.join(missing)} in the data folder {options.data_dir!r}: --data-dir", file=sys.stderr)
         return 2
-    rows = {"notebook": notebook, "article": article, "predictions": predictions}[options.study](options)
+    rows = {"article": article, "predictions": predictions}[options.study](options)
     print(json.dumps(rows, indent=2) if options.json else table(rows))
     return 0
 

@@ -30,7 +30,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 
 def test_every_switch_is_one_of_the_jobs_parameters(modules: dict[str, ModuleType]) -> None:
     cases = modules["cases"]
-    switches = [(case.job, switch) for case in (*cases.NOTEBOOK, *cases.ARTICLE) for switch in case.switches]
+    switches = [(case.job, switch) for case in cases.ARTICLE for switch in case.switches]
     switches += [(job, switch) for table in (cases.SMALL, cases.TIMED) for job, own in table.items() for switch in own]
     for job, switch in switches:
         name, _, value = switch.removeprefix("--").partition("=")
@@ -57,7 +57,6 @@ def test_the_articles_batch_is_divided_for_shards_alone(modules: dict[str, Modul
         (["article", "--data-dir="], ["--synthetic=true"]),
         (["article", "--image-size=96"], ["--synthetic=true", "--image-size=96"]),
         (["article", "--samples=64"], ["--synthetic=true", "--synthetic-samples=64"]),
-        (["notebook"], []),
     ],
 )
 def test_photographs_are_drawn_where_there_are_none_of_that_size(
@@ -78,19 +77,19 @@ def test_photographs_are_drawn_where_there_are_none_of_that_size(
         bundled_job("chips").parameters[name.replace("-", "_")].parse(value)
 
 
-@pytest.mark.parametrize("study", ["notebook", "predictions"])
 def test_a_size_is_the_articles_alone(
-    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], study: str
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["study.py", study, "--image-size=96"])
+    monkeypatch.setattr(sys, "argv", ["study.py", "predictions", "--image-size=96"])
     with pytest.raises(SystemExit):
         modules["study"].parse()
     assert "are of article alone" in capsys.readouterr().err
 
 
-def test_mirrored_is_one_process(modules: dict[str, ModuleType]) -> None:
-    ranks = {case.name: case.ranks for case in modules["cases"].NOTEBOOK}
-    assert ranks["mirrored-8"] == 1 and ranks["multiworker-8"] == 8
+def test_strategies_of_one_process_have_one_rank(modules: dict[str, ModuleType]) -> None:
+    names = ("horovod", "multiworker", "mirrored", "central-storage", "one-device")
+    found = [modules["cases"].Case(name=name, job="mnist", replicas=8, batch=1, strategy=name).ranks for name in names]
+    assert found == [8, 8, 1, 1, 1]
 
 
 def test_a_table_has_a_line_for_every_row(modules: dict[str, ModuleType]) -> None:

@@ -1,0 +1,186 @@
+"""Shows notebook 3's study as tables and a picture; `notebook3.py --report` calls it. It measures nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import store
+from notebook3_cases import PUBLISHED
+
+from hpclaunch.reports import study_chart
+from hpclaunch.reports.study_chart import Panel, Series
+
+STUDY, PICTURE = "notebook3", "notebook-3.svg"
+ALONE = "time-horovod-1"
+V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}
+Found = Mapping[str, Sequence[store.Result]]
+
+
+def by_case(folder: Path) -> dict[str, list[store.Result]]:
+    """The results of every case, one a seed."""
+    found: dict[str, list[store.Result]] = {}
+    for result in store.every(STUDY, folder):
+        found.setdefault(result.case, []).append(result)
+    return found
+
+
+def report(folder: Path, pictures: Path) -> str:
+    """Draw the picture into a folder, and return the tables as Markdown. Raises SystemExit without results."""
+    found = by_case(folder)
+    if not found:
+        raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/notebook3.py first")
+    pictures.mkdir(parents=True, exist_ok=True)
+    panels = [panel for panel in (speed_panel(found), *accuracy_panels(found)) if panel.series]
+    if panels:
+        study_chart.draw(panels, pictures / PICTURE, title="Notebook 3: strategies on this machine's cores")
+    tables = (throughput, convergence, few)
+    return "\n\n".join(f"**{table.__doc__}**\n\n{markdown(rows)}" for table in tables if len(rows := table(found)) > 1)
+
+
+def shown(results: Sequence[store.Result], name: str, form: str) -> str:
+    """The median of the seeds and their range."""
+    values = [one.measured[name] for one in results]
+    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def efficiency(found: Found, case: str) -> float | None:
+    """Images/s of each replica over those of one Horovod rank with the same images; None without that row."""
+    alone = found.get(ALONE + suffix(found[case]))
+    if not alone:
+        return None
+    replicas = found[case][0].settings["replicas"]
+    return middle(found[case], "images_per_s") / middle(alone, "images_per_s") / replicas
+
+
+def middle(results: Sequence[store.Result], name: str) -> float:
+    return float(statistics.median(one.measured[name] for one in results))
+
+
+def throughput(found: Found) -> list[list[str]]:
+    """Throughput and scaling efficiency, a core for each replica"""
+    heads = ["images", "strategy", "replicas", "processes", "images a replica", "images/s", "scaling efficiency"]
+    rows = [[*heads, "cores in use", "memory (MB)", "notebook (V100)", "runs"]]
+    for case, results in in_order(found, "time-"):
+        settings = results[0].settings
+        part = efficiency(found, case)
+        cells = [shown(results, name, form) for name, form in (("mean_cores", ".2f"), ("peak_pss_mb", ".0f"))]
+        speed = shown(results, "images_per_s", ".0f")
+        key = f"{settings['strategy']}-{settings['replicas']}"
+        rows.append(
+            [*names_of(results), speed, f"{part:.0%}" if part else "", *cells, V100.get(key, ""), runs(results)]
+        )
+    return rows
+
+
+def convergence(found: Found) -> list[list[str]]:
+    """Convergence: 8 epochs, Adam 0.001, not scaled"""
+    heads = ["images", "strategy", "replicas", "processes", "images a replica", "steps an epoch", "loss", "accuracy"]
+    rows = [[*heads, "test accuracy", "images/s", "notebook (V100)", "runs"]]
+    for case, results in in_order(found, "learn-"):
+        cells = [shown(results, name, form) for name, form in (("loss", ".4f"), ("accuracy", ".4f"))]
+        cells += [shown(results, name, form) for name, form in (("test_accuracy", ".4f"), ("images_per_s", ".0f"))]
+        steps = str(results[0].measured["steps_per_epoch"])
+        told = PUBLISHED.get(case)
+        published = f"loss {told['loss']}, accuracy {told['accuracy']}" if told else ""
+        rows.append([*names_of(results), steps, *cells, published, runs(results)])
+    return rows
+
+
+def few(found: Found) -> list[list[str]]:
+    """Mirrored in float16 and float32, with few images"""
+    rows = [["run", "images/s", "loss", "accuracy", "test accuracy", "runs"]]
+    for case, results in in_order(found, "few-"):
+        forms = (("images_per_s", ".1f"), ("loss", ".4f"), ("accuracy", ".4f"), ("test_accuracy", ".4f"))
+        rows.append([case.removeprefix("few-"), *(shown(results, name, form) for name, form in forms), runs(results)])
+    return rows
+
+
+def in_order(found: Found, kind: str) -> list[tuple[str, Sequence[store.Result]]]:
+    """The cases of one kind: MNIST before Fashion-MNIST, few replicas before many."""
+    cases = [(case, results) for case, results in found.items() if case.startswith(kind)]
+    return sorted(cases, key=lambda one: (suffix(one[1]), one[1][0].settings["replicas"], one[0]))
+
+
+def data_of(results: Sequence[store.Result]) -> str:
+    """The data set of a run."""
+    switches = results[0].settings["switches"]
+    return next(str(one).partition("=")[2] for one in switches if str(one).startswith("--dataset="))
+
+
+def suffix(results: Sequence[store.Result]) -> str:
+    """What the data set adds to the name of a case."""
+    data = data_of(results)
+    return "" if data == "mnist" else f"-{data}"
+
+
+def names_of(results: Sequence[store.Result]) -> list[str]:
+    """Data, strategy, replicas, processes and images a replica of a run."""
+    settings = results[0].settings
+    alone = settings["strategy"] in ("mirrored", "central-storage", "one-device")
+    processes = 1 if alone else settings["replicas"]
+    return [
+        data_of(results).replace("_", "-"),
+        settings["strategy"],
+        *map(str, (settings["replicas"], processes, settings["batch_size_per_replica"])),
+    ]
+
+
+def runs(results: Sequence[store.Result]) -> str:
+    return str(len(results))
+
+
+def speed_panel(found: Found) -> Panel:
+    """Images/s of MNIST with one and two cores, as bars."""
+    series = []
+    for replicas in (1, 2):
+        cases = [
+            (results[0].settings["strategy"], results)
+            for _, results in in_order(found, "time-")
+            if results[0].settings["replicas"] == replicas and not suffix(results)
+        ]
+        values = [[one.measured["images_per_s"] for one in results] for _, results in cases]
+        if cases:
+            series.append(
+                Series(
+                    label=f"{replicas} replica{'s' if replicas > 1 else ''}",
+                    x=[name.replace("-", "\n") for name, _ in cases],
+                    y=[statistics.median(one) for one in values],
+                    low=[min(one) for one in values],
+                    high=[max(one) for one in values],
+                )
+            )
+    return Panel(title="MNIST, a core for each replica", x_label="", y_label="images/s", series=series, kind="bars")
+
+
+def accuracy_panels(found: Found) -> list[Panel]:
+    """The training accuracy after every epoch of the notebook's rows, MNIST and Fashion-MNIST."""
+    panels = []
+    for data, title in (("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST")):
+        series = []
+        for _, results in in_order(found, "learn-"):
+            if data_of(results) == data:
+                curves = list(zip(*(one.measured["curves"]["accuracy"] for one in results), strict=True))
+                _, strategy, replicas, _, batch = names_of(results)
+                series.append(
+                    Series(
+                        label=f"{strategy}, {replicas} x {batch}",
+                        x=list(range(1, len(curves) + 1)),
+                        y=[statistics.median(points) for points in curves],
+                        low=[min(points) for points in curves],
+                        high=[max(points) for points in curves],
+                    )
+                )
+        published = {case: told["accuracy"] for case, told in PUBLISHED.items() if data == "mnist" and case in found}
+        marks = [(f"notebook: {case.removeprefix('learn-')}", value) for case, value in published.items()]
+        panels.append(
+            Panel(title=f"{title}, 8 epochs", x_label="epoch", y_label="training accuracy", series=series, marks=marks)
+        )
+    return panels
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
