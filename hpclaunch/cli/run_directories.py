@@ -45,7 +45,13 @@ def list_(
 
 
 @app.command()
-def show(run: flags.RunName = None, json: flags.Json = False) -> None:
+def show(
+    run: flags.RunName = None,
+    draw_model: Annotated[
+        Path | None, typer.Option(help="Draw the trained model into FILE.png or FILE.svg (needs matplotlib).")
+    ] = None,
+    json: flags.Json = False,
+) -> None:
     """Show everything in a run directory.
 
     This includes states, starts, logs, checkpoints and the result.
@@ -55,7 +61,25 @@ def show(run: flags.RunName = None, json: flags.Json = False) -> None:
     from hpclaunch.cli.show import console, run_details
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
+    if draw_model is not None:
+        _draw_model(found, draw_model)
     run_details.show_everything(found, json)
+
+
+def _draw_model(run: Run, path: Path) -> None:
+    from hpclaunch.actions.model_layers import layers_of
+    from hpclaunch.cli.show import console
+    from hpclaunch.reports.canvas import check_file
+    from hpclaunch.reports.model_chart import draw
+
+    check_file(path, "--draw-model")
+    layers = layers_of(run)
+    parameters = sum(layer.parameters for layer in layers)
+    try:
+        draw(layers, path, title=f"{run.name}: {count(parameters, 'parameter')}")
+    except OSError as error:
+        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+    console.say(f"the model is drawn in {path}")
 
 
 @app.command()

@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+
+FORMATS = (".png", ".svg")
+
 
 def import_matplotlib() -> None:
     """Import matplotlib with the user's settings, never with a ``matplotlibrc`` of the folder in which the user types.
@@ -18,6 +22,20 @@ def import_matplotlib() -> None:
         import matplotlib  # noqa: F401
     finally:
         os.chdir(here)
+
+
+def check_file(path: Path, flag: str) -> None:
+    """Raise InvalidRequest for an unknown format, and Refused if the picture cannot be drawn or written."""
+    if path.suffix.lower() not in FORMATS:
+        raise InvalidRequest(Fault(where=flag, what=f"{path.name!r} has no known format", allowed=", ".join(FORMATS)))
+    if not path.absolute().parent.is_dir():
+        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+    try:
+        import_matplotlib()
+    except ImportError:
+        raise Refused(
+            Fault(where=flag, what="matplotlib is not installed", next="pip install 'hpclaunch[plot]'")
+        ) from None
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -9,9 +9,8 @@ from typing import Any
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.planner.values import Forecast
 from hpclaunch.reports import batch_panels, node_panels
-from hpclaunch.reports.canvas import import_matplotlib, new_figure, save
+from hpclaunch.reports.canvas import check_file, new_figure, save
 
-FORMATS = (".png", ".svg")
 WIDTH, HEIGHT = 5.0, 3.8
 """Inches of a panel."""
 Draw = Callable[[Any, Forecast], None]
@@ -28,22 +27,11 @@ USUAL, ALL = "nodes", "all"
 
 def check_plot(path: Path, kind: str) -> None:
     """Raise InvalidRequest for an unknown format or kind, and Refused if the picture cannot be drawn or written."""
-    if path.suffix.lower() not in FORMATS:
-        raise InvalidRequest(
-            Fault(where="--plot", what=f"{path.name!r} has no known format", allowed=", ".join(FORMATS))
-        )
     if kind not in (*KINDS, ALL):
         raise InvalidRequest(
             Fault(where="--plot-kind", what=f"{kind!r} is not allowed", allowed=", ".join((*KINDS, ALL)))
         )
-    if not path.absolute().parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
-    try:
-        import_matplotlib()
-    except ImportError:
-        raise Refused(
-            Fault(where="--plot", what="matplotlib is not installed", next="pip install 'hpclaunch[plot]'")
-        ) from None
+    check_file(path, "--plot")
 
 
 def draw(forecast: Forecast, path: Path, kind: str = USUAL) -> None:

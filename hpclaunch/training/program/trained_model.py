@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.exports import files, portable, whole_model
+from hpclaunch.training.exports import files, layers, portable, whole_model
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -102,6 +102,7 @@ def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folde
         "inputs": {"shape": [None, *sample.shape], "type": sample.dtype.name},
         "classes": list(getattr(source, "classes", ())),
         "own_classes": sorted(portable.own_classes(plain)),
+        "layers": layers.layers_of(plain),
         "epochs": run.settings.epochs,
         "versions": {"tensorflow": tf.__version__, "numpy": np.__version__},
     }

@@ -80,6 +80,8 @@ def test_a_later_model_replaces_an_earlier_one_as_a_whole(tmp_path: Path) -> Non
     about = json.loads((tmp_path / "model/model.json").read_text())
     assert about["inputs"] == {"shape": [None, 4], "type": "float32"}
     assert (about["job"], about["files"], about["missing"]) == ("houses", ALL, {})
+    layers = [(one["kind"], one["shape"], one["parameters"]) for one in about["layers"]]
+    assert layers == [("InputLayer", [4], 0), ("Dense", [1], 5)]
 
 
 def test_the_setting_turns_it_off(tmp_path: Path) -> None:
