@@ -66,6 +66,8 @@ Role = Literal[
     "pipeline_stages",
     "recompute",
     "shard_optimizer",
+    "gradient_lag",
+    "update_groups",
 ]
 """The roles that a job's parameters can have for the planner."""
 Figure = Literal[
@@ -151,9 +153,9 @@ class Job:
     ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
+    ``other_data``: data sets that the parameter ``dataset`` names in place of ``data``.
     ``source_only``: this is a user's own script or command, without a job file. ``in_place``: nothing is copied.
     """
-    ``other_data``: data sets that the parameter ``dataset`` names in place of ``data``.
 
     name: str = field(metadata=INTERNAL)
     folder: str = field(metadata=INTERNAL)
@@ -163,9 +165,9 @@ class Job:
     parameters: Annotated[dict[str, Parameter], ReadBy(read_parameters)] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
+    other_data: tuple[DataSet, ...] = ()
     training: Training | None = None
     recipes: dict[RecipeName, NamedRecipe] = field(default_factory=dict)
-    other_data: tuple[DataSet, ...] = ()
     environment: Environment = field(default_factory=Environment)
     framework: FrameworkName | None = None
     launcher: LauncherName | None = None
@@ -207,8 +209,6 @@ class Job:
         if faults:
             raise KeyFaults(faults)
 
-    def sized(self, settings: Iterable[tuple[str, str]] = ()) -> "Job":
-        """Return the job with the figures of its training for these settings, as a command line spells them.
     def data_for(self, settings: Iterable[tuple[str, str]]) -> DataSet | None:
         """Return the data set that the program reads with these settings, or None if it reads none.
 
@@ -219,6 +219,8 @@ class Job:
         name = dict(settings).get(DATASET, str(self.parameters[DATASET].default))
         return next((one for one in self.other_data if one.name == name), self.data)
 
+    def sized(self, settings: Iterable[tuple[str, str]] = ()) -> "Job":
+        """Return the job with the figures of its training for these settings, as a command line spells them.
 
         A setting that cannot be read, or a formula that has no value for it, leaves what the job file says.
         """
@@ -246,10 +248,10 @@ class Job:
         return made
 
 
-_WHOLE = ("samples", "sample_bytes")
-"""The formulas of whole numbers; all others give figures."""
 DATASET = "dataset"
 """The parameter that names one of several data sets."""
+_WHOLE = ("samples", "sample_bytes")
+"""The formulas of whole numbers; all others give figures."""
 
 
 def _formula_faults(job: Job) -> Iterator[KeyFault]:
@@ -293,8 +295,6 @@ def _parameter_faults(job: Job) -> Iterator[KeyFault]:
             yield KeyFault(keys=("data", "make", "parameters", name), what=what)
 
 
-def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
-    """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
 def _data_faults(job: Job) -> Iterator[KeyFault]:
     """Yield why the parameter ``dataset`` cannot choose among the job's data sets."""
     if not job.other_data:
@@ -310,6 +310,8 @@ def _data_faults(job: Job) -> Iterator[KeyFault]:
         yield KeyFault(keys=("other_data",), what="only 'data' can be made by a program", allowed="fetch")
 
 
+def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
+    """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
     if looks_like_path(target):
         return script_job(cwd / target)
     found = catalog.find(JOB, target)

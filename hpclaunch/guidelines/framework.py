@@ -94,12 +94,14 @@ def choose_updates() -> Selection:
             Passed(
                 name="lag-synchronous",
                 why="it applies the gradient of the previous step, so the theory of large batches does not hold;"
-                " worth it only where communication takes longer than the backward pass",
+                " worth it only where communication takes longer than the backward pass; the training library has it"
+                " as gradient_lag, which no plan chooses",
                 source=f"{_UPDATES}; Kurth et al. 2018, arXiv 1810.01993",
             ),
             Passed(
                 name="hybrid",
-                why="synchronous groups under asynchronous parameter servers: not straightforward, and not in Horovod",
+                why="synchronous groups under asynchronous parameter servers: not straightforward, and not in Horovod;"
+                " update_groups, which no plan chooses, averages the weights of synchronous groups every few steps",
                 source=f"{_UPDATES}; Kurth et al. 2017, arXiv 1708.05256",
             ),
             Passed(

@@ -22,6 +22,7 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
         found = [*_guessed_speed(predictor), *found]
     if not predictor.work.optimizer_known:
         found.append("optimizer: not given, or not known; memory and rates are those of Adam")
+    found += _update_assumptions(predictor)
     if predictor.strategy.gpus > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
     if row.candidate is not None:
@@ -29,6 +30,19 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
     if timing is not None and timing.straggling_origin == "default":
         found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's default)")
     return (*found, *_reading_assumptions(predictor, row), *_queue_assumptions(predictor.question))
+
+
+def _update_assumptions(predictor: Predictor) -> list[str]:
+    """Return what a plan leaves out of updates that are not those of all ranks in every step."""
+    work, found = predictor.work, []
+    if work.gradient_lag:
+        found.append("gradient_lag: epochs and time are those without it; its gain in speed and its loss are not known")
+    if work.update_groups > 1:
+        found.append(
+            f"update_groups={work.update_groups}: epochs, rates and time are those of averaging over all ranks in"
+            " every step"
+        )
+    return found
 
 
 def _guessed_speed(predictor: Predictor) -> list[str]:

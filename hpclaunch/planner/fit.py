@@ -44,6 +44,7 @@ def arrangement_of(work: Workload, ranks: int) -> Arrangement:
         precision=work.precision,
         recompute=work.recompute,
         state_shards=max(1, ranks // gpus) if work.shard_optimizer else 1,
+        gradient_lag=work.gradient_lag,
         tensor_parallel=work.tensor_parallel,
         pipeline_stages=work.pipeline_stages,
     )

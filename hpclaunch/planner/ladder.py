@@ -119,11 +119,17 @@ _NOTHING: dict[RungName, str] = {
 """Why there is nothing to try on a rung."""
 
 
+_OF_PARTS: tuple[RungName, ...] = ("state sharding", "tensor parallel", "model parallel", "model-data parallel")
+"""Rungs on which a rank has a part of the model, or of the optimizer's values."""
+
+
 def _why_impossible(name: RungName, place: NodePlace) -> str:
     """Return why no job with this data set, at this site, may take a rung; empty: it may."""
     work = work_with(place, {})
     if name == "beyond":
         return BEYOND
+    if work.needs_whole_models and name in _OF_PARTS:
+        return "gradient_lag and update_groups need the whole model on every rank"
     if name in ("model parallel", "model-data parallel"):
         assert place.node.room is not None
         fits = dataset_fits_node(work.dataset_bytes, place.node.room)

@@ -53,6 +53,7 @@ class Workload:
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
     ``tensor_parallel``, ``pipeline_stages``, ``recompute`` and ``shard_optimizer``: how the job divides its model.
+    ``gradient_lag`` and ``update_groups``: how ranks update it; never chosen by a plan.
     ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
     the job file, for which its learning rate was tuned. ``names`` and ``rows``: the parameter of every role that the
     job has.
@@ -84,6 +85,8 @@ class Workload:
     pipeline_stages: int
     recompute: bool
     shard_optimizer: bool
+    gradient_lag: bool
+    update_groups: int
     typed: frozenset[Role]
     names: dict[Role, str]
     rows: dict[Role, Parameter]
@@ -97,6 +100,11 @@ class Workload:
     def gpus_per_replica(self) -> int:
         """The GPUs that hold one replica of the model, as the job's parameters say."""
         return self.tensor_parallel * self.pipeline_stages
+
+    @property
+    def needs_whole_models(self) -> bool:
+        """Whether the job updates its model in a way that only ranks with a whole model have."""
+        return self.gradient_lag or self.update_groups > 1
 
     @property
     def rate_fits(self) -> bool:
@@ -167,6 +175,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         pipeline_stages=_positive_whole(values, "pipeline_stages") or 1,
         recompute=values.get("recompute") is True,
         shard_optimizer=values.get("shard_optimizer") is True,
+        gradient_lag=values.get("gradient_lag") is True,
+        update_groups=_positive_whole(values, "update_groups") or 1,
         typed=frozenset(typed | _roles_decided_by(dict(settings))),
         names=names,
         rows={role: job.parameters[name] for role, name in names.items()},

@@ -18,6 +18,7 @@ from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import can_divide, strategy_of
 from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
 from hpclaunch.resolve.unverified import third_party_of, unverified_of
+from hpclaunch.resolve.update_groups import check_update_groups
 
 
 @record
@@ -52,6 +53,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         from hpclaunch.resolve.split import check_split  # few jobs divide their model
 
         check_split(case, sizing.layout, launcher, decisions, sweep)
+    check_update_groups(case, sizing.layout, decisions, sweep)
     restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
     restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(

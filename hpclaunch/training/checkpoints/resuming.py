@@ -54,7 +54,7 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     steps: those of an epoch in this world. In a world of another size training continues at the same part of the epoch,
     with new shards in their own order. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
     Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl.
-    Raises AgreedError if there are checkpoints, but none can be used.
+    Raises AgreedError if there are checkpoints, but none can be used, or if the newest has another gradient lag.
     """
     folder = folder_of(world)
     if not asked.resume:
@@ -63,6 +63,7 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     path, facts = _choose(world, folder)
     if not path:
         return Place(data=data)
+    _refuse_other_lag(world, asked, path, facts)
     if world.is_root:
         _tell(world, path, facts, asked, data)
     _put_back(world, state, path, facts)
@@ -79,6 +80,18 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
         world_size_before=facts["world_size"],
     )
     return place
+
+
+def _refuse_other_lag(world: World, asked: Any, path: str, facts: Mapping[str, Any]) -> None:
+    """Raise AgreedError if only one of checkpoint and settings has a gradient that waits for its step."""
+    then, now = bool(facts["options"].get("gradient_lag")), bool(getattr(asked, "gradient_lag", False))
+    if then != now:
+        raise AgreedError(
+            "{} was saved with --gradient-lag={}: resume it so, or start again with --resume=false".format(
+                path, str(then).lower()
+            ),
+            speaks=world.is_root,
+        )
 
 
 def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:

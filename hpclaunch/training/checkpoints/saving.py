@@ -33,6 +33,7 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
             world.together(lambda: folders.begin(folder, place.made) if world.is_root else None)
         else:
             folders.begin(folder, place.made)
+        state.unite()
         common, own = state.statistics()
         own = state.of_copy({**own, **state.own(metrics=place.step > 0)})
         shared = state.shared(common, keep=world.is_root)

@@ -15,9 +15,10 @@ from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.model_parallel.randomness import generators
 from hpclaunch.training.model_parallel.splits import Split
 from hpclaunch.training.model_parallel.whole import seen_whole
-from hpclaunch.training.optimization import optimizer_state, precision
+from hpclaunch.training.optimization import group_updates, optimizer_state, precision
+from hpclaunch.training.optimization.optimizer_state import Together
 from hpclaunch.training.optimization.pipelined import Counts, Pipelined
-from hpclaunch.training.optimization.sharded_optimizer import Slot, take_weights
+from hpclaunch.training.optimization.sharded_optimizer import take_weights
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import TrainingError
@@ -50,6 +51,10 @@ class TrainingState:
             # There, to make a variable is a collective; but only rank 0 reads the shared ones.
             with strategies.scope(world):
                 self._shared_variables()
+
+    def unite(self) -> None:
+        """Let groups of ranks that train apart have the same variables, before they are saved. A collective."""
+        group_updates.unite([variable for _, variable in self._shared_variables()])
 
     def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Iterator[Named]:
         """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN, and those of `common`.
@@ -141,7 +146,7 @@ class TrainingState:
         variables = self._shared_variables() + common
         check(variables, arrays)
         # What each rank holds in its own way waits for `spread`.
-        now = [one for one in variables if not isinstance(one[1], Slot) and not one[0].startswith(STATISTIC)]
+        now = [one for one in variables if not isinstance(one[1], Together) and not one[0].startswith(STATISTIC)]
         assign(now, arrays)
         self._to_spread = {name: arrays[name] for name in set(dict(variables)) - set(dict(now))}
 
@@ -167,7 +172,7 @@ class TrainingState:
         """
         if self._world.size > 1:
             for name, variable in self._shared_variables():
-                if isinstance(variable, Slot):
+                if isinstance(variable, Together):
                     variable.assign(self._receive(name, variable))
                     self._to_spread.pop(name, None)
                 else:
@@ -314,5 +319,5 @@ def _read(variables: list[tuple[str, Any]], keep: bool) -> Iterator[Named]:
     for name, variable in variables:
         if keep:
             yield name, variable.numpy()
-        elif isinstance(variable, Slot):
+        elif isinstance(variable, Together):
             variable.numpy()

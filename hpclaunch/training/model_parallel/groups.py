@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, MutableMapping
+from typing import Any, Iterator, Mapping, MutableMapping, Sequence
 
 from hpclaunch.training.model_parallel import mesh as meshes
 from hpclaunch.training.model_parallel.mesh import Division, Mesh, Ranks
@@ -43,6 +43,7 @@ class Groups:
     """The groups of this rank. tensor: shares its layers; data: holds the same part of the other copies.
 
     pipeline: the stages of its copy. following, preceding: its pair with the next stage and the one before it.
+    updates: the ranks that average gradients among themselves alone; None: all ranks do it together.
     """
 
     tensor: Group = Group()
@@ -50,6 +51,7 @@ class Groups:
     pipeline: Group = Group()
     following: Group = Group()
     preceding: Group = Group()
+    updates: Group | None = None
 
 
 class _Here:
@@ -68,6 +70,11 @@ def tensor() -> Group:
 def data() -> Group:
     """The ranks that average their gradients, if the model is split."""
     return _Here.groups.data
+
+
+def updates() -> Group | None:
+    """The ranks that average their gradients among themselves alone; None: all ranks do it together."""
+    return _Here.groups.updates
 
 
 def own() -> Groups:
@@ -119,7 +126,7 @@ def start(hvd: Any, division: Division, environ: MutableMapping[str, str]) -> Me
     """
     _Here.recompute = division.recompute
     if division.ranks == 1:
-        hvd.init()
+        _start_whole(hvd, division.update_groups, environ)
         return None
     environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE_MS)
     size = _size(environ)
@@ -127,15 +134,36 @@ def start(hvd: Any, division: Division, environ: MutableMapping[str, str]) -> Me
         hvd.init()
         _refuse(hvd, division)
     plan = Mesh(size // division.ranks, division.stages, division.tensor_parallel, 0)
-    sets = {ranks: hvd.ProcessSet(list(ranks)) for ranks in plan.groups()}
-    try:
-        hvd.init(process_sets=list(sets.values()))
-    except ValueError as error:
-        raise TrainingError("Horovod cannot make the groups of {} ranks: {}".format(size, error)) from error
+    sets = _init(hvd, size, plan.groups())
     mesh = plan.at(hvd.rank())
     _refuse(hvd, division)
     _use(hvd, mesh, sets)
     return mesh
+
+
+def _start_whole(hvd: Any, update_groups: int, environ: Mapping[str, str]) -> None:
+    """Initialise Horovod for ranks that each have the whole model, in so many groups that update it apart."""
+    if update_groups == 1:
+        hvd.init()
+        return
+    size = _size(environ)
+    found = meshes.update_groups(size, update_groups)
+    sets = _init(hvd, size, found)
+    problem = meshes.update_groups_fault(hvd.size(), update_groups)
+    if problem:
+        raise AgreedError(problem, speaks=hvd.rank() == 0)
+    own = next(ranks for ranks in found if hvd.rank() in ranks)
+    _Here.groups = Groups(updates=Group(sets[own], own, own.index(hvd.rank())))
+
+
+def _init(hvd: Any, size: int, groups: Sequence[Ranks]) -> dict[Ranks, Any]:
+    """Initialise Horovod with a process set for each of these groups, which are returned."""
+    sets = {ranks: hvd.ProcessSet(list(ranks)) for ranks in groups}
+    try:
+        hvd.init(process_sets=list(sets.values()))
+    except ValueError as error:
+        raise TrainingError("Horovod cannot make the groups of {} ranks: {}".format(size, error)) from error
+    return sets
 
 
 def _use(hvd: Any, mesh: Mesh, sets: Mapping[Ranks, Any]) -> None:

@@ -13,11 +13,13 @@ class Division:
     """How a model is divided. tensor_parallel: the ranks that share each layer. stages: those of a pipeline.
 
     recompute: blocks keep their inputs alone, and compute their activations again in the backward pass.
+    update_groups: the groups of ranks that average gradients among themselves alone; of whole models.
     """
 
     tensor_parallel: int = 1
     stages: int = 1
     recompute: bool = False
+    update_groups: int = 1
 
     @property
     def ranks(self) -> int:
@@ -107,6 +109,24 @@ class Mesh:
             for group in (place.tensor_group, place.data_group, place.pipeline_group, place.next_pair)
         ]
         return [group for group in dict.fromkeys(found) if 1 < len(group) < self.size]
+
+
+def update_groups(size: int, count: int) -> list[Ranks]:
+    """The ranks of each of `count` equal groups of a world of `size` ranks; empty if there are no such groups.
+
+    The ranks of a group follow one another, so that they lie in one node, or in neighbours.
+    """
+    each = size // count
+    return [] if size % count else [tuple(range(first, first + each)) for first in range(0, size, each)]
+
+
+def update_groups_fault(size: int, count: int) -> str:
+    """Why `size` ranks cannot be `count` equal groups; empty if they can."""
+    if update_groups(size, count):
+        return ""
+    return "--update-groups={} does not divide the {}: use a multiple of {} ranks, or {}".format(
+        count, _ranks(size), count, _divisors("--update-groups", size)
+    )
 
 
 def fault(size: int, local_size: int, division: Division) -> str:

@@ -100,23 +100,22 @@ def in_words(found: Estimate) -> str:
 def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
     """The callback, if it is requested and there are two batch sizes to compare; otherwise rank 0 prints the reason.
 
-    asked: has noise_scale, accumulation and adasum (whose sums are no averages).
+    asked: has noise_scale, accumulation, adasum (whose sums are no averages), shard_optimizer, gradient_lag and
+    update_groups.
     """
     if not asked.noise_scale or asked.adasum:
         return []
-    if asked.shard_optimizer and world.size > 1:
-        if world.is_root:
-            print("gradient noise scale: not measured with --shard-optimizer=true", flush=True)
-        return []
-    if world.mesh is not None:
-        if world.is_root:
-            print("gradient noise scale: not measured if ranks share a model", flush=True)
-        return []
-    if world.distribute is not None:
-        if world.is_root:
-            print("gradient noise scale: measured with --strategy=horovod only", flush=True)
-        return []
-    if world.size == 1 and asked.accumulation == 1:
-        print("gradient noise scale: one rank can measure it with --accumulation=2 or more", flush=True)
-        return []
-    return [NoiseScale(world, log)]
+    rules = [
+        (asked.shard_optimizer and world.size > 1, "not measured with --shard-optimizer=true"),
+        (asked.gradient_lag, "not measured with --gradient-lag=true"),
+        (asked.update_groups > 1, "not measured with --update-groups above 1"),
+        (world.mesh is not None, "not measured if ranks share a model"),
+        (world.distribute is not None, "measured with --strategy=horovod only"),
+        (world.size == 1 and asked.accumulation == 1, "one rank can measure it with --accumulation=2 or more"),
+    ]
+    reasons = [text for applies, text in rules if applies]
+    if not reasons:
+        return [NoiseScale(world, log)]
+    if world.is_root:
+        print("gradient noise scale: " + reasons[0], flush=True)
+    return []

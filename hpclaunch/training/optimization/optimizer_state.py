@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 OLDER = "optimizer"
 """The name of an older optimizer's arrays in a checkpoint. Those of a newer one have its class's name, too."""
+
+
+class Together:
+    """A variable of an optimizer whose value no rank holds alone: to read it is a collective, on every rank.
+
+    It has shape and dtype, numpy() and assign(whole), as a tf.Variable has.
+    """
+
+    shape: Any
+    dtype: Any
+
+    def numpy(self) -> np.ndarray:
+        """The whole value, the same on every rank. A collective."""
+        raise NotImplementedError
+
+    def assign(self, whole: Any) -> None:
+        """Keep what this rank holds of an array or tensor of the whole value."""
+        raise NotImplementedError
 
 
 def variables(optimizer: Any, weights: Sequence[Any]) -> list[Any]:

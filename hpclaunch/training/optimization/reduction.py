@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.optimization import collective_optimizer, given, precision, sharded_optimizer
+from hpclaunch.training.optimization.lagged_optimizer import LaggedOptimizer
 from hpclaunch.training.optimization.sharded_optimizer import ShardedOptimizer
 from hpclaunch.training.optimization.split_optimizer import SplitOptimizer
 from hpclaunch.training.rank.failure import AgreedError
@@ -42,10 +43,22 @@ def sharded(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) ->
     return ShardedOptimizer(optimizer, weights, world, packed, agree=asked.precision == "float16")
 
 
+def lagged(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
+    """The optimizer that applies the averaged gradients of the step before.
+
+    asked: has compression. Raises AgreedError for an optimizer that it cannot wrap.
+    """
+    problem = collective_optimizer.why_not(optimizer, weights)
+    if problem:
+        raise AgreedError("--gradient-lag=true needs {}".format(problem), speaks=world.is_root)
+    return LaggedOptimizer(optimizer, weights, world, COMPRESSION[asked.compression])
+
+
 def distributed(optimizer: Any, world: World, compression: str = "none", adasum: bool = False) -> Any:
     """hvd.DistributedOptimizer around a Keras optimizer; compression: a key of COMPRESSION.
 
-    Under a strategy of TensorFlow it is the optimizer itself, because the strategy averages gradients.
+    Under a strategy of TensorFlow it is the optimizer itself, because the strategy averages gradients. In groups of
+    ranks that train apart (group_updates) gradients are averaged over those of this rank's group.
     With `adasum` gradients are added by their angles instead of averaged (Maleki et al. 2020, arXiv 2006.02924): like
     a sum if they are orthogonal, like an average if they are parallel. So the base rate needs no scaling.
     Raises AgreedError if Adasum cannot work.
@@ -54,7 +67,10 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
         return optimizer
     packed = COMPRESSION[compression]
     if not adasum:
-        return _complete(horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed), optimizer)
+        own = groups.updates()
+        ranks = hvd.global_process_set if own is None else own.process_set
+        averaging = horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed, process_set=ranks)
+        return _complete(averaging, optimizer)
     problem = why_no_adasum(world.size, hvd.mpi_built(), hvd.mpi_enabled())
     if problem:
         raise AgreedError(problem, speaks=world.is_root)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.optimization import collective_optimizer, precision, weight_parts
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+from hpclaunch.training.optimization.optimizer_state import Together
 from hpclaunch.training.optimization.weight_parts import BUCKET_BYTES
 from hpclaunch.training.rank.world import World
 
@@ -145,7 +146,7 @@ def take_weights(optimizer: Any) -> None:
         sharded.take_weights()
 
 
-class Slot:
+class Slot(Together):
     """A slot of the optimizer, such as Adam's m of one variable, of which each rank holds a part."""
 
     def __init__(self, variable: Any, optimizer: ShardedOptimizer, index: int, name: str) -> None:

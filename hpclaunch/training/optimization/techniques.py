@@ -115,7 +115,40 @@ def faults(asked: Any) -> list[str]:
         (asked.xla and asked.accumulation > 1, "--xla=true cannot be combined with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    return [text for broken, text in rules if broken] + strategies.faults(asked) + _monitoring_faults(asked)
+    found = [text for broken, text in rules if broken]
+    return found + _update_faults(asked, split) + strategies.faults(asked) + _monitoring_faults(asked)
+
+
+GROUP_STEPS = 8
+"""The default of group_steps (parameters.json)."""
+
+
+def _update_faults(asked: Any, split: str) -> list[str]:
+    """Why gradient lag and groups that train apart cannot be combined with others. split: that of a divided model."""
+    is_split = getattr(asked, "tensor_parallel", 1) > 1 or getattr(asked, "pipeline_stages", 1) > 1
+    apart = asked.update_groups > 1
+    if not apart and not asked.gradient_lag:
+        unused = asked.group_steps != GROUP_STEPS
+        return ["--group-steps has an effect only with --update-groups above 1"] if unused else []
+    this = "--update-groups above 1" if apart else "--gradient-lag=true"
+    others = [
+        (apart and asked.gradient_lag, "--gradient-lag=true"),
+        (asked.adasum, "--adasum=true"),
+        (asked.shard_optimizer, "--shard-optimizer=true"),
+        (_adascale(asked), "--scale-learning-rate=adascale"),
+        (is_split, split + " above 1"),
+        (asked.xla and not apart, "--xla=true"),
+        (apart and getattr(asked, "batch_norm", "none") == "synchronized", "--batch-norm=synchronized"),
+    ]
+    found = ["{} cannot be combined with {}: omit one of them".format(this, other) for used, other in others if used]
+    if asked.precision == "float16":
+        found.append("{} needs one loss scale for all gradients: use --precision=bfloat16, not float16".format(this))
+    if apart and asked.group_steps % asked.steps_per_execution:
+        found.append(
+            "--group-steps={} must be a multiple of --steps-per-execution={}: weights are exchanged between "
+            "executions".format(asked.group_steps, asked.steps_per_execution)
+        )
+    return found
 
 
 def watches_best(asked: Any) -> bool:

@@ -79,8 +79,8 @@ def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
             loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
 
     The loss of an epoch in metrics.jsonl is the mean over the steps of this attempt.
-    Raises AgreedError for settings of a step that `fit` makes: accumulation, xla, steps_per_execution, float16, and a
-    strategy of TensorFlow.
+    Raises AgreedError for settings of a step that `fit` makes: accumulation, xla, steps_per_execution, float16,
+    gradient_lag, and a strategy of TensorFlow.
     """
     asked = run.settings
     problems = [
@@ -88,6 +88,7 @@ def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
         (asked.xla, "--xla=true"),
         (asked.steps_per_execution > 1, "--steps-per-execution above 1"),
         (asked.precision == "float16", "--precision=float16"),
+        (asked.gradient_lag, "--gradient-lag=true"),
         (run.world.distribute is not None, "--strategy"),
         (run.world.mesh is not None and run.world.mesh.pipeline > 1, "--pipeline-stages above 1"),
     ]

@@ -106,6 +106,8 @@ def _distribute(run: Run, asked: Any, optimizer: Any, model: Any) -> Any:
     if asked.shard_optimizer and run.is_root:
         copies = "rank" if world.mesh is None else "copy of the model"
         print("--shard-optimizer=true has no effect on one {}".format(copies), flush=True)
+    if asked.gradient_lag:
+        return reduction.lagged(optimizer, weights, world, asked)
     if world.mesh is not None:
         return reduction.split(optimizer, weights, world, asked)
     return reduction.distributed(optimizer, world, asked.compression, asked.adasum)

@@ -73,6 +73,7 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
             getattr(settings, "tensor_parallel", 1),
             getattr(settings, "pipeline_stages", 1),
             getattr(settings, "recompute", False),
+            settings.update_groups,
         )
         world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes, division)
         techniques.check(settings, world)

@@ -60,6 +60,9 @@ class Settings(argparse.Namespace):
     precision: str
     compression: str
     adasum: bool
+    gradient_lag: bool
+    update_groups: int
+    group_steps: int
     xla: bool
     steps_per_execution: int
     input: str

@@ -16,7 +16,7 @@ from hpclaunch.training.monitoring.best import Best, WatchBest
 from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.monitoring.same_model import SameModel
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
-from hpclaunch.training.optimization import noise_scale, techniques
+from hpclaunch.training.optimization import group_updates, noise_scale, techniques
 from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.preparation import Prepared
@@ -50,6 +50,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         best = [WatchBest(world, run.log, asked, validation[0] if validation else None, before.get("best"))]
     kept = Kept(world, rates, best[0] if best else None, own, place)
     found = [
+        *([group_updates.ExchangeWeights(asked.group_steps)] if asked.update_groups > 1 else []),
         callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),

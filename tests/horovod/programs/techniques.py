@@ -18,6 +18,7 @@ CASES = {
     "lamb": {"optimizer": "lamb", "weight_decay": 0.1, "steps_per_execution": STEPS},
     "accumulation": {"accumulation": 5, "weighted": True},
     "xla": {"xla": True},
+    "lag": {"gradient_lag": True, "optimizer": "lamb", "weight_decay": 0.1, "accumulation": 2},
     "adasum": {"adasum": True, "optimizer": "sgd"},
     # What follows is not exact: its weights are only near those of Keras, or only the same on all ranks.
     "float16": {"precision": "float16", "accumulation": 2, "optimizer": "sgd"},
@@ -31,7 +32,7 @@ PLAIN = {
     "accumulation": 1, "precision": "float32", "compression": "none", "adasum": False, "xla": False,
     "steps_per_execution": 1, "weighted": False, "momentum": 0.9, "momentum_correction": True, "exclude_vectors": True,
     "scale_learning_rate": "none", "warmup_steps": 0, "warmup_epochs": 0.0, "epochs": 1,
-    "decay": "constant", "decay_factor": 0.1, "decay_power": 1.0, "decay_epochs": (),
+    "gradient_lag": False, "decay": "constant", "decay_factor": 0.1, "decay_power": 1.0, "decay_epochs": (),
 }
 # fmt: on
 
@@ -66,7 +67,10 @@ def on_ranks(asked, x, y, weight):
     asked.accumulation = 1  # it is inside the batch here
     plan = learning_rate.schedule(asked, world.size, STEPS)
     optimizer = optimizers.from_options(asked, plan.rate)
-    optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+    if asked.gradient_lag:
+        optimizer = reduction.lagged(optimizer, model.trainable_variables, world, asked)
+    else:
+        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
     gain = adascale.gain_for(asked, optimizer, world)
     rate = callbacks.LearningRate(plan, STEPS, gain)
     steady = [rate, callbacks.AverageStatistics(world)]
@@ -89,6 +93,7 @@ def alone(asked, before, x, y, weight):
     model.set_weights(before)
     plan = learning_rate.schedule(asked, world.size, STEPS)
     optimizer = optimizers.from_options(asked, plan.rate)
+    pending = None
     for step, (batch, label) in enumerate(zip(x, y, strict=True)):
         optimizer.learning_rate = plan.at(step / STEPS)
         if asked.adasum:
@@ -96,7 +101,10 @@ def alone(asked, before, x, y, weight):
             average = [adasum(list(layer)) for layer in zip(*parts, strict=True)]
         else:
             average = gradients(model, batch, label, weight[step] if asked.weighted else 1.0)
-        optimizer.apply_gradients(zip(average, model.trainable_variables, strict=True))
+        if asked.gradient_lag:
+            pending, average = average, pending
+        if average is not None:
+            optimizer.apply_gradients(zip(average, model.trainable_variables, strict=True))
     return model.get_weights()
 
 

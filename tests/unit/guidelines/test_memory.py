@@ -206,3 +206,8 @@ def test_a_known_division_never_exceeds_the_bound_of_an_unknown_one(layers: list
         largest <= known <= largest_stage(Model(parameters=whole, saved_bytes=1, largest_layer=largest), stages) + 1e-9
     )
     assert known >= whole / stages - 1e-9
+
+
+def test_gradient_lag_holds_one_gradient_more() -> None:
+    more = states_on_rank(GPT, "adam", Arrangement(gradient_lag=True)) - states_on_rank(GPT, "adam", Arrangement())
+    assert more == pytest.approx(4 * GPT.parameters)

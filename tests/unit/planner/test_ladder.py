@@ -20,7 +20,7 @@ from hpclaunch.planner.ladder import BEYOND
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import explanation_of, table_of
-from tests.builders import bundled_site
+from tests.builders import bundled_job, bundled_site
 from tests.unit.planner.questions import PARAMETERS, SAVING, SPLIT, a_trained_job, plan_of, with_parameters
 
 
@@ -251,3 +251,24 @@ def test_the_first_rung_that_fits_is_taken(parameters: float, saved_bytes: float
     else:
         assert possible[0] is plan.rung and plan.rung.memory is not None and plan.rung.memory.fits
         assert plan.chosen is None or plan.chosen.batch is None or plan.chosen.ranks % plan.rung.gpus == 0
+
+
+@pytest.mark.parametrize("typed", [("gradient_lag", "true"), ("update_groups", "2")])
+def test_a_model_that_is_updated_in_another_way_is_not_divided(typed: tuple[str, str]) -> None:
+    updates = {"gradient_lag": Parameter(default=False), "update_groups": Parameter(default=1, at_least=1)}
+    job = with_parameters(a_job(2e9, 1e8), updates)
+    plan = plan_of(job, nodes=2, settings=(typed,))
+    whys = {rung.name: rung.why for rung in plan.ladder}
+    for name in ("state sharding", "tensor parallel", "model parallel", "model-data parallel"):
+        assert whys[name] == "gradient_lag and update_groups need the whole model on every rank"  # type: ignore[index]
+
+
+def test_updates_that_a_plan_does_not_foresee_are_named() -> None:
+    job = bundled_job("cifar")
+    plain = plan_of(job, nodes=2)
+    lagged = plan_of(job, nodes=2, settings=(("gradient_lag", "true"),))
+    apart = plan_of(job, nodes=2, settings=(("update_groups", "4"),))
+    assert not [line for line in plain.assumed if "gradient_lag" in line or "update_groups" in line]
+    assert [line for line in lagged.assumed if line.startswith("gradient_lag: epochs and time are those without it")]
+    assert [line for line in apart.assumed if line.startswith("update_groups=4: epochs, rates and time are those of")]
+    assert "gradient_lag" not in dict(plain.settings) and "update_groups" not in dict(plain.settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.training.model_parallel.mesh import Division, Mesh, fault
+from hpclaunch.training.model_parallel.mesh import Division, Mesh, fault, update_groups, update_groups_fault
 
 LAYOUTS = [(1, 1, 4), (4, 1, 1), (2, 1, 2), (4, 1, 2), (2, 2, 2), (3, 2, 4)]
 
@@ -75,3 +75,14 @@ def test_stages_know_their_neighbours() -> None:
 def test_what_cannot_be_divided_is_named(size: int, local_size: int, division: Division, words: str) -> None:
     found = fault(size, local_size, division)
     assert words in found and bool(words) == bool(found)
+
+
+def test_groups_that_update_apart_are_neighbours_and_equal() -> None:
+    assert update_groups(8, 2) == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert update_groups(4, 4) == [(0,), (1,), (2,), (3,)]
+    assert update_groups(6, 4) == []
+    assert [update_groups_fault(size, count) for size, count in ((8, 2), (4, 4), (3, 1))] == ["", "", ""]
+    assert update_groups_fault(6, 4) == (
+        "--update-groups=4 does not divide the 6 ranks: use a multiple of 4 ranks, or --update-groups=1, 2, 3 or 6"
+    )
+    assert "the 1 rank: use a multiple of 2 ranks, or --update-groups=1" in update_groups_fault(1, 2)

@@ -229,11 +229,35 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--shard-optimizer=true --scale-learning-rate=adascale", "whole average gradient"),
         ("--xla=true --accumulation=2", "--accumulation above 1"),
         ("--xla=true --batch-norm=synchronized", "XLA cannot compile"),
+        ("--gradient-lag=true --adasum=true", "--gradient-lag=true cannot be combined with --adasum=true"),
+        ("--gradient-lag=true --shard-optimizer=true", "cannot be combined with --shard-optimizer=true: omit one"),
+        ("--gradient-lag=true --scale-learning-rate=adascale", "with --scale-learning-rate=adascale"),
+        ("--gradient-lag=true --xla=true", "--gradient-lag=true cannot be combined with --xla=true"),
+        ("--gradient-lag=true --precision=float16", "needs one loss scale for all gradients: use --precision=bfloat16"),
+        (
+            "--gradient-lag=true --update-groups=2",
+            "--update-groups above 1 cannot be combined with --gradient-lag=true",
+        ),
+        ("--update-groups=2 --adasum=true", "--update-groups above 1 cannot be combined with --adasum=true"),
+        ("--update-groups=2 --shard-optimizer=true", "cannot be combined with --shard-optimizer=true"),
+        ("--update-groups=2 --batch-norm=synchronized", "cannot be combined with --batch-norm=synchronized"),
+        ("--update-groups=2 --precision=float16", "needs one loss scale"),
+        ("--update-groups=2 --group-steps=3 --steps-per-execution=2", "--group-steps=3 must be a multiple of"),
+        ("--group-steps=3", "--group-steps has an effect only with --update-groups above 1"),
     ],
 )
 def test_options_that_do_not_go_together(arguments: str, message: str) -> None:
     (found,) = techniques.faults(asked(*arguments.split()))
     assert message in found
+
+
+def test_the_switches_of_updates_are_off_unless_they_are_typed() -> None:
+    plain = asked()
+    assert (plain.gradient_lag, plain.update_groups, plain.group_steps) == (False, 1, techniques.GROUP_STEPS)
+    together = "--accumulation=2 --compression=fp16 --precision=bfloat16 --steps-per-execution=4"
+    for typed in ("--gradient-lag=true", "--update-groups=4", "--update-groups=2 --xla=true"):
+        words = together.replace("--accumulation=2", "") if "xla" in typed else together
+        assert techniques.faults(asked(*typed.split(), *words.split())) == []
 
 
 def test_a_divided_model_has_rules_of_its_own() -> None:
@@ -251,6 +275,9 @@ def test_a_divided_model_has_rules_of_its_own() -> None:
         assert text.endswith(f"no rank has with {name} above 1")
         (text,) = found("--xla=true", **own)
         assert text.endswith(f"omit --xla=true or {name}")
+        for update in ("--gradient-lag=true", "--update-groups=2"):
+            (text,) = found(update, **own)
+            assert text.endswith(f"cannot be combined with {name} above 1: omit one of them")
     (text,) = found("--batch-norm=synchronized", pipeline_stages=2)
     assert "which stages cannot" in text
     assert found("--batch-norm=synchronized", tensor_parallel=2) == []
