@@ -19,9 +19,10 @@ begins with the same weights, as the notebook's.
 A result (store.py; studies critical_batch and, of the tuning, critical_batch_rates) has in `measured`:
 batch, learning_rate; reached, diverged; samples and steps (fractions: interpolated) at the target, and seconds until it
 was seen, without the first step; absent if it was not reached; most_samples: where the run would have ended; accuracy
-of the last 4,096 samples; images_per_s; noise_scale: the last one; predicted_critical_batch: what the run's noise
-scales predict (batch_law.py); curve: lists of samples, steps, seconds, loss (null before the first whole mean),
-accuracy, noise_scale with its 80 % range low and high (null: not known), one value a look.
+of the last 4,096 samples; images_per_s; data: their layout and fingerprint; noise_scale: the last one;
+predicted_critical_batch: what the run's noise scales predict (batch_law.py); curve: lists of samples, steps, seconds,
+loss (null before the first whole mean), accuracy, noise_scale with its 80 % range low and high (null: not known), one
+value a look.
 The study critical_batch_law has the fit (critical_batch_report.py).
 """
 

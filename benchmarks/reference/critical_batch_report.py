@@ -37,13 +37,19 @@ def by_batch(folder: Path) -> dict[int, list[store.Result]]:
 
 
 def write_law(folder: Path) -> store.Result | None:
-    """Fit the law to all runs and write it, unless the same runs have been fitted; None with fewer than two sizes."""
+    """Fit the law to all runs and write it, unless the same runs have been fitted; None with fewer than two sizes.
+
+    Raises SystemExit if the runs do not follow the law.
+    """
     runs = by_batch(folder)
     if len(runs) < 2:
         return None
     samples = {str(batch): [one.measured["samples"] for one in found] for batch, found in runs.items()}
     settings = {"samples_to_the_target": samples, "draws": batch_law.DRAWS, "within": batch_law.WITHIN}
-    return store.once(LAW, FIT, 0, settings, lambda: law_of(runs), folder)
+    try:
+        return store.once(LAW, FIT, 0, settings, lambda: law_of(runs), folder)
+    except ValueError as error:
+        raise SystemExit(f"no law fits the runs in {folder / STUDY}: {error}") from None
 
 
 def law_of(results: dict[int, list[store.Result]]) -> dict[str, Any]:
@@ -124,7 +130,7 @@ def summary(found: dict[str, Any]) -> str:
         f"The noise scale is {shown('noise_scale')} samples at the target, and predicts "
         f"B_crit = {shown('predicted_critical_batch')}: medians of all runs, with their range. "
         f"McCandlish et al. 2018 have B_crit = {published.critical:,.0f} and a noise scale of {published.noise:,.0f} "
-        "for another network on CIFAR-10, trained to the end."
+        "for another network on CIFAR-10, as means over a whole training."
     )
 
 

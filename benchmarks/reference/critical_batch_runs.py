@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batch_law import predicted_critical_batch
-from one_rank import Event, of_kind
+from one_rank import Event, data_of, of_kind
 from rate_search import STEP
 from target import Target
 
@@ -104,6 +104,7 @@ def measured(settings: Mapping[str, Any], events: list[Event], most_samples: int
         "diverged": crossing["diverged"],
         "most_samples": most_samples,
         "accuracy": crossing["accuracy"],
+        "data": data_of(events),
         "curve": {name: [rounded(value) for value in values] for name, values in curve.items()},
     }
     if crossing["seconds"] > 0:

@@ -35,6 +35,12 @@ def events_of(
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+def data_of(events: list[Event]) -> dict[str, str]:
+    """Return the layout and the fingerprint of the data that a run has read, which name no folder."""
+    start = of_kind(events, "start")[0]
+    return {key: start["data"][key] for key in ("layout", "fingerprint")}
+
+
 def of_kind(events: list[Event], kind: str) -> list[Event]:
     """Return the events of one kind, in their order."""
     return [event for event in events if event["event"] == kind]

@@ -22,7 +22,7 @@ one that was trained. It is also the network of critical_batch.py.
 A result (store.py, study sharpness) has in `measured`: batch, epoch; training_loss and training_accuracy over all
 images of the training, test_loss and test_accuracy, generalization_gap (training minus test accuracy), all of the final
 weights; sample_loss; sharpness: the largest eigenvalue; eigenvalues, the largest absolute ones first, with residuals
-and products (hessian.py); seconds of all products.
+and products (hessian.py); seconds of all products; data: their layout and fingerprint.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
 import sharpness_report  # noqa: E402
 import store  # noqa: E402
-from one_rank import events_of, of_kind  # noqa: E402
+from one_rank import data_of, events_of, of_kind  # noqa: E402
 
 if TYPE_CHECKING:
     from trained_network import Images, TrainedNetwork
@@ -144,6 +144,7 @@ class Training:
 
     settings: dict[str, Any]
     start: dict[str, Any]
+    data: dict[str, str]
     checkpoints: dict[int, Path]
 
 
@@ -161,7 +162,7 @@ def trained(options: argparse.Namespace, case: str, batch: int, seed: int) -> Tr
     missing = [path for path in found.values() if not path.is_dir()]
     if missing:
         raise RuntimeError(f"{missing[0]}: there is no such checkpoint")
-    return Training(settings=settings, start=start, checkpoints=found)
+    return Training(settings=settings, start=start, data=data_of(events), checkpoints=found)
 
 
 def measured(network: TrainedNetwork, images: Images, training: Training, epoch: int) -> dict[str, Any]:
@@ -186,6 +187,7 @@ def measured(network: TrainedNetwork, images: Images, training: Training, epoch:
         "residuals": [pair.residual for pair in pairs],
         "products": [pair.products for pair in pairs],
         "seconds": round(seconds, 1),
+        "data": training.data,
     }
 
 

@@ -156,7 +156,8 @@ def events(losses: list[float | None], crossing: float | None) -> list[dict[str,
         look |= {"noise_scale": 100.0 * look["samples"] / 4096, "low": 1.0, "high": None}
     seen = looks[-1]["samples"]
     end = {"event": "crossing", "samples": crossing, "seen": seen, "accuracy": 0.4, "seconds": 4.0, "diverged": False}
-    return [{"event": "start"}, *looks, end]
+    start = {"event": "start", "data": {"layout": "npz", "path": "/somebody/own", "fingerprint": "crc-1"}}
+    return [start, *looks, end]
 
 
 def test_a_run_becomes_a_result(reference: Reference) -> None:
@@ -168,6 +169,7 @@ def test_a_run_becomes_a_result(reference: Reference) -> None:
     assert (found["reached"], found["steps"], found["samples"]) == (True, 10.0, 10_240.0)
     assert found["images_per_s"] == (4 * 4096 - 1024) / 4
     assert found["noise_scale"] == 400
+    assert found["data"] == {"layout": "npz", "fingerprint": "crc-1"}
     assert found["curve"]["steps"] == [4, 8, 12, 16]
     assert found["curve"]["noise_scale"] == [None, 200, 300, 400]
     worth = [1 / (1 + noise / 1024) for noise in (200, 300, 400)]
@@ -238,6 +240,12 @@ def test_a_tuning_that_is_stored_is_not_run_again(reference: Reference, tmp_path
     found = store.read("critical_batch", "batch-256", 1, tmp_path)
     assert found.measured["samples"] == 8000
     assert found.settings == runs.settings_of(runs.FULL, 256, 1)
+
+
+def test_runs_that_follow_no_law_are_refused(reference: Reference, tmp_path: Path) -> None:
+    stored(reference, tmp_path, lambda batch: float(batch**2))
+    with pytest.raises(SystemExit, match="no law fits the runs"):
+        reference("critical_batch_report").write_law(tmp_path)
 
 
 def test_the_table_has_medians_with_their_range(reference: Reference, tmp_path: Path) -> None:
