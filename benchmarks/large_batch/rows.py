@@ -22,6 +22,15 @@ WARMED_UP = (*SCALED, "--warmup-epochs=3")
 LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
 # A rate of LARS multiplies its trust of 0.001: with momentum 0.9, a rate of 8 changes a layer by up to 8 % in a step.
 LARS = ("--optimizer=lars", "--learning-rate=1", *WARMED_UP)
+# Muon's steps have the size of Adam's (training/optimization/muon.py); 0.95 is the momentum of its publication.
+MUON = (
+    "--optimizer=muon",
+    "--momentum=0.95",
+    "--learning-rate=0.01",
+    "--scale-learning-rate=none",
+    "--warmup-epochs=1",
+    "--decay=cosine",
+)
 # Ghost batch norm: Hoffer 2017 (arXiv 1705.08741).
 GHOST = ("--batch-norm=ghost", "--ghost-batch-size=128")
 # Every rank draws from all images, in an order of its own.
@@ -115,6 +124,7 @@ ROWS = (
         published=81,
         repeated=81.2,
     ),
+    Row(name="muon", words="Muon, warm-up, cosine decay, batch norm", program=JOB, switches=MUON),
     Row(
         name="lamb-ghost",
         words="LAMB, scaling, warm-up, ghost batch norm",

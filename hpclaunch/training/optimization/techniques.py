@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 
 from hpclaunch.training import options
 from hpclaunch.training.optimization import learning_rate
-from hpclaunch.training.optimization.optimizers import WITH_WEIGHT_DECAY
+from hpclaunch.training.optimization.optimizers import OF_MATRICES, WITH_WEIGHT_DECAY
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
@@ -92,6 +92,12 @@ def faults(asked: Any) -> list[str]:
         (
             asked.shard_optimizer and adascale,
             "AdaScale measures the whole average gradient, which no rank has with --shard-optimizer=true",
+        ),
+        (
+            asked.optimizer in OF_MATRICES and (asked.shard_optimizer or is_split),
+            "--optimizer={} needs whole matrices: omit {}".format(
+                asked.optimizer, "--shard-optimizer=true" if asked.shard_optimizer else split
+            ),
         ),
         (is_split and asked.adasum, split + " above 1 averages gradients: omit --adasum=true"),
         (

@@ -216,3 +216,12 @@ def test_momentum_follows_a_changed_rate() -> None:
 def test_sgd_with_one_rate_is_that_of_keras() -> None:
     for momentum in (0.0, 0.9):
         assert_equal(trained(optimizers.make("sgd", 0.1, momentum=momentum)), trained(legacy_keras.SGD(0.1, momentum)))
+
+
+@pytest.mark.parametrize("switch", ["--shard-optimizer=true", "--tensor-parallel=2", "--pipeline-stages=2"])
+def test_muon_is_refused_where_ranks_hold_parts_of_weights(switch: str) -> None:
+    parser = options.parser("a test", {"from": ["samples", "model_parallel"]})
+    (fault,) = techniques.faults(techniques.parse(parser, ["--optimizer=muon", switch]))
+    assert fault == f"--optimizer=muon needs whole matrices: omit {switch.partition('=')[0]}" + (
+        "=true" if "shard" in switch else ""
+    )

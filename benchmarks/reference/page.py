@@ -1,0 +1,154 @@
+"""Writes docs/reference-documents.md: the five reference documents, element by element, with what came out here.
+
+    python benchmarks/reference/page.py --write | --check | --missing
+
+The elements stand in elements.yaml. `{STUDY/CASE:VALUE}` in its texts is the median over the seeds of a committed
+result, with its range; `{STUDY/CASE:VALUE%}` in percent, `{STUDY/CASE:VALUE.2f}` with two decimals. --check ends with 1
+if the page is not what would be written, --missing if a figure has no result yet; it lists them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import store
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference-documents.md"
+ELEMENTS = Path(__file__).parent / "elements.yaml"
+LARGE_BATCH = ROOT / "benchmarks" / "large_batch" / "results"
+PLACE = re.compile(r"\{(?P<study>[\w-]+)/(?P<case>[\w.-]+):(?P<value>\w+)(?P<form>%|\.\d+f)?\}")
+NOT_YET = "not measured yet"
+HEADS = (
+    "element",
+    "what the document reports",
+    "what came out here",
+    "why they differ",
+    "command; seeds, date, processor",
+)
+
+
+@dataclass
+class Found:
+    """The text of one element's figures, and the results behind them."""
+
+    results: list[store.Result] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def text(self, words: str) -> str:
+        """The words with every figure in its place."""
+        return PLACE.sub(self._figure, words)
+
+    def _figure(self, place: re.Match[str]) -> str:
+        results = [result for result in results_of(place["study"]) if result.case == place["case"]]
+        values = [result.measured[place["value"]] for result in results if place["value"] in result.measured]
+        if not values:
+            self.missing.append(place[0])
+            return NOT_YET
+        self.results += results
+        middle, low, high = (
+            shown(value, place["form"]) for value in (statistics.median(values), min(values), max(values))
+        )
+        unit = " %" if place["form"] == "%" else ""
+        return f"{middle}{unit}" if low == high else f"{middle}{unit} ({low} to {high})"
+
+    def made(self) -> str:
+        """Seeds, dates and processors of the results."""
+        if not self.results:
+            return ""
+        seeds = sorted({result.seed for result in self.results})
+        dates = sorted({result.date[:10] for result in self.results})
+        processors = sorted(
+            {f"{result.machine['processor']}, {result.machine['cores']} cores" for result in self.results}
+        )
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        return f"{which}; {when}; {'; '.join(processors)}"
+
+
+def shown(value: float, form: str | None) -> str:
+    if form == "%":
+        return f"{100 * value:.1f}"
+    return f"{value:{form[0:]}}" if form else f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+@cache
+def results_of(study: str) -> list[store.Result]:
+    """The committed results of a study; `large_batch` keeps its own files."""
+    return (
+        [large_batch(path) for path in sorted(LARGE_BATCH.glob("*/*.json"))]
+        if study == "large_batch"
+        else store.every(study)
+    )
+
+
+def large_batch(path: Path) -> store.Result:
+    """A result of benchmarks/large_batch in the form of the other studies."""
+    run: dict[str, Any] = json.loads(path.read_text())
+    return store.Result(
+        study="large_batch",
+        case=run["row"],
+        seed=run["seed"],
+        settings=run["settings"],
+        measured={name: value for name, value in run.items() if isinstance(value, float | int)},
+        date=run["date"],
+        machine={key: run[key] for key in ("processor", "cores", "versions")},
+        load_average=run["load_average"],
+    )
+
+
+def page() -> tuple[str, list[str]]:
+    """The page's text, and the figures that have no result yet."""
+    documents = yaml.safe_load(ELEMENTS.read_text(encoding="utf-8"))
+    parts, missing = [documents["introduction"].strip()], []
+    for document in documents["documents"]:
+        parts.append(f"## {document['title']}\n\n{document['about'].strip()}")
+        rows = [row(element, missing) for element in document["elements"]]
+        parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in [list(HEADS), ["---"] * len(HEADS), *rows]))
+        parts += [f"![{words}]({path})" for path, words in document.get("pictures", {}).items()]
+    return "\n\n".join(parts) + "\n", missing
+
+
+def row(element: dict[str, str], missing: list[str]) -> list[str]:
+    """The cells of an element, in the order of HEADS. Figures without a result are added to `missing`."""
+    found = Found()
+    here, why = found.text(element["here"]), found.text(element["why"])
+    missing += found.missing
+    command = f"`{element['command']}`" if "command" in element else element["see"]
+    last = "; ".join(text for text in (command, found.made()) if text)
+    return [" ".join(cell.split()) for cell in (element["element"], element["reports"], here, why, last)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", action="store_true")
+    what.add_argument("--check", action="store_true")
+    what.add_argument("--missing", action="store_true")
+    options = parser.parse_args()
+    text, missing = page()
+    if options.write:
+        PAGE.write_text(text, encoding="utf-8")
+    if options.missing:
+        print("\n".join(missing))
+        return 1 if missing else 0
+    if options.check and PAGE.read_text(encoding="utf-8") != text:
+        print(
+            "docs/reference-documents.md is not up to date: python benchmarks/reference/page.py --write",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
