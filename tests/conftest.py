@@ -19,8 +19,8 @@ from tests.no_processes import no_processes
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 # The uv that tests call trusts the machine's certificates, as that of tools/setup.sh; by its newer and its older name.
 os.environ.update(UV_SYSTEM_CERTS="1", UV_NATIVE_TLS="1")
-# A shell that starts the tests in the background lets them ignore SIGINT and SIGQUIT, nohup SIGHUP. What they start must
-# not.
+# A shell that starts the tests in the background lets them ignore SIGINT and SIGQUIT, nohup SIGHUP. What they start
+# must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

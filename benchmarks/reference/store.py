@@ -1,4 +1,4 @@
-"""One JSON file for every finished run of a study of the reference documents: written once, read by tables and pictures.
+"""One JSON file for every finished run of a study of the reference documents, read by tables and pictures.
 
 A study names its runs (CASE-SEED), runs those that have no file yet, and can be stopped and called again at any time.
 Each file holds what was run, when, on which machine, and what was measured. Nothing is measured here.
@@ -16,25 +16,6 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """One finished run of a study.
-
-    settings: what decides the outcome; a result with other settings than the case has today is made again.
-    measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
-    cores and versions; load_average: over the last 15 minutes, when the run ended.
-    """
-
-    study: str
-    case: str
-    seed: int
-    settings: Mapping[str, Any]
-    measured: Mapping[str, Any]
-    date: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
-    machine: Mapping[str, Any] = field(default_factory=lambda: machine())
-    load_average: float = field(default_factory=lambda: round(os.getloadavg()[2], 1))
 
 
 def machine() -> dict[str, Any]:
@@ -60,6 +41,25 @@ def processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One finished run of a study.
+
+    settings: what decides the outcome; a result with other settings than the case has today is made again.
+    measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
+    cores and versions; load_average: over the last 15 minutes, when the run ended.
+    """
+
+    study: str
+    case: str
+    seed: int
+    settings: Mapping[str, Any]
+    measured: Mapping[str, Any]
+    date: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    machine: Mapping[str, Any] = field(default_factory=machine)
+    load_average: float = field(default_factory=lambda: round(os.getloadavg()[2], 1))
 
 
 def path_of(study: str, case: str, seed: int, folder: Path = RESULTS) -> Path:

@@ -107,8 +107,8 @@ def make(
 ) -> Any:
     """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (Row). exclude_vectors: exclude biases and
-    normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's own.
+    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (Row). exclude_vectors: exclude biases
+    and normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's.
     """
     if name not in ROWS:
         raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))

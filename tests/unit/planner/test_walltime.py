@@ -12,8 +12,8 @@ from hpclaunch.actions.advice import advised
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.prediction import PlannedTraining
+from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.walltime import walltime_warning
 from hpclaunch.planner.workload import stored_figures, workload_of
 from hpclaunch.resolve.case import Case

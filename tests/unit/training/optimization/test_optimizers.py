@@ -1,4 +1,4 @@
-"""LARS, LARC, LAMB, AdamW and Muon against the published formulas in NumPy, Keras, and a record of tensorflow-addons."""
+"""LARS, LARC, LAMB, AdamW and Muon against their formulas in NumPy, Keras, and a record of tensorflow-addons."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def test_muons_step_has_singular_values_near_one_in_every_direction() -> None:
     found = orthogonal(tf.constant((left * np.geomspace(1, 50, 6)) @ right.T, tf.float32)).numpy()
     values = left.T @ found @ right
     assert np.abs(values - np.diag(np.diag(values))).max() < 1e-4, "it has the gradient's directions"
-    assert 0.65 < np.diag(values).min() and np.diag(values).max() < 1.25
+    least, most = np.diag(values).min(), np.diag(values).max()
+    assert least > 0.65 and most < 1.25
     assert not orthogonal(tf.zeros([2, 3])).numpy().any()
 
 
