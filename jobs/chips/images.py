@@ -26,6 +26,7 @@ class ChipImages(Source):
         super().__init__(photographs.wanted, photographs.path)
         self._photographs = photographs
         self.layout = photographs.layout + ", six versions"
+        self.classes = getattr(photographs, "classes", [])  # class folders have names
         # `samples` pairs photographs with versions by their place in the order; other layouts have their own order.
         self.streams = isinstance(photographs, ImageFolders)
         total = photographs.counts["train"]

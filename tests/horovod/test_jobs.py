@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -55,4 +56,7 @@ def test_a_job_trains_on_two_ranks(job: str, ranks: Callable[..., Ended]) -> Non
     losses = [line["loss"] for line in ended.events("epoch")]
     assert losses[-1] < losses[0]
     (end,) = ended.events("end")
+    if job == "chips":  # its class folders have names, and an epoch ends with its validation
+        assert json.loads((ended.run_dir / "model/model.json").read_text())["classes"] == ["Defective", "Non-Defective"]
+        assert all("val_accuracy" in line for line in ended.events("epoch"))
     assert end["test_samples"] == start["data"]["samples"]["test"]
