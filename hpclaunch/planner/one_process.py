@@ -8,25 +8,20 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.distribution import Distribution, compare_with_one
-from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.throughput import Machine, Shape, StepTime, step_time
 from hpclaunch.planner.amounts import time_of
 from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.prediction import PlannedTraining, Predictor, predictor_of
-from hpclaunch.planner.question import Evidence, Question
+from hpclaunch.planner.question import Question
 from hpclaunch.planner.recipe import names_batch
-from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.sizing import Sizing
 
 DOUBLINGS = 12
 """How often the batch per rank is doubled in search of one with which the ranks are worth it."""
 
 
-def one_process_warning(
-    case: Case, sizing: Sizing, figures: ModelFigures, evidence: Evidence, trainings: Sequence[PlannedTraining]
-) -> str:
+def one_process_warning(question: Question, sizing: Sizing, trainings: Sequence[PlannedTraining]) -> str:
     """Return one warning about the training that gains least from its ranks; empty: all gain enough, or not known."""
-    question = Question(case=case, figures=figures, evidence=evidence)
     group = Group(nodes=sizing.layout.nodes, per_node=sizing.layout.tasks_per_node)
     different = {one.batch: one for one in trainings}.values()
     return worst_of(((predictor_of(question, sizing, one.work), one.batch) for one in different), group)

@@ -31,7 +31,7 @@ from hpclaunch.resolve.sweep import axes_of
 
 if TYPE_CHECKING:
     from hpclaunch.planner.prediction import PlannedTraining
-    from hpclaunch.planner.question import Evidence
+    from hpclaunch.planner.question import Evidence, Question
     from hpclaunch.planner.values import Forecast
 
 
@@ -157,13 +157,11 @@ def _is_predictable(run: _SizedRun, question: RunQuestion) -> bool:
 
 def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) -> tuple[str, ...]:
     """Return the warning about a walltime that may be too short, if the time of the run can be predicted."""
-    if run.figures is None or not _is_predictable(run, question):
+    if not _is_predictable(run, question):
         return ()
-    from hpclaunch.planner.question import Evidence
     from hpclaunch.planner.walltime import walltime_warning
 
-    trainings = _trainings(question, found.batches)
-    warning = walltime_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
+    warning = walltime_warning(_planner_question(run), run.sizing, _trainings(question, found.batches))
     return (warning,) if warning else ()
 
 
@@ -171,16 +169,18 @@ def _one_process_warnings(
     run: _SizedRun, question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]
 ) -> tuple[str, ...]:
     """Return the warning about ranks that are hardly faster than one process; none for a batch of the planner."""
-    if run.figures is None or not batches or not _is_predictable(run, question):
-        return ()
-    if question.is_planned(question.work(question.settings)):
+    if not batches or not _is_predictable(run, question) or question.is_planned(question.work(question.settings)):
         return ()
     from hpclaunch.planner.one_process import one_process_warning
-    from hpclaunch.planner.question import Evidence
 
-    trainings = _trainings(question, batches)
-    warning = one_process_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
+    warning = one_process_warning(_planner_question(run), run.sizing, _trainings(question, batches))
     return (warning,) if warning else ()
+
+
+def _planner_question(run: _SizedRun) -> Question:
+    from hpclaunch.planner.question import Evidence, Question
+
+    return Question(case=run.case, figures=run.figures, evidence=run.evidence or Evidence())
 
 
 def _trainings(question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]) -> list[PlannedTraining]:

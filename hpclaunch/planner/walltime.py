@@ -7,19 +7,15 @@ from collections.abc import Sequence
 
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.candidates import Bill
-from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
 from hpclaunch.planner.prediction import PlannedTraining, predictor_of
-from hpclaunch.planner.question import Evidence, Question, Trial
-from hpclaunch.resolve.case import Case
+from hpclaunch.planner.question import Question, Trial
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing
 
 
-def walltime_warning(
-    case: Case, sizing: Sizing, figures: ModelFigures, evidence: Evidence, trainings: Sequence[PlannedTraining]
-) -> str:
+def walltime_warning(question: Question, sizing: Sizing, trainings: Sequence[PlannedTraining]) -> str:
     """Return one warning if the longest of these trainings may not end within its walltime; empty: it will, or unknown.
 
     The upper end of the predicted time counts (it is enough in nine of ten cases), so that a prediction without a
@@ -28,14 +24,13 @@ def walltime_warning(
     walltime = sizing.placement.walltime
     if not walltime:
         return ""
-    question = Question(case=case, figures=figures, evidence=evidence)
     different = {(one.batch, one.work.epochs): one for one in trainings}
     times = [time for one in different.values() if (time := _time_of(question, sizing, one)) is not None]
     longest = max(times, key=lambda time: time.high, default=None)
     if longest is None or longest.high <= walltime:
         return ""
     takes = "takes" if longest.middle > walltime else "may take"
-    origin = "from measured runs" if evidence.points else "nothing is measured"
+    origin = "from measured runs" if question.evidence.points else "nothing is measured"
     predicted = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
     ending = _ending_words(sizing, longest)
     return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {predicted}; {ending}"

@@ -13,7 +13,7 @@ from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.one_process import one_process_warning
 from hpclaunch.planner.prediction import PlannedTraining
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.question import Evidence, Question
 from hpclaunch.planner.workload import stored_figures, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -83,12 +83,13 @@ def test_a_machine_of_unknown_speed_is_not_judged_before_it_is_measured() -> Non
     runs = [PlannedTraining(work=work, batch=row.batch)]
     one = Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=32), samples_per_s=2000.0)
     four = Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=8), samples_per_s=700.0)
-    warning = one_process_warning(case, sizing, figures, Evidence(points=(one, four)), runs)
+    question = Question(case=case, figures=figures, evidence=Evidence(points=(one, four)))
+    warning = one_process_warning(question, sizing, runs)
     assert "4 ranks x 8 samples are predicted to be slower" in warning and "(from measured runs)" in warning
     times = re.search(r": (\d+) s instead of (\d+) s an epoch", warning)
     assert times is not None and [int(text) for text in times.groups()] == pytest.approx([71, 25], rel=0.1)
     fast = replace(four, samples_per_s=7600.0)
-    assert one_process_warning(case, sizing, figures, Evidence(points=(one, fast)), runs) == ""
+    assert one_process_warning(replace(question, evidence=Evidence(points=(one, fast))), sizing, runs) == ""
 
 
 def test_the_plan_of_typed_ranks_says_the_same() -> None:

@@ -13,7 +13,7 @@ from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.prediction import PlannedTraining
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.question import Evidence, Question
 from hpclaunch.planner.walltime import walltime_warning
 from hpclaunch.planner.workload import stored_figures, workload_of
 from hpclaunch.resolve.case import Case
@@ -102,7 +102,10 @@ def test_measurements_take_the_place_of_the_guess() -> None:
     row = plan_of(case.job, nodes=4).chosen
     assert row is not None and row.batch is not None
     shape = Shape(nodes=4, ranks_per_node=4, per_rank=4)
-    slow, fast = (Evidence(points=(Measured(shape=shape, samples_per_s=rate),)) for rate in (200.0, 1000.0))
+    slow, fast = (
+        Question(case=case, figures=figures, evidence=Evidence(points=(Measured(shape=shape, samples_per_s=rate),)))
+        for rate in (200.0, 1000.0)
+    )
     runs = [PlannedTraining(work=work, batch=row.batch)]
-    assert "from measured runs" in walltime_warning(case, sizing, figures, slow, runs)
-    assert walltime_warning(case, sizing, figures, fast, runs) == ""
+    assert "from measured runs" in walltime_warning(slow, sizing, runs)
+    assert walltime_warning(fast, sizing, runs) == ""
