@@ -10,7 +10,7 @@ from hpclaunch.actions.data_programs import program_of
 from hpclaunch.actions.load import choose_site, context_of
 from hpclaunch.actions.staging import DatasetSource, stage
 from hpclaunch.actions.trust import data_refusal
-from hpclaunch.config.data_sets import DataSet, layout_in
+from hpclaunch.config.data_sets import layout_in
 from hpclaunch.config.job import DATASET, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.core.errors import Fault, Refused
@@ -40,14 +40,15 @@ def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     folder, _ = data_folder(case, Decisions())
     if not folder:
         raise Refused(Fault(what=f"no data folder is known at {site.name}", next="--data-dir FOLDER"))
-    source = _add_program(system, case, data, source, Path(folder) / data.name)
+    source = _add_program(system, case, source, Path(folder) / data.name)
     return stage(data, source, Path(folder), system.tell)
 
 
-def _add_program(system: System, case: Case, data: DataSet, source: DatasetSource, goal: Path) -> DatasetSource:
+def _add_program(system: System, case: Case, source: DatasetSource, goal: Path) -> DatasetSource:
     """Return the source with the job's program that makes the data set, if its file names one. Raises Refused."""
     job, request = case.job, case.request
-    if data.make is None:
+    data = job.data_for(request.settings)
+    if data is None or data.make is None:
         _check_settings(case)
         return source
     program = program_of(job, data.make, request.settings, case.context.python)

@@ -17,9 +17,10 @@ from hpclaunch.actions.python_packages import missing_packages
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.config.data_sets import layout_in
+from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import DataNeed, JobSpec
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import launcher_row
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs.snapshot import Snapshot, examine, faults_of

@@ -11,16 +11,14 @@ from typing import Any
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.component import Component
+from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.records import record
 
 Pairs = tuple[tuple[str, str], ...]
-HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
-CENTRAL_STORAGE, ONE_DEVICE = "central-storage", "one-device"
-STRATEGIES = (HOROVOD, MIRRORED, MULTIWORKER, CENTRAL_STORAGE, ONE_DEVICE)
+STRATEGIES = ("horovod", "mirrored", "multiworker", "central-storage", "one-device")
 """The ways to average a job's gradients: Horovod, or a strategy of TensorFlow."""
-ONE_TASK = (MIRRORED, CENTRAL_STORAGE, ONE_DEVICE)
-"""The strategies of TensorFlow that train in a single process."""
+HOROVOD, MIRRORED, MULTIWORKER, CENTRAL_STORAGE, ONE_DEVICE = STRATEGIES
 FRAMEWORKS = TENSORFLOW, PYTORCH, JAX, MPI, NO_FRAMEWORK = "tensorflow", "pytorch", "jax", "mpi", "none"
 """What a program trains or communicates with; ``mpi``: with MPI itself, as mpi4py does."""
 LIBRARY = "hpclaunch.sh"
@@ -196,23 +194,6 @@ class Code:
     source_only: bool = False
     in_place: bool = False
     include: tuple[str, ...] = ()
-
-
-@record
-class DataNeed:
-    """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``.
-
-    Without layouts ``folder`` is a typed folder or file, which must exist; only the program knows what is in it.
-    ``address``: whether the job file has an address to fetch it from, or a program that makes it. ``setting``: the
-    setting that chooses it among several data sets of the job, as ``NAME=VALUE``.
-    """
-
-    name: str
-    folder: str
-    layouts: tuple[str, ...]
-    origin: str
-    address: bool = True
-    setting: str = ""
 
 
 @record

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hpclaunch.core.broadcast import Broadcast
+from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import DataNeed, Restarts, Sweep
+from hpclaunch.core.spec import Restarts, Sweep
 from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.components import check_components

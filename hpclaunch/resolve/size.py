@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import ONE_TASK
 from hpclaunch.core.units import count
 from hpclaunch.resolve.alternatives import implied_node_type
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask
-from hpclaunch.resolve.strategies import takes_several_gpus
+from hpclaunch.resolve.strategies import ONE_TASK, takes_several_gpus
 
 
 @record

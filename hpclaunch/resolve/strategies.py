@@ -14,7 +14,6 @@ from hpclaunch.core.spec import (
     MIRRORED,
     MULTIWORKER,
     ONE_DEVICE,
-    ONE_TASK,
     TENSORFLOW,
     Layout,
     Pairs,
@@ -26,6 +25,10 @@ from hpclaunch.resolve.decisions import Decisions
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.framework import Passed
+
+
+ONE_TASK = (MIRRORED, CENTRAL_STORAGE, ONE_DEVICE)
+"""The strategies of TensorFlow that train in a single process."""
 
 
 def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
@@ -64,13 +67,13 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
 
 def _refuse(asked: str, job: Job, offered: Sequence[str], decisions: Decisions) -> None:
     """Note why there is no such strategy; TensorFlow's own names, such as MirroredStrategy, are understood."""
-    plain = _plain(asked)
+    plain = _plain_name(asked)
     reason = _impossible(plain)
     if reason is not None:
         what, instead = reason
         decisions.fault(what, where=f"--strategy {asked}", next=f"leave --strategy out: {instead}")
     elif offered:
-        same = [name for name in offered if plain == _plain(name)]
+        same = [name for name in offered if plain == _plain_name(name)]
         near = f"; it is called {same[0]} here" if same else did_you_mean(asked, offered)
         decisions.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
     else:
@@ -80,7 +83,7 @@ def _refuse(asked: str, job: Job, offered: Sequence[str], decisions: Decisions) 
         )
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return a strategy's name without case and hyphens, and without what the names of TensorFlow's classes add."""
     last = re.sub(r"[-_\s]", "", name.rpartition(".")[2].lower())
     return re.sub(r"strategy(v\d+)?$", "", last).replace("multiworkermirrored", "multiworker")
@@ -89,7 +92,7 @@ def _plain(name: str) -> str:
 def _impossible(plain: str) -> tuple[str, str] | None:
     """Return why hpclaunch has no strategy of this plain name, and what to take instead; None for any other name."""
     if plain in ("parameterserver", "parameterservers", "ps"):
-        stale, grpc = _declined("asynchronous"), _declined("gRPC")
+        stale, grpc = _declined_way("asynchronous"), _declined_way("gRPC")
         what = f"parameter servers are updated asynchronously: {stale.why}; and over gRPC, which is {grpc.why}"
         instead = (
             f"Horovod averages the gradients of all ranks in every step; or --strategy {CENTRAL_STORAGE}, whose "
@@ -168,7 +171,7 @@ def needs_workers(strategy: str, layout: Layout) -> bool:
     return strategy == MULTIWORKER and layout.world_size > 1
 
 
-def _declined(name: str) -> Passed:
+def _declined_way(name: str) -> Passed:
     """Return what the guidelines decline under this name."""
     from hpclaunch.guidelines.framework import choose_framework, choose_updates
 
@@ -177,6 +180,6 @@ def _declined(name: str) -> Passed:
 
 
 def _why_declined() -> str:
-    grpc = _declined("gRPC")
+    grpc = _declined_way("gRPC")
     why = f"{grpc.why} ({grpc.source})"
     return f"multiworker communicates over gRPC, which the guidelines decline: {why}; hpclaunch never chooses it itself"

@@ -59,9 +59,6 @@ def cases() -> Cases:
             several = {"tasks_per_node": 2, "launcher": "mpirun"} if site.scheduler == "local" else {"nodes": 2}
             yield site.name, "cifar-mirrored", {"target": "cifar", "strategy": "mirrored"}
             yield site.name, "cifar-multiworker", {"target": "cifar", "strategy": "multiworker", **several}
-        if site.name == "frontier":  # where tasks are bound to GPUs
-            yield site.name, "cifar-central-storage", {"target": "cifar", "strategy": "central-storage"}
-            yield site.name, "cifar-one-device", {"target": "cifar", "strategy": "one-device"}
         if site.launchers and "srun" in site.launchers.options:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}
     yield from _examples()

@@ -51,7 +51,7 @@ class IdxFiles(Source):
                     self._check(split, kind, name)
                     digest.update("{}:{} ".format(name, _checksum(self._path_of(name))).encode("utf-8"))
                 except ERRORS as error:
-                    raise self._damaged(name, error) from None
+                    raise self._damage_error(name, error) from None
             if len(self._labels[split]) != self.counts[split] or not self.counts[split]:
                 what = "{} labels for {} images".format(len(self._labels[split]), self.counts[split])
                 raise self.wrong(what, self._path_of(self._names[split, "labels"]))
@@ -70,7 +70,7 @@ class IdxFiles(Source):
         row_bytes = int(np.prod(height_width))
         together = max(1, CHUNK_BYTES // row_bytes)
         try:
-            with _opened(self._path_of(name)) as file:
+            with _open_file(self._path_of(name)) as file:
                 _dimensions(file, "images")
                 for start in range(0, self.counts[split], together):
                     count = min(together, self.counts[split] - start)
@@ -79,7 +79,7 @@ class IdxFiles(Source):
                     rows = np.frombuffer(piece, np.uint8).reshape((count, *height_width))
                     chosen[order[low:high]] = rows[indices[order[low:high]] - start]
         except ERRORS as error:
-            raise self._damaged(name, error) from None
+            raise self._damage_error(name, error) from None
         return chosen.reshape((len(indices), *self.wanted.shape)), self._labels[split][indices]
 
     def _find_names(self) -> dict[tuple[str, str], str]:
@@ -99,7 +99,7 @@ class IdxFiles(Source):
     def _check(self, split: str, kind: str, name: str) -> None:
         """Read a file's header, and of labels the whole. Raises DataError for another shape, or one of ERRORS."""
         path = self._path_of(name)
-        with _opened(path) as file:
+        with _open_file(path) as file:
             sides = _dimensions(file, kind)
             if sides[0] > MOST_SAMPLES:
                 raise self.wrong("{} samples; at most {} are read".format(sides[0], MOST_SAMPLES), path)
@@ -116,14 +116,14 @@ class IdxFiles(Source):
         if _length(path) != length:
             raise EOFError("{} bytes, where its header needs {}".format(_length(path), length))
 
-    def _damaged(self, name: str, error: BaseException) -> DataError:
+    def _damage_error(self, name: str, error: BaseException) -> DataError:
         return self.wrong("truncated, or not an idx file ({})".format(str(error)[:300]), self._path_of(name))
 
     def _path_of(self, name: str) -> str:
         return os.path.join(self.path, name)
 
 
-def _opened(path: str) -> IO[bytes]:
+def _open_file(path: str) -> IO[bytes]:
     if not os.path.isfile(path):  # a FIFO could be waited for without an end
         raise OSError("not a regular file")
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]

@@ -34,12 +34,12 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
         return None
     if os.path.isfile(os.path.join(folder, INFO)):
         return TfdsFolder(wanted, folder)
-    newest = _newest(folder)
+    newest = _newest_version(folder)
     if newest:
         return TfdsFolder(wanted, newest)
     if os.path.basename(os.path.normpath(folder)) != wanted.name:  # else the folder above all data sets would be one
         return None
-    found = {name: _newest(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+    found = {name: _newest_version(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
     places = {name: place for name, place in found.items() if place}
     if len(places) > 1:
         raise DataError(
@@ -50,7 +50,7 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
     return TfdsFolder(wanted, next(iter(places.values()))) if places else None
 
 
-def _newest(folder: str) -> str:
+def _newest_version(folder: str) -> str:
     """The folder of the newest version in `folder`; empty if there is none."""
     if not os.path.isdir(folder):
         return ""
@@ -68,7 +68,15 @@ class TfdsFolder(TFRecords):
         self.wanted, self.path = wanted, path  # `wrong` needs them before anything is counted
         self._info = self._read(INFO)
         self._listed = self._splits()
-        self._simple = self._simple_keys(_fields(self._read(FEATURES)))
+        try:
+            features = self._read(FEATURES)
+            self._simple = self._simple_keys(_fields(features))
+            foreign = "" if self._simple else _foreign(features)
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
+            what = "its {} or {} is not as the package writes it ({})".format(FEATURES, INFO, str(error)[:300])
+            raise self.wrong(what, path) from None
+        if foreign:
+            raise self.wrong("{} names the class {}, which is not of {}".format(FEATURES, foreign, PACKAGE), path)
         if self._simple is None and importlib.util.find_spec(PACKAGE) is None:
             raise DataError(
                 "{}: its features are not one encoded image and one class, so they can only be read with the package "
@@ -109,7 +117,10 @@ class TfdsFolder(TFRecords):
 
     def _check_package_features(self) -> None:
         """Raise DataError unless the package finds an image of the wanted shape and a class."""
-        features, keys = _package_features(self.path)
+        try:
+            features, keys = _package_features(self.path)
+        except Exception as error:  # of any class: it reads files, and imports what they name
+            raise self.wrong("{} cannot read it ({})".format(PACKAGE, str(error)[:300]), self.path) from None
         if len(keys) != 2 or any(not isinstance(key, str) or key not in features for key in keys):
             raise self.wrong("it has no pair of an image and a class (supervised_keys)", self.path)
         image, label = (features[key] for key in keys)
@@ -146,26 +157,39 @@ class TfdsFolder(TFRecords):
 
     def _simple_keys(self, fields: Mapping[str, Any]) -> tuple[str, str] | None:
         """The names of the image and the class; None if the package must decode them. Raises DataError if unfit."""
-        keys = _supervised(self._info)
+        keys = _supervised_keys(self._info)
         images = [name for name, field in fields.items() if _kind(field) == "Image"]
         labels = [name for name, field in fields.items() if _kind(field) == "ClassLabel"]
         if not keys and len(images) == len(labels) == 1:
             keys = (images[0], labels[0])
         if len(keys) != 2 or keys[0] not in images or keys[1] not in labels:
             return None
-        image, label = (_content(fields[key]) for key in keys)
-        shape = image.get("shape") or {}
-        sides = shape.get("dimensions", []) if isinstance(shape, dict) else shape
-        known = [-1 if side in (None, "") else int(side) for side in sides]
-        if known and (len(known) != 3 or any(a not in (-1, b) for a, b in zip(known, self.wanted.shape))):
-            raise self.wrong("its images are {}".format(" x ".join(map(str, known))), self.path)
-        classes = int(label.get("numClasses", label.get("num_classes", 0)) or 0)
-        if classes and classes != self.wanted.classes:
-            raise self.wrong("it has {} classes".format(classes), self.path)
+        image = _content(fields[keys[0]])
+        self._check_fit(_sides(image), _classes(_content(fields[keys[1]])))
         return (keys[0], keys[1]) if image.get("dtype", "uint8") == "uint8" else None
 
+    def _check_fit(self, sides: list[int], classes: int) -> None:
+        """Raise DataError for images of another shape (-1: any side; empty: any shape) or another number of classes."""
+        fits = len(sides) == 3 and all(side in (-1, wanted) for side, wanted in zip(sides, self.wanted.shape))
+        if sides and not fits:
+            raise self.wrong("its images are {}".format(" x ".join(map(str, sides))), self.path)
+        if classes and classes != self.wanted.classes:
+            raise self.wrong("it has {} classes".format(classes), self.path)
 
-def _supervised(info: Mapping[str, Any]) -> tuple[str, ...]:
+
+def _sides(image: Mapping[str, Any]) -> list[int]:
+    """The shape of an image feature, -1 for a side of any length; empty if any shape is possible."""
+    shape = image.get("shape") or {}
+    sides = shape.get("dimensions", []) if isinstance(shape, dict) else shape
+    return [-1 if side in (None, "") else int(side) for side in sides]
+
+
+def _classes(label: Mapping[str, Any]) -> int:
+    """The number of classes of a label feature; 0 if it is not told."""
+    return int(label.get("numClasses", label.get("num_classes", 0)) or 0)
+
+
+def _supervised_keys(info: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the features for as_supervised=True; empty if there are none or they are not two plain ones."""
     keys = info.get("supervisedKeys") or {}
     items = (keys.get("tuple") or {}).get("items") or [{"featureKey": keys.get(one)} for one in ("input", "output")]
@@ -184,6 +208,17 @@ def _kind(feature: Any) -> str:
     """The name of a feature's class, without its module."""
     name = feature.get("pythonClassName") or feature.get("type") or "" if isinstance(feature, dict) else ""
     return str(name).rpartition(".")[2]
+
+
+def _foreign(part: Any) -> str:
+    """A class outside of the package in features.json, whose module the package would import; empty for none."""
+    if isinstance(part, list):
+        return next(filter(None, map(_foreign, part)), "")
+    if not isinstance(part, dict):
+        return ""
+    named = [part[key] for key in ("pythonClassName", "type") if isinstance(part.get(key), str)]
+    foreign = [name[:100] for name in named if "." in name and not name.startswith(PACKAGE + ".")]
+    return foreign[0] if foreign else _foreign(list(part.values()))
 
 
 def _content(feature: Mapping[str, Any]) -> dict[str, Any]:

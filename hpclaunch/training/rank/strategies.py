@@ -38,7 +38,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add --strategy to a job's parser."""
     parser.add_argument(
         "--strategy",
-        type=_possible,
+        type=_strategy_name,
         choices=NAMES,
         default=HOROVOD,
         help="what averages gradients: Horovod; MirroredStrategy, in one process with all GPUs of its node; "
@@ -47,7 +47,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _possible(name: str) -> str:
+def _strategy_name(name: str) -> str:
     """The name as it is; raises ArgumentTypeError for a strategy that cannot be here."""
     plain = re.sub(r"strategy(v\d+)?$", "", re.sub(r"[-_]", "", name.rpartition(".")[2].lower()))
     if plain in IMPOSSIBLE:
@@ -71,7 +71,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
 
     os.environ.pop("TF_CONFIG", None)  # one from elsewhere would make TensorFlow wait for its workers
     if name in ONE_PROCESS:
-        return _in_one_process(name, tf)
+        return _one_process_strategy(name, tf)
     if rank == 0:
         print(WARNING, flush=True)
     if size > 1:
@@ -82,7 +82,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _in_one_process(name: str, tf: Any) -> Any:
+def _one_process_strategy(name: str, tf: Any) -> Any:
     """The strategy of a single process, on its GPUs or on its CPU devices."""
     if name == MIRRORED:
         return tf.distribute.MirroredStrategy()

@@ -10,8 +10,9 @@ from hpclaunch.actions.preflight import check_resolved, found_layout, missing, m
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.data_sets import DataSet
+from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Refused
-from hpclaunch.core.spec import DataNeed, JobSpec, Request
+from hpclaunch.core.spec import JobSpec, Request
 from tests.builders import a_desk, a_job, planned
 
 DATA = DataSet(name="cifar10", layouts=("train", "cifar10.npz"))

@@ -157,6 +157,13 @@ def test_a_source_can_be_sent_to_other_ranks_and_streamed(tmp_path: Path) -> Non
             "lists 20 samples, and the files of test hold 10: the copy is incomplete",
         ),
         ([], {}, "features.json: cannot be read"),
+        (
+            features_of({"image": {"pythonClassName": "os.path.Image", "image": {}}}),
+            {},
+            "names the class os.path.Image",
+        ),
+        (features_of({"image": image_feature(("x", 4, 1)), "label": label_feature()}), {}, "not as the package writes"),
+        (features_of({"image": image_feature(), "label": label_feature()}), {"supervisedKeys": True}, "not as the pac"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, features: Any, info: dict[str, Any], words: str) -> None:
