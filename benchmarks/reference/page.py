@@ -53,7 +53,7 @@ class Found:
         values = [result.measured[place["value"]] for result in results if place["value"] in result.measured]
         if not values:
             self.missing.append(place[0])
-            return NOT_YET
+            return place[0]
         self.results += results
         middle, low, high = (
             shown(value, place["form"]) for value in (statistics.median(values), min(values), max(values))
@@ -114,7 +114,8 @@ def page() -> tuple[str, list[str]]:
         parts.append(f"## {document['title']}\n\n{document['about'].strip()}")
         rows = [row(element, missing) for element in document["elements"]]
         parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in [list(HEADS), ["---"] * len(HEADS), *rows]))
-        parts += [f"![{words}]({path})" for path, words in document.get("pictures", {}).items()]
+        drawn = document.get("pictures", {}).items()
+        parts += [f"![{words}]({path})" for path, words in drawn if (PAGE.parent / path).exists()]
     return "\n\n".join(parts) + "\n", missing
 
 
@@ -122,6 +123,8 @@ def row(element: dict[str, str], missing: list[str]) -> list[str]:
     """The cells of an element, in the order of HEADS. Figures without a result are added to `missing`."""
     found = Found()
     here, why = found.text(element["here"]), found.text(element["why"])
+    if found.missing:
+        here = NOT_YET
     missing += found.missing
     command = f"`{element['command']}`" if "command" in element else element["see"]
     last = "; ".join(text for text in (command, found.made()) if text)
