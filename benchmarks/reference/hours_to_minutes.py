@@ -43,7 +43,7 @@ SEEDS = (1, 2, 3)
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [case.name for case in every_case(FULL)]
+    names = list(dict.fromkeys(case.name for setup in (FULL, SMALL) for case in every_case(setup)))
     parser.add_argument("--cases", nargs="+", choices=names, metavar="CASE", help=f"default: all of {', '.join(names)}")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--results", type=Path, default=store.RESULTS)

@@ -112,11 +112,10 @@ def _part(length: int, longest: int) -> float:
 
 def _draw_box(axes: Any, left: float, box: Box, colour: str) -> None:
     """Front, top and right side; the front's middle is at the height 0."""
-    from matplotlib.patches import Polygon
-
     low, high, right, away = -box.height / 2, box.height / 2, left + box.width, SLANT * box.depth
     front = [(left, low), (right, low), (right, high), (left, high)]
     top = [(left, high), (right, high), (right + away, high + away), (left + away, high + away)]
     side = [(right, low), (right, high), (right + away, high + away), (right + away, low + away)]
     for corners, alpha in ((front, 1.0), (top, 0.6), (side, 0.8)):
-        axes.add_patch(Polygon(corners, facecolor=colour, edgecolor="black", linewidth=0.6, alpha=alpha))
+        across, up = zip(*corners, strict=True)
+        axes.fill(across, up, facecolor=colour, edgecolor="black", linewidth=0.6, alpha=alpha)
