@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import did_you_mean
@@ -22,10 +21,6 @@ from hpclaunch.core.spec import (
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-
-if TYPE_CHECKING:
-    from hpclaunch.guidelines.framework import Passed
-
 
 ONE_TASK = (MIRRORED, CENTRAL_STORAGE, ONE_DEVICE)
 """The strategies of TensorFlow that train in a single process."""
@@ -92,13 +87,17 @@ def _plain_name(name: str) -> str:
 def _impossible(plain: str) -> tuple[str, str] | None:
     """Return why hpclaunch has no strategy of this plain name, and what to take instead; None for any other name."""
     if plain in ("parameterserver", "parameterservers", "ps"):
-        stale, grpc = _declined_way("asynchronous"), _declined_way("gRPC")
-        what = f"parameter servers are updated asynchronously: {stale.why}; and over gRPC, which is {grpc.why}"
+        from hpclaunch.guidelines.reasoning import GUIDELINES
+
+        what = (
+            "parameter servers are not offered: their variables are updated asynchronously, so gradients are stale and "
+            "runs cannot be reproduced, and over gRPC, without the interconnect's RDMA"
+        )
         instead = (
             f"Horovod averages the gradients of all ranks in every step; or --strategy {CENTRAL_STORAGE}, whose "
             "variables are in the memory of one node"
         )
-        return f"{what} ({stale.source}; {grpc.source})", instead
+        return f"{what}; both are declined by {GUIDELINES}", instead
     if plain == "tpu":
         what = "TPUStrategy needs Google's TPUs, which no site with Slurm has"
         return what, "Horovod trains on the site's GPUs or CPUs"
@@ -171,15 +170,9 @@ def needs_workers(strategy: str, layout: Layout) -> bool:
     return strategy == MULTIWORKER and layout.world_size > 1
 
 
-def _declined_way(name: str) -> Passed:
-    """Return what the guidelines decline under this name."""
-    from hpclaunch.guidelines.framework import choose_framework, choose_updates
-
-    (found,) = [way for way in (*choose_framework().declined, *choose_updates().declined) if way.name == name]
-    return found
-
-
 def _why_declined() -> str:
-    grpc = _declined_way("gRPC")
+    from hpclaunch.guidelines.framework import choose_framework
+
+    (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]
     why = f"{grpc.why} ({grpc.source})"
     return f"multiworker communicates over gRPC, which the guidelines decline: {why}; hpclaunch never chooses it itself"

@@ -17,7 +17,8 @@ OPENING = "the opening of the data"
 def image_set(run: Run, wanted: ImageSet) -> OwnShard:
     """The images of `wanted`, in the folder of the settings (data_dir) or made up (synthetic). A collective.
 
-    Layouts: class folders (with Pillow), CIFAR-10's pickles, or an npz file with x_train, y_train, x_test, y_test.
+    Layouts: class folders (with Pillow), CIFAR-10's pickles, idx files, or an npz file with x_train, y_train, x_test,
+    y_test.
     Raises AgreedError, with what was expected, if the data are missing or others.
     """
     watch.reached(OPENING)

@@ -63,7 +63,8 @@ def data(run: Run, source: Source, augment: Augmentation | None = None, sharded:
 def image_set(run: Run, wanted: ImageSet) -> Data:
     """The images of `wanted`, in the folder of the settings (data_dir) or made up (synthetic). A collective.
 
-    Layouts: class folders, TFRecords, CIFAR-10's pickles, or an npz file with x_train, y_train, x_test, y_test.
+    Layouts: class folders, TFRecords, a folder of tensorflow_datasets, CIFAR-10's pickles, idx files, or an npz file
+    with x_train, y_train, x_test, y_test.
     Raises AgreedError, with what was expected, if the data are missing or others.
     """
     watch.reached(OPENING)
