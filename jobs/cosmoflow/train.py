@@ -17,6 +17,8 @@ def train(run: training.Run) -> object:
     """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
     # TensorFlow comes after the start, which gives this rank its GPU and threads.
     import answers
+    import first_weights
+    import numpy as np
     import volumes
     from model import cosmoflow, volumes_of
     from symmetries import Symmetries
@@ -27,7 +29,15 @@ def train(run: training.Run) -> object:
     # A rank reads whole files if there are enough of them, in a different order in every epoch.
     source = training.source(run, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
     data = training.data(run, source, Symmetries() if asked.symmetries else None)
-    model = training.fit(run, lambda: cosmoflow(asked.volume_size), data, loss="mse", metrics=["mae"])
+
+    def network():
+        made = cosmoflow(asked.volume_size)
+        if asked.first_weights == "data":
+            few = np.arange(min(first_weights.VOLUMES, source.counts["train"]))
+            first_weights.scale_to(made, source.read("train", few)[0])
+        return made
+
+    model = training.fit(run, network, data, loss="mse", metrics=["mae"])
     training.evaluate(run, model, data)
     answers.write(run, model, data)
     return model

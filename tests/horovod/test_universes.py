@@ -241,7 +241,7 @@ def test_cosmoflow_trains_on_them_and_its_answers_are_reported(
 ) -> None:
     make(volume_size=32, validation=3)
     train = ROOT / "jobs" / "cosmoflow" / "train.py"
-    small = ("--epochs=1", "--batch-size-per-rank=1", "--warmup-epochs=0", "--symmetries=true")
+    small = ("--epochs=1", "--batch-size-per-rank=1", "--warmup-epochs=0", "--symmetries=true", "--first-weights=data")
     ended = ranks(train, f"--data-dir={tmp_path}", "--volume-size=32", *small)
     assert ended.code == 0, ended.text
     answers = json.loads((ended.run_dir / "answers.json").read_text())
