@@ -28,7 +28,12 @@ def fetch(
         ),
     ] = None,
     set_: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the data that the job makes.")
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A parameter of the data that the job makes; or dataset=NAME, where a job has several.",
+        ),
     ] = [],  # noqa: B006
     data_dir: Annotated[str | None, typer.Option(help="The data folder [default: the same as for submit].")] = None,
     site: Annotated[str | None, typer.Option(help="The site whose data folder is used.")] = None,
