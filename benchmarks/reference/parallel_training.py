@@ -78,8 +78,8 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
     return [case for name in options.parts for case in parts[name]]
 
 
-def submit(options: argparse.Namespace, case: Case, seed: int, cores: list[int]) -> dict[str, Any]:
-    """Submit one training, with these cores, and wait for it; what it measured. Raises RuntimeError if it fails."""
+def submit(options: argparse.Namespace, case: Case, seed: int) -> dict[str, Any]:
+    """Submit one training, with the cores of this thread, and wait for it. Raises RuntimeError if it fails."""
     folder = (options.out / f"{case.name}-{seed}").resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def submit(options: argparse.Namespace, case: Case, seed: int, cores: list[int])
     # A person's own settings, list of runs and measurements stay as they are.
     home = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
     done = subprocess.run(
-        ["taskset", "--cpu-list", ",".join(map(str, cores)), sys.executable, "-m", "hpclaunch", *words],
+        [sys.executable, "-m", "hpclaunch", *words],
         cwd=Path(__file__).parent,
         env={**os.environ, **home, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -108,18 +108,18 @@ def submit(options: argparse.Namespace, case: Case, seed: int, cores: list[int])
     return measured(events, diverged=diverged)
 
 
-def one(options: argparse.Namespace, case: Case, seed: int, cores: list[int]) -> bool:
+def one(options: argparse.Namespace, case: Case, seed: int) -> bool:
     """Make the result of one case and seed, if it is missing; whether that went well."""
-    which = f"{case.name}, seed {seed}"
+    which, cores = f"{case.name}, seed {seed}", len(os.sched_getaffinity(0))
 
     def measure() -> dict[str, Any]:
-        say(f"{which}: begins on {count(len(cores), 'core')}")
-        found = submit(options, case, seed, cores)
+        say(f"{which}: begins on {count(cores, 'core')}")
+        found = submit(options, case, seed)
         say(f"{which}: {words(found)}")
         return found
 
     try:
-        store.once(STUDY, case.name, seed, case.settings(options.setup, len(cores)), measure, options.results)
+        store.once(STUDY, case.name, seed, case.settings(options.setup, cores), measure, options.results)
     except (RuntimeError, ValueError) as error:
         say(f"{which}: FAILED: {error}")
         return False
@@ -131,7 +131,7 @@ def study(options: argparse.Namespace, cores: list[int]) -> int:
     failed, cases = 0, cases_of(options)
     for seed in options.seeds:
         failed += side_by_side(options, [case for case in cases if not case.alone], seed, cores)
-        failed += sum(not one(options, case, seed, cores) for case in cases if case.alone)
+        failed += sum(not one(options, case, seed) for case in cases if case.alone)
     return failed
 
 
@@ -143,8 +143,9 @@ def side_by_side(options: argparse.Namespace, cases: list[Case], seed: int, core
 
     def on_a_core(case: Case) -> bool:
         core = free.get()
+        os.sched_setaffinity(0, [core])  # of this thread, and of what it starts
         try:
-            return one(options, case, seed, [core])
+            return one(options, case, seed)
         finally:
             free.put(core)
 
