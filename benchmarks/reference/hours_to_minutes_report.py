@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import store
 from hours_to_minutes_cases import ALL_CORES, RATES, SAME_BATCH_RANKS
@@ -48,17 +47,17 @@ def report(folder: Path, pictures: Path) -> str:
     study_chart.draw(of_training, pictures / PICTURE, title=f"The job chips, drawn photographs: {size(found)}")
     study_chart.draw([use_panel(found, "pss_mb"), use_panel(found, "cores")], pictures / USE_PICTURE)
     if MODEL in found:
-        layers = [model_chart.DrawnLayer(**{**one, "shape": tuple(one["shape"])}) for one in layers_of(found)]
-        total = sum(layer.parameters for layer in layers)
-        title = f"The network of the job chips: {total:,} parameters"
-        model_chart.draw(layers, pictures / MODEL_PICTURE, title=title)
+        draw_model(found[MODEL][0], pictures)
     tables = (times, losses, options, augmentation, saved, use)
     parts = [f"**{table.__doc__}**\n\n{markdown(rows)}" for table in tables if len(rows := table(found)) > 1]
     return "\n\n".join([f"The photographs are drawn (`--synthetic`), not the article's: {size(found)}.", *parts])
 
 
-def layers_of(found: Found) -> list[dict[str, Any]]:
-    return list(found[MODEL][0].measured["layers"])
+def draw_model(model: store.Result, pictures: Path) -> None:
+    """Draw the network into a folder."""
+    layers = [model_chart.DrawnLayer(**{**one, "shape": tuple(one["shape"])}) for one in model.measured["layers"]]
+    title = f"The network of the job chips: {sum(layer.parameters for layer in layers):,} parameters"
+    model_chart.draw(layers, pictures / MODEL_PICTURE, title=title)
 
 
 def size(found: Found) -> str:

@@ -35,14 +35,14 @@ def layers_of(run: Run) -> list[DrawnLayer]:
 
 def _layer(found: Any) -> DrawnLayer:
     """Check a layer of the file. Raises KeyError, TypeError or ValueError."""
-    shape = tuple(map(_whole, found["shape"]))
+    shape = tuple(map(_length, found["shape"]))
     if len(shape) > MOST_SIDES:
         raise ValueError(f"a shape of {len(shape)} sides")
     name, kind = (str(found[key])[:MOST_LETTERS] for key in ("name", "kind"))
-    return DrawnLayer(name=name, kind=kind, shape=shape, parameters=_whole(found["parameters"]))
+    return DrawnLayer(name=name, kind=kind, shape=shape, parameters=_length(found["parameters"]))
 
 
-def _whole(found: Any) -> int:
+def _length(found: Any) -> int:
     if not isinstance(found, int) or not 0 <= found <= MOST_LENGTH:
         raise ValueError(f"{found!r:.40} is not a whole number of at most {MOST_LENGTH}")
     return found

@@ -18,14 +18,14 @@ def layers_of(model: Any) -> list[dict[str, Any]]:
             "shape": _shape(layer),
             "parameters": sum(int(weight.shape.num_elements() or 0) for weight in layer.weights),
         }
-        for layer in _flat(model)
+        for layer in _leaf_layers(model)
     ]
 
 
-def _flat(model: Any) -> Iterator[Any]:
+def _leaf_layers(model: Any) -> Iterator[Any]:
     for layer in model.layers:
         if getattr(layer, "layers", None):
-            yield from _flat(layer)
+            yield from _leaf_layers(layer)
         else:
             yield layer
 

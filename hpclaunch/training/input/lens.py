@@ -20,11 +20,11 @@ def distorted(images: Any, transforms: Any, curvature: Any) -> Any:
     Pixels between others are bilinear; those of whole numbers are rounded.
     """
     if images.shape[1] * images.shape[2] * images.shape[3] < LARGE:
-        return _sampled(images, *_read_at(images, transforms, curvature))
+        return _interpolate(images, *_read_at(images, transforms, curvature))
 
     def one(image_and_places: Any) -> Any:
         image, transform, k = (part[None] for part in image_and_places)
-        return _sampled(image, *_read_at(image, transform, k))[0]
+        return _interpolate(image, *_read_at(image, transform, k))[0]
 
     own = tf.TensorSpec(images.shape[1:], images.dtype)
     return tf.map_fn(one, (images, transforms, curvature), fn_output_signature=own)
@@ -44,7 +44,7 @@ def _read_at(images: Any, transforms: Any, curvature: Any) -> tuple[Any, Any]:
     return b0 * x + b1 * y + b2, a0 * x + a1 * y + a2
 
 
-def _sampled(images: Any, y: Any, x: Any) -> Any:
+def _interpolate(images: Any, y: Any, x: Any) -> Any:
     """The images [b, h, w, c] at rows y and columns x (float32 [b, h, w]), bilinear, with zeros outside."""
     height, width, channels = images.shape[1:]
     pixels = tf.reshape(images, [-1, height * width, channels])
