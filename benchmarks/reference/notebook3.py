@@ -9,7 +9,7 @@ time-*        throughput of one and two replicas with a core each, for the scali
 few-*         mirrored in float16 (with its loss scale) and in float32, both with few images: processors compute float16
               very slowly
 learn-*       convergence as in the notebook: 8 epochs, Adam 0.001; one rank with 1024 images, 8 replicas with 2048 or
-              512 each, which share this machine's cores
+              512 each, which share this machine's cores. The notebook speaks of Fashion-MNIST, and trains on MNIST
 
 FOLDER holds mnist/ and fashion_mnist/. Runs what has no result yet; it can be stopped and called again at any time.
 A result (store.py, study notebook3) has in `measured`: images_per_s (the median of the epochs after the first), loss

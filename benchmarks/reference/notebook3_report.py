@@ -68,7 +68,7 @@ def throughput(found: Found) -> list[list[str]]:
         part = efficiency(found, case)
         cells = [shown(results, name, form) for name, form in (("mean_cores", ".2f"), ("peak_pss_mb", ".0f"))]
         speed = shown(results, "images_per_s", ".0f")
-        key = f"{settings['strategy']}-{settings['replicas']}"
+        key = f"{settings['strategy']}-{settings['replicas']}{suffix(results)}"
         rows.append(
             [*names_of(results), speed, f"{part:.0%}" if part else "", *cells, V100.get(key, ""), runs(results)]
         )
