@@ -12,7 +12,7 @@ from notebook3_cases import PUBLISHED
 from hpclaunch.reports import study_chart
 from hpclaunch.reports.study_chart import Panel, Series
 
-STUDY, PICTURE = "notebook3", "notebook-3.svg"
+STUDY, PICTURE = "notebook3", "notebook3.svg"
 ALONE = "time-horovod-1"
 V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}
 Found = Mapping[str, Sequence[store.Result]]
