@@ -77,4 +77,4 @@ def unite(variables: Sequence[Any]) -> None:
     Without groups it does nothing: the variables of all ranks are equal.
     """
     if groups.updates() is not None:
-        average(variables, "groups.state")
+        average(precision.plain(variables), "groups.state")
