@@ -6,6 +6,7 @@ from hpclaunch.training.input.source import ImageSet
 
 SIZE = 128  # voxels per side
 SNAPSHOTS = 4  # the universe at four times: the channels of a volume
+DROPOUT = 0.5  # of the reference
 TARGETS = 4  # cosmological parameters, each scaled to -1 .. 1
 
 
@@ -21,11 +22,11 @@ class Logarithm(tf.keras.layers.Layer):
         return tf.math.log1p(inputs)
 
 
-def cosmoflow(size: int = SIZE) -> tf.keras.Model:
+def cosmoflow(size: int = SIZE, dropout: float = DROPOUT) -> tf.keras.Model:
     """Volumes [b, size, size, size, 4] -> [b, 4] in -1.2 .. 1.2; 5,597,604 parameters with size 128.
 
     Source: the reference of MLPerf HPC v0.7 (mlcommons/hpc, cosmoflow/configs/cosmo.yaml and models/cosmoflow.py):
-    five convolutions of 2 x 2 x 2 with 32 to 512 filters, dense layers of 128 and 64 with dropout 0.5.
+    five convolutions of 2 x 2 x 2 with 32 to 512 filters, dense layers of 128 and 64, each with dropout.
     """
     layers = tf.keras.layers
     model = tf.keras.Sequential(name="cosmoflow")
@@ -39,7 +40,7 @@ def cosmoflow(size: int = SIZE) -> tf.keras.Model:
     for units in (128, 64):
         model.add(layers.Dense(units))
         model.add(layers.LeakyReLU())
-        model.add(layers.Dropout(0.5))
+        model.add(layers.Dropout(dropout))
     model.add(layers.Dense(TARGETS, activation="tanh", dtype="float32"))
     model.add(layers.Rescaling(1.2, dtype="float32"))  # so that the outputs can reach -1 and 1
     return model

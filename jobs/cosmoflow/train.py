@@ -31,7 +31,7 @@ def train(run: training.Run) -> object:
     data = training.data(run, source, Symmetries() if asked.symmetries else None)
 
     def network():
-        made = cosmoflow(asked.volume_size)
+        made = cosmoflow(asked.volume_size, asked.dropout)
         if asked.first_weights == "data":
             few = np.arange(min(first_weights.VOLUMES, source.counts["train"]))
             first_weights.scale_to(made, source.read("train", few)[0])
