@@ -21,7 +21,7 @@ test: setup-dev
 	.venv/bin/python -m pytest -n 3 $(TESTS)
 
 long: setup-dev
-	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 HPCLAUNCH_TEST_JAX=1 HPCLAUNCH_TEST_MLFLOW=1 .venv/bin/python -m pytest -v $(LONG)
+	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 HPCLAUNCH_TEST_JAX=1 HPCLAUNCH_TEST_MLFLOW=1 HPCLAUNCH_TEST_TFDS=1 .venv/bin/python -m pytest -v $(LONG)
 
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed

@@ -9,6 +9,9 @@ from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.recipes import as_typed, free_settings, recipe_faults, recipe_name_of
 
+FEW_SAMPLES = 32
+"""Of a rank in a step; with fewer, several ranks may be no faster than one process."""
+
 
 def advised(case: Case) -> Case:
     """Return the case with the planner's advice: the recipe's values are defaults of its job.
@@ -30,6 +33,8 @@ def advised(case: Case) -> Case:
         case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
     given = case.request.nodes is not None or case.job.resources.nodes != "auto" or case.context.allocation is not None
     decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
+    if recipe_name_of(case) == AS_WRITTEN and decided and not _has_own_or_small_batch(case):
+        return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())
     from hpclaunch.planner.submission import advice_as_written, advice_for
 
     if recipe_name_of(case) == AS_WRITTEN and decided:
@@ -38,6 +43,18 @@ def advised(case: Case) -> Case:
     if not found.advice.divides:
         return found
     return replace(found, calibration_key=with_key(as_typed(found)).calibration_key)
+
+
+def _has_own_or_small_batch(case: Case) -> bool:
+    """Whether a batch is typed or swept, or that of the job file is small: the planner looks if its ranks are worth it.
+
+    For all other runs with ``--recipe job`` the planner is not imported.
+    """
+    names = {case.job.parameter_for(role) for role in ("batch_size_per_rank", "accumulation", "global_batch_size")}
+    if not names.isdisjoint(name for name, _ in (*case.request.settings, *case.request.sweep)):
+        return True
+    row = case.job.parameters.get(case.job.parameter_for("batch_size_per_rank"))
+    return row is not None and isinstance(row.default, int) and row.default < FEW_SAMPLES
 
 
 def _take_advice(case: Case, advice: Advice, settings: Pairs) -> Case:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
+from tests import downloaded
 from tests.horovod.conftest import PROGRAMS, ROOT, Ended
 
 HOUSES = Path(__file__).parent / "strangers" / "houses.py"
@@ -57,26 +56,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def mlflow() -> str:
-    """A folder with MLflow, in versions that fit the packages of this Python, installed by uv on first use."""
-    kept = ROOT / ".cache" / f"mlflow-beside-protobuf-{metadata.version('protobuf')}"  # TensorFlow needs its own
-    if (kept / "complete").is_file():
-        return str(kept)
-    if os.environ.get("CI") != "true" and os.environ.get("HPCLAUNCH_TEST_MLFLOW") != "1":
-        pytest.skip("group mlflow: is downloaded from PyPI; set HPCLAUNCH_TEST_MLFLOW=1")
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if not uv:
-        pytest.skip("group mlflow: needs uv (make test installs it)")
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
-    have = subprocess.run([uv, "pip", "freeze", "--python", sys.executable], capture_output=True, text=True, check=True)
-    pinned = [line for line in have.stdout.splitlines() if "==" in line]
-    (kept / "have.txt").write_text("\n".join(pinned) + "\n")
-    options = ["--quiet", "--python", sys.executable, "--target", str(kept), "--constraints", str(kept / "have.txt")]
-    step = [uv, "--no-config", "pip", "install", *options, "mlflow-skinny>=2.8,<4"]
-    done = subprocess.run(step, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (kept / "complete").touch()
-    return str(kept)
+    """A folder with MLflow."""
+    return downloaded.folder_of("mlflow", "mlflow-skinny>=2.8,<4")
 
 
 def test_a_missing_package_ends_the_run_before_the_training(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -108,30 +106,6 @@ def test_a_speed_up_is_that_over_one_rank_of_the_same_seed(reference: Reference,
     assert runs.speed_up(by_name["shards-1"], 0.5, 1, tmp_path) == {"speed_up": 1.0}
     assert runs.speed_up(by_name["shards-4"], 0.5, 3, tmp_path) == {}
     assert runs.speed_up(by_name["augmented-2"], 0.5, 1, tmp_path) == {}
-
-
-def test_tables_and_pictures_have_every_part(reference: Reference, tmp_path: Path) -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("group plot: needs matplotlib (the extra plot)")
-    write(reference, tmp_path)
-    text = reference("hours_to_minutes_report").report(tmp_path, tmp_path / "pictures")
-    for title in (
-        "Time of training",
-        "Equal loss",
-        "Options of batch and rate",
-        "Shear and lens",
-        "saved model",
-        "cores",
-    ):
-        assert re.search(rf"\*\*.*{title}.*\*\*", text), title
-    assert "| shards-2 | 2 | 32 | 12.0 | 1.0 | 500.0 | 2.00 | 2 | 2 |" in text
-    assert "| divided batch, same rate | 64 | 0.0005 | 0.333 | 0.367 | 91.5% (91.0% to 92.0%)" in text
-    assert "| shards-1 | 91.5% (91.0% to 92.0%) | 91.5% (91.0% to 92.0%) | 91.5% (91.0% to 92.0%) | 2 |" in text
-    assert "| shards-4 | 1600 | 400 | 3.60 | 2 |" in text
-    names = ["chips-model.svg", "hours-to-minutes-use.svg", "hours-to-minutes.svg"]
-    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == names
-    drawn = (tmp_path / "pictures" / "hours-to-minutes.svg").read_text()
-    assert "<!-- same batch, rate x square root -->" in drawn and "<!-- article, shards on GPUs -->" in drawn
 
 
 def test_without_results_the_report_says_what_to_do(reference: Reference, tmp_path: Path) -> None:

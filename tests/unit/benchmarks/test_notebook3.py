@@ -79,22 +79,6 @@ def results(reference: Reference, folder: Path) -> None:
             )
 
 
-def test_tables_show_medians_and_the_efficiency_of_the_same_images(reference: Reference, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    results(reference, tmp_path)
-    report = reference("notebook3_report")
-    text = report.report(tmp_path, tmp_path / "pictures")
-    lines = text.splitlines()
-    (both,) = [line for line in lines if line.startswith("| fashion-mnist | horovod | 2 | 2 | 1024 |")]
-    assert "| 180 (165 to 195) | 75% |" in both
-    (mirrored,) = [line for line in lines if line.startswith("| mnist | mirrored | 8 | 1 | 512 |")]
-    assert "0.9200 (0.9100 to 0.9300)" in mirrored and "accuracy 0.9748" in mirrored
-    assert "| mirrored-2-float16 |" in text
-    picture = (tmp_path / "pictures" / report.PICTURE).read_bytes()
-    report.report(tmp_path, tmp_path / "again")
-    assert picture.startswith(b"<?xml") and (tmp_path / "again" / report.PICTURE).read_bytes() == picture
-
-
 def test_without_results_the_report_says_what_to_run(reference: Reference, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"run benchmarks/reference/notebook3\.py first"):
         reference("notebook3_report").report(tmp_path, tmp_path)

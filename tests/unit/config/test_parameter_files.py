@@ -120,7 +120,7 @@ def test_training_parameters_of_a_run_are_those_beside_its_code(tmp_path: Path) 
         ({"from": "training", "epochs": {"builtin": 1}}, "parameters.epochs.builtin: unknown key; allowed: default, "),
         (
             {"from": "optimizer", "optimizer": "adamm"},
-            "parameters.optimizer: 'adamm' is not one of adam, adamw, lamb, larc, lars, muon, sgd; did you mean 'adam'?",
+            "optimizer: 'adamm' is not one of adam, adamw, lamb, larc, lars, muon, sgd; did you mean 'adam'?",
         ),
         (
             {"from": "learning_rate", "decay_epochs": "3,1"},

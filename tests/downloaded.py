@@ -1,0 +1,41 @@
+"""Packages that no set-up installs: put into a folder of their own, beside this Python's packages, on first use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def folder_of(group: str, *requirements: str) -> str:
+    """A folder for PYTHONPATH with the packages, in versions that fit those of this Python, installed by uv.
+
+    In CI they are downloaded; elsewhere only if HPCLAUNCH_TEST_GROUP is 1, else the test is skipped.
+    """
+    kept = ROOT / ".cache" / f"{group}-beside-protobuf-{metadata.version('protobuf')}"  # TensorFlow needs its own
+    if (kept / "complete").is_file():
+        return str(kept)
+    variable = f"HPCLAUNCH_TEST_{group.upper()}"
+    if os.environ.get("CI") != "true" and os.environ.get(variable) != "1":
+        pytest.skip(f"group {group}: is downloaded from PyPI; set {variable}=1")
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if not uv:
+        pytest.skip(f"group {group}: needs uv (make test installs it)")
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    have = subprocess.run([uv, "pip", "freeze", "--python", sys.executable], capture_output=True, text=True, check=True)
+    pinned = [line for line in have.stdout.splitlines() if "==" in line]
+    (kept / "have.txt").write_text("\n".join(pinned) + "\n")
+    options = ["--quiet", "--python", sys.executable, "--target", str(kept), "--constraints", str(kept / "have.txt")]
+    step = [uv, "--no-config", "pip", "install", *options, *requirements]
+    done = subprocess.run(step, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (kept / "complete").touch()
+    return str(kept)
