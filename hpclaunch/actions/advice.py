@@ -10,7 +10,7 @@ from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.recipes import as_typed, free_settings, recipe_faults, recipe_name_of
 
 FEW_SAMPLES = 32
-"""Of a rank in a step; with fewer, several ranks may be no faster than one process."""
+"""Of a rank in a step, as ``planner.fit.ENOUGH``: with fewer, several ranks may be no faster than one process."""
 
 
 def advised(case: Case) -> Case:

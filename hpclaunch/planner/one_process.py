@@ -10,10 +10,9 @@ from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.distribution import Distribution, compare_with_one
 from hpclaunch.guidelines.throughput import Machine, Shape, StepTime, step_time
 from hpclaunch.planner.amounts import time_of
-from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.prediction import PlannedTraining, Predictor, predictor_of
 from hpclaunch.planner.question import Question
-from hpclaunch.planner.recipe import names_batch
+from hpclaunch.planner.recipe import is_few
 from hpclaunch.resolve.sizing import Sizing
 
 DOUBLINGS = 12
@@ -36,8 +35,8 @@ def worst_of(trainings: Iterable[tuple[Predictor, Batch]], group: Group) -> str:
     """
     found: list[tuple[float, str]] = []
     for predictor, batch in trainings:
-        few = names_batch(predictor.work) or batch.per_rank < ENOUGH
-        if not few or group.ranks == 1 or predictor.timing is None or batch.replicas != group.ranks:
+        unlike = group.ranks == 1 or predictor.timing is None or batch.replicas != group.ranks
+        if unlike or not is_few(predictor.work, batch):
             continue
         compared = _compare(predictor, group, batch)
         if not compared.is_worth_it:

@@ -29,6 +29,7 @@ from hpclaunch.guidelines.rates import (
 )
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of, optimizer_of
+from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
@@ -75,6 +76,11 @@ class Recipe:
 def names_batch(work: Workload) -> bool:
     """Whether a person typed the batch, or a part of it, so that no other is chosen."""
     return not work.typed.isdisjoint(("batch_size_per_rank", "accumulation", "global_batch_size"))
+
+
+def is_few(work: Workload, batch: Batch) -> bool:
+    """Whether ranks may be no faster than one process: a person typed the batch, or a rank has few samples of it."""
+    return names_batch(work) or batch.per_rank < ENOUGH
 
 
 def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:

@@ -18,6 +18,7 @@ from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.measured.calibrations import has_measurements
+from hpclaunch.planner.recipe import is_few
 from hpclaunch.planner.room import room_of
 from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe, batches_of
 from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
@@ -169,11 +170,12 @@ def _one_process_warnings(
     run: _SizedRun, question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]
 ) -> tuple[str, ...]:
     """Return the warning about ranks that are hardly faster than one process; none for a batch of the planner."""
-    if not batches or not _is_predictable(run, question) or question.is_planned(question.work(question.settings)):
+    judged = [(typed, batch) for typed, batch in batches if is_few(question.work(typed), batch)]
+    if not judged or not _is_predictable(run, question) or question.is_planned(question.work(question.settings)):
         return ()
     from hpclaunch.planner.one_process import one_process_warning
 
-    warning = one_process_warning(_planner_question(run), run.sizing, _trainings(question, batches))
+    warning = one_process_warning(_planner_question(run), run.sizing, _trainings(question, judged))
     return (warning,) if warning else ()
 
 
