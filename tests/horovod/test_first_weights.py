@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -47,9 +48,22 @@ def outputs(network: Any, volumes: Any) -> list[Any]:
     return found
 
 
+def seeded(job: dict[str, ModuleType]) -> Any:
+    """The job's network, with the same weights in every run of the test.
+
+    Keras keeps its seed for a thread, so the tests after this one are made with none.
+    """
+
+    def make() -> Any:
+        tf.keras.utils.set_random_seed(1)
+        return job["model"].cosmoflow(SIZE)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(make).result()
+
+
 def test_each_layer_gives_numbers_of_the_same_size(job: dict[str, ModuleType]) -> None:
-    tf.keras.utils.set_random_seed(1)
-    network = job["model"].cosmoflow(SIZE)
+    network = seeded(job)
     first, *_, last = (found.std() for found in outputs(network, VOLUMES))
     assert first > 3 * last, "random weights give numbers of other sizes"
     job["first_weights"].scale_to(network, VOLUMES)
@@ -64,8 +78,7 @@ def test_each_layer_gives_numbers_of_the_same_size(job: dict[str, ModuleType]) -
 
 
 def test_only_sizes_change(job: dict[str, ModuleType]) -> None:
-    tf.keras.utils.set_random_seed(1)
-    network = job["model"].cosmoflow(SIZE)
+    network = seeded(job)
     before = [layer.kernel.numpy() for layer in network.layers if hasattr(layer, "kernel")]
     job["first_weights"].scale_to(network, VOLUMES)
     after = [layer.kernel.numpy() for layer in network.layers if hasattr(layer, "kernel")]

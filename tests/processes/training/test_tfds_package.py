@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,10 +24,12 @@ def test_the_package_decodes_what_is_not_simple() -> None:
     # Newer metadata need a newer protobuf than TensorFlow 2.15 has.
     package = downloaded.folder_of("tfds", "tensorflow-datasets>=4.9,<4.9.5", "tensorflow-metadata==1.16.*")
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", TEST, "-k", "package_decodes"]
+    # It runs no group of its own, so none is required of it.
+    kept = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("HPCLAUNCH_")}
     done = subprocess.run(
         command,
         cwd=downloaded.ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(downloaded.ROOT)), package])},
+        env={**kept, "PYTHONPATH": os.pathsep.join([str(downloaded.ROOT), package])},
         capture_output=True,
         text=True,
     )
