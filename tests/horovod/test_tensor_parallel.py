@@ -23,7 +23,7 @@ ALL_KINDS = [*KINDS, "momentum", "adamw", "decay", "lars"]
 SHARDED = ["sharded-adam", "sharded-lamb"]
 PRECISIONS = {"float64": (100, 1e-12), "float32": (10, 1e-6)}
 # copies of the model x ranks that share each; the model; what it is trained with
-LAYOUTS = [((1, 2), "gpt", ["sgd", "adam"]), ((2, 2), "gpt", ["sharded-lamb"]), ((1, 2), "images", ["adam"])]
+LAYOUTS = [((1, 2), "gpt", ["adam"]), ((2, 2), "gpt", ["sharded-lamb"]), ((1, 2), "images", ["adam"])]
 if LONG:
     LAYOUTS = [
         *(((copies, ranks), "gpt", ALL_KINDS) for copies, ranks in [(1, 2), (1, 4), (1, 8), (2, 1), (4, 1)]),

@@ -12,6 +12,6 @@ def network():
     return model
 
 
-settings = training.settings(epochs=1, batch_size_per_rank=2, checkpoint_steps=1)
+settings = training.settings(epochs=1, batch_size_per_rank=2, checkpoint_steps=1, export_model=False)
 with training.start(settings) as run:
     training.fit(run, network, training.arrays(run))

@@ -29,6 +29,7 @@ settings = training.settings(
     epochs=4,
     batch_size_per_rank=4,
     decay="cosine",
+    export_model=False,
     kind={"default": "adam", "help": "a name of KINDS"},
     own_loop={"default": False, "help": "a loop of its own in place of fit"},
 )
