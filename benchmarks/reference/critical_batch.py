@@ -29,10 +29,8 @@ The study critical_batch_law has the fit (critical_batch_report.py).
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,11 +85,11 @@ def parse() -> argparse.Namespace:
 def one(options: argparse.Namespace, case: str, batch: int, power: int, seed: int, most: int) -> dict[str, Any]:
     """Run one training; what was measured. Raises RuntimeError if it fails."""
     settings = settings_of(options.setup, batch, power)
-    say(f"{case}, seed {seed}: begins, rate {settings['learning_rate']:.3g}")
+    store.say(f"{case}, seed {seed}: begins, rate {settings['learning_rate']:.3g}")
     arguments = arguments_of(options.setup, settings, seed, most)
     events = events_of(PROGRAM, arguments, (options.out / f"{case}-{seed}").resolve(), options.data_dir)
     found = measured(settings, events, most)
-    say(f"{case}, seed {seed}: {words(found)}")
+    store.say(f"{case}, seed {seed}: {words(found)}")
     return found
 
 
@@ -143,7 +141,7 @@ def study(options: argparse.Namespace) -> int:
                 run_size(options, batch, seed)
             except (RuntimeError, ValueError) as error:
                 failed += 1
-                say(f"batch {batch}, seed {seed}: FAILED: {error}")
+                store.say(f"batch {batch}, seed {seed}: FAILED: {error}")
     return failed
 
 
@@ -168,10 +166,6 @@ def show(options: argparse.Namespace) -> None:
     )
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def main() -> int:
     options = parse()
     if options.list:
@@ -180,13 +174,7 @@ def main() -> int:
     if options.report:
         print(critical_batch_report.report(options.results, options.pictures))
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         failed = study(options)
     critical_batch_report.write_law(options.results)
     return 1 if failed else 0

@@ -22,13 +22,11 @@ first), seconds of training, and curve: lists of accuracy and loss, one value an
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import shutil
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +69,7 @@ def one(options: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     folder = (options.out / f"{name}-{seed}").resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    say(f"{name}, seed {seed}: begins")
+    store.say(f"{name}, seed {seed}: begins")
     arguments = [*arguments_of(settings_of(BY_NAME[name], small=options.small)), f"--seed={seed}"]
     ended = run("jobs/cifar/train.py", arguments, RANKS, folder, options.data_dir, pinned=True)
     if ended.code != 0:
@@ -80,7 +78,7 @@ def one(options: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     found = measured([json.loads(line) for line in lines])
-    say(f"{name}, seed {seed}: {found['test_accuracy']:.1%} test accuracy, {found['images_per_s']:.0f} images/s")
+    store.say(f"{name}, seed {seed}: {found['test_accuracy']:.1%} test accuracy, {found['images_per_s']:.0f} images/s")
     return found
 
 
@@ -117,7 +115,7 @@ def study(options: argparse.Namespace) -> int:
                 )
             except RuntimeError as error:
                 failed += 1
-                say(f"{name}, seed {seed}: FAILED: {error}")
+                store.say(f"{name}, seed {seed}: FAILED: {error}")
     return failed
 
 
@@ -131,21 +129,11 @@ def show(options: argparse.Namespace) -> None:
             print(f"{case.name:<10} seed {seed}  {state}")
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def updates(options: argparse.Namespace) -> int:
     if options.list:
         show(options)
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         return 1 if study(options) else 0
 
 

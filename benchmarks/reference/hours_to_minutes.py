@@ -22,10 +22,8 @@ article's network at its full size.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -72,21 +70,21 @@ def study(options: argparse.Namespace) -> int:
         which = f"[{number}/{len(runs)}] {case.name}, seed {seed}: "
 
         def made(case: Case = case, seed: int = seed, which: str = which) -> dict[str, Any]:
-            say(which + "begins")
+            store.say(which + "begins")
             found = measure(options.setup, case, seed, options.out.resolve(), options.results)
-            say(which + words(found))
+            store.say(which + words(found))
             return found
 
         try:
             store.once(STUDY, case.name, seed, settings_of(options.setup, case), made, options.results)
         except (RuntimeError, OSError) as error:
             failed += 1
-            say(f"{which}FAILED: {error}")
+            store.say(f"{which}FAILED: {error}")
     try:
         store.once(STUDY, MODEL, SEEDS[0], MODEL_SETTINGS, lambda: {"layers": layers()}, options.results)
     except RuntimeError as error:
         failed += 1
-        say(f"the network's layers: FAILED: {error}")
+        store.say(f"the network's layers: FAILED: {error}")
     return failed
 
 
@@ -102,10 +100,6 @@ def show(options: argparse.Namespace) -> None:
     print(f"the rest takes about {left / 60:.0f} minutes on {cores} cores")
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def main() -> int:
     options = parse()
     if options.report:
@@ -114,13 +108,7 @@ def main() -> int:
     if options.list:
         show(options)
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         return 1 if study(options) else 0
 
 

@@ -20,11 +20,9 @@ peak_pss_mb and mean_cores.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import statistics
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,10 +102,10 @@ def study(options: argparse.Namespace) -> int:
             found = store.once(
                 STUDY, row.name, seed, settings_of(row), lambda r=row, s=seed: measure(options, r, s), options.results
             )
-            say(which + words(found.measured))
+            store.say(which + words(found.measured))
         except (RuntimeError, OSError) as error:
             failed += 1
-            say(f"{which}FAILED: {error}")
+            store.say(f"{which}FAILED: {error}")
     return failed
 
 
@@ -128,10 +126,6 @@ def words(found: Any) -> str:
     return f"{found['images_per_s']:.0f} images/s, accuracy {found['accuracy']:.4f}, test {found['test_accuracy']:.4f}"
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def main() -> int:
     options = parse()
     if options.report:
@@ -140,13 +134,7 @@ def main() -> int:
     if options.list:
         show(options)
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         return 1 if study(options) else 0
 
 

@@ -24,14 +24,12 @@ others have the machine to themselves. Runs what has no result yet, and can be s
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import queue
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -113,15 +111,15 @@ def one(options: argparse.Namespace, case: Case, seed: int) -> bool:
     which, cores = f"{case.name}, seed {seed}", len(os.sched_getaffinity(0))
 
     def measure() -> dict[str, Any]:
-        say(f"{which}: begins on {count(cores, 'core')}")
+        store.say(f"{which}: begins on {count(cores, 'core')}")
         found = submit(options, case, seed)
-        say(f"{which}: {words(found)}")
+        store.say(f"{which}: {words(found)}")
         return found
 
     try:
         store.once(STUDY, case.name, seed, case.settings(options.setup, cores), measure, options.results)
     except (RuntimeError, ValueError) as error:
-        say(f"{which}: FAILED: {error}")
+        store.say(f"{which}: FAILED: {error}")
         return False
     return True
 
@@ -171,10 +169,6 @@ def words(found: dict[str, Any]) -> str:
     return f"{found['seconds']:.0f} s, test accuracy {found['test_accuracy']:.1%}{share}"
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def main() -> int:
     options, cores = parse(), sorted(os.sched_getaffinity(0))
     if options.list:
@@ -183,13 +177,7 @@ def main() -> int:
     if options.report:
         print(parallel_report.report(options.results, options.pictures))
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         return 1 if study(options, cores) else 0
 
 

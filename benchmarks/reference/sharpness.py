@@ -28,7 +28,6 @@ and products (hessian.py); seconds of all products; data: their layout and finge
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shutil
 import sys
@@ -152,7 +151,7 @@ def trained(options: argparse.Namespace, case: str, batch: int, seed: int) -> Tr
     """Run one training. Raises RuntimeError if it fails, or if a checkpoint is missing."""
     folder = (options.out / f"{case}-{seed}").resolve()
     settings = settings_of(options.setup, batch)
-    say(f"{case}, seed {seed}: training begins")
+    store.say(f"{case}, seed {seed}: training begins")
     events = events_of(PROGRAM, arguments_of(settings, seed), folder, options.data_dir, keep_checkpoints=True)
     start = of_kind(events, "start")[0]
     found = {
@@ -219,7 +218,7 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
         store.write(
             store.Result(study=STUDY, case=case, seed=seed, settings=wanted[case], measured=found), options.results
         )
-        say(f"{case}, seed {seed}: {words(found)}")
+        store.say(f"{case}, seed {seed}: {words(found)}")
     for training in (small, large):
         shutil.rmtree(training.checkpoints[last].parent)
 
@@ -250,10 +249,6 @@ def show(options: argparse.Namespace) -> None:
     )
 
 
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
-
-
 def study(options: argparse.Namespace) -> int:
     """Run all that is wanted and missing; the number of failed seeds."""
     failed = 0
@@ -262,7 +257,7 @@ def study(options: argparse.Namespace) -> int:
             run_seed(options, seed)
         except RuntimeError as error:
             failed += 1
-            say(f"seed {seed}: FAILED: {error}")
+            store.say(f"seed {seed}: FAILED: {error}")
     return failed
 
 
@@ -274,13 +269,7 @@ def main() -> int:
     if options.report:
         print(sharpness_report.report(options.results, options.pictures))
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    with store.alone(options.out):
         return 1 if study(options) else 0
 
 

@@ -6,10 +6,13 @@ Each file holds what was run, when, on which machine, and what was measured. Not
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -106,3 +109,20 @@ def once(
         found = Result(study=study, case=case, seed=seed, settings=settings, measured=measure())
         write(found, folder)
     return found
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the lock of a study's folder, which is made. Ends the program if another study holds it."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another study is running with --out {out}") from None
+        yield
+
+
+def say(text: str) -> None:
+    """Print a line of progress with the time of day."""
+    print(time.strftime("%H:%M:%S ") + text, flush=True)
