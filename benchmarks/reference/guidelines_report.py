@@ -113,7 +113,7 @@ def report(results: Path, pictures: Path) -> str:
     """Draw what there are results for, and return the tables as Markdown."""
     pictures.mkdir(parents=True, exist_ok=True)
     parts = [updates_table(results)]
-    if by_case(results):
+    if store.by_case(STUDY, results):
         draw(updates_panels(results), pictures / PICTURES[2])
     batches = by_batch(results)
     if len(batches) < 2:
@@ -125,17 +125,9 @@ def report(results: Path, pictures: Path) -> str:
     return "\n\n".join([*parts, batch_table(batches, law)])
 
 
-def by_case(results: Path) -> dict[str, list[store.Result]]:
-    """The results of the study of updates, by case, the seeds in their order."""
-    found: dict[str, list[store.Result]] = {}
-    for one in sorted(store.every(STUDY, results), key=lambda one: one.seed):
-        found.setdefault(one.case, []).append(one)
-    return found
-
-
 def updates_table(results: Path) -> str:
     """Medians of the seeds with their range, and the difference to every step of all ranks, seed by seed."""
-    held = by_case(results)
+    held = store.by_case(STUDY, results)
     base = {one.seed: one.measured["test_accuracy"] for one in held.get("base", ())}
     rows = []
     for case in CASES:
@@ -165,7 +157,7 @@ def spread(values: Sequence[float], form: str) -> str:
 
 def updates_panels(results: Path) -> list[Panel]:
     """Training accuracy by epoch, and the test accuracies as bars."""
-    held = {case.name: by_case(results).get(case.name, []) for case in CASES}
+    held = {case.name: store.by_case(STUDY, results).get(case.name, []) for case in CASES}
     curves, bars = [], []
     for name, runs in held.items():
         if not runs:

@@ -28,17 +28,9 @@ WORDS = {
 Found = Mapping[str, Sequence[store.Result]]
 
 
-def by_case(folder: Path) -> dict[str, list[store.Result]]:
-    """The results of every case, one a seed."""
-    found: dict[str, list[store.Result]] = {}
-    for result in store.every(STUDY, folder):
-        found.setdefault(result.case, []).append(result)
-    return found
-
-
 def report(folder: Path, pictures: Path) -> str:
     """Draw the pictures into a folder, and return the tables as Markdown. Raises SystemExit without results."""
-    found = by_case(folder)
+    found = store.by_case(STUDY, folder)
     if not any(case.startswith("shards") for case in found):
         raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/hours_to_minutes.py first")
     pictures.mkdir(parents=True, exist_ok=True)

@@ -18,17 +18,9 @@ V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91
 Found = Mapping[str, Sequence[store.Result]]
 
 
-def by_case(folder: Path) -> dict[str, list[store.Result]]:
-    """The results of every case, one a seed."""
-    found: dict[str, list[store.Result]] = {}
-    for result in store.every(STUDY, folder):
-        found.setdefault(result.case, []).append(result)
-    return found
-
-
 def report(folder: Path, pictures: Path) -> str:
     """Draw the picture into a folder, and return the tables as Markdown. Raises SystemExit without results."""
-    found = by_case(folder)
+    found = store.by_case(STUDY, folder)
     if not found:
         raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/notebook3.py first")
     pictures.mkdir(parents=True, exist_ok=True)

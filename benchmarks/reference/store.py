@@ -95,6 +95,14 @@ def every(study: str, folder: Path = RESULTS) -> list[Result]:
     return [Result(**json.loads(path.read_text())) for path in sorted((folder / study).glob("*.json"))]
 
 
+def by_case(study: str, folder: Path = RESULTS) -> dict[str, list[Result]]:
+    """All results of a study by their case, the seeds in their order."""
+    found: dict[str, list[Result]] = {}
+    for result in sorted(every(study, folder), key=lambda one: one.seed):
+        found.setdefault(result.case, []).append(result)
+    return found
+
+
 def once(
     study: str,
     case: str,

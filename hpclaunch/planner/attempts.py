@@ -13,7 +13,6 @@ from hpclaunch.core.spec import Pairs
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import SLOTS
-from hpclaunch.guidelines.optimizers import rules_of
 from hpclaunch.guidelines.parallelism import tensor_sizes
 from hpclaunch.guidelines.precision import recommended
 from hpclaunch.guidelines.rungs import RungName
@@ -27,8 +26,6 @@ from hpclaunch.resolve.size import node_type_of
 
 Values = dict[Role, str]
 """The values of parameters by role, as a command line spells them."""
-_IN_PARTS: frozenset[Role] = frozenset({"shard_optimizer", "tensor_parallel", "pipeline_stages"})
-"""Roles whose parameters leave a rank only a part of the weights or of the optimizer's values."""
 
 
 @record
@@ -115,10 +112,7 @@ def _values_of(name: RungName, place: NodePlace) -> Iterator[Values]:
     Each comes without recomputation or 16-bit arithmetic first, and then with one of them, where the job has it.
     """
     job = place.question.case.job
-    whole = rules_of(work_with(place, {}).optimizer).needs_matrices
     for values, further in _combinations(name, place):
-        if whole and not _IN_PARTS.isdisjoint(values):
-            continue
         for extra in ({}, further) if further else ({},):
             both = {**values, **extra}
             if _takes(job, both, place.question.case.request.settings):

@@ -12,6 +12,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch, batch_cap
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import memory
+from hpclaunch.guidelines.optimizers import rules_of
 from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.guidelines.rungs import RUNGS, RungName, RungRule
 from hpclaunch.planner.amounts import shorten
@@ -21,6 +22,7 @@ from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.question import Evidence, Question, evidence_for_work, trial_of
 from hpclaunch.planner.recipe import in_pipeline
 from hpclaunch.planner.values import Rung
+from hpclaunch.planner.workload import Workload
 
 HOUR = 3600
 BEYOND = (
@@ -123,13 +125,22 @@ _OF_PARTS: tuple[RungName, ...] = ("state sharding", "tensor parallel", "model p
 """Rungs on which a rank has a part of the model, or of the optimizer's values."""
 
 
+def _why_whole(work: Workload) -> str:
+    """Return why no rank may have only a part of the model or of the optimizer's values; empty: it may."""
+    if work.needs_whole_models:
+        return "gradient_lag and update_groups need the whole model on every rank"
+    if rules_of(work.optimizer).needs_matrices:
+        return f"{work.optimizer} needs whole weights on every rank"
+    return ""
+
+
 def _why_impossible(name: RungName, place: NodePlace) -> str:
     """Return why no job with this data set, at this site, may take a rung; empty: it may."""
     work = work_with(place, {})
     if name == "beyond":
         return BEYOND
-    if work.needs_whole_models and name in _OF_PARTS:
-        return "gradient_lag and update_groups need the whole model on every rank"
+    if name in _OF_PARTS and (why := _why_whole(work)):
+        return why
     if name in ("model parallel", "model-data parallel"):
         assert place.node.room is not None
         fits = dataset_fits_node(work.dataset_bytes, place.node.room)

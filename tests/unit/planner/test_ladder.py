@@ -263,6 +263,14 @@ def test_a_model_that_is_updated_in_another_way_is_not_divided(typed: tuple[str,
         assert whys[name] == "gradient_lag and update_groups need the whole model on every rank"  # type: ignore[index]
 
 
+def test_a_model_is_not_divided_for_an_optimizer_of_whole_matrices() -> None:
+    choices = {"optimizer": Parameter(default="adam", choices=("adam", "muon"))}
+    job = with_parameters(a_job(2e9, 1e8), choices)
+    whys = {rung.name: rung.why for rung in plan_of(job, nodes=2, settings=(("optimizer", "muon"),)).ladder}
+    for name in ("state sharding", "tensor parallel", "model parallel", "model-data parallel"):
+        assert whys[name] == "muon needs whole weights on every rank"  # type: ignore[index]
+
+
 def test_updates_that_a_plan_does_not_foresee_are_named() -> None:
     job = bundled_job("cifar")
     plain = plan_of(job, nodes=2)
