@@ -31,6 +31,8 @@ MUON = (
     "--warmup-epochs=1",
     "--decay=cosine",
 )
+# For the test accuracy: every second image is mirrored, and all are shifted by up to three pixels.
+MOVED = ("--flip-horizontal=true", "--crop=3")
 # Ghost batch norm: Hoffer 2017 (arXiv 1705.08741).
 GHOST = ("--batch-norm=ghost", "--ghost-batch-size=128")
 # Every rank draws from all images, in an order of its own.
@@ -125,6 +127,12 @@ ROWS = (
         repeated=81.2,
     ),
     Row(name="muon", words="Muon, warm-up, cosine decay, batch norm", program=JOB, switches=MUON),
+    Row(
+        name="muon-moved",
+        words="the same, images mirrored and shifted",
+        program=JOB,
+        switches=(*MUON, *MOVED),
+    ),
     Row(
         name="lamb-ghost",
         words="LAMB, scaling, warm-up, ghost batch norm",
