@@ -1,0 +1,269 @@
+"""Reads what the sampler measured on the nodes of a run (``samples/NODE-ATTEMPT.jsonl``); it judges nothing.
+
+A damaged line, or a field of another kind, counts as not measured. A run without the folder has no samples.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.core.files import json_lines, read_text
+from hpclaunch.core.records import record
+
+FOLDER = "samples"
+FORMAT = 1
+"""The highest number of a file's format that this version reads."""
+_MOST_RANKS = 100_000
+_ENDED = re.compile(r"end ([0-9]{1,9}) ([0-9]{1,12}) ([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18})")
+_LARGEST_ENDS = 4 * 2**20
+
+
+@record
+class RankSample:
+    """One rank in one interval: core-seconds, and bytes of its read and write calls (None: not measured).
+
+    ``pss``: its memory at the end of the interval in bytes, with its share of the pages that processes share.
+    """
+
+    cpu: float | None = None
+    pss: int | None = None
+    read: int | None = None
+    write: int | None = None
+
+
+@record
+class GpuSample:
+    """One GPU in one interval: the share of the time in which it computed (0 to 1), bytes of memory, watts."""
+
+    use: float | None = None
+    memory: int | None = None
+    power: float | None = None
+
+
+@record
+class Sample:
+    """One interval on one node, which ends at ``t`` (Unix seconds). None: not measured.
+
+    - ``cpu``: core-seconds of the whole job on this node. ``memory``: bytes of the job here at the end of the interval.
+    - ``ranks``: by rank. ``gpus``: in the order of the header.
+    - ``received``, ``sent``: bytes through the network interfaces of the whole node. ``joules``: energy.
+    """
+
+    t: float
+    cpu: float | None = None
+    memory: int | None = None
+    ranks: Mapping[int, RankSample]
+    gpus: tuple[GpuSample, ...] = ()
+    received: int | None = None
+    sent: int | None = None
+    joules: float | None = None
+
+
+@record
+class GpuDevice:
+    """A GPU of the job on one node. ``memory``: bytes, if the driver reports them."""
+
+    index: int
+    name: str = ""
+    memory: int | None = None
+
+
+@record
+class RankEnd:
+    """The kernel's account of a whole rank, which its shell wrote when the rank ended: core-seconds and bytes."""
+
+    t: float
+    cpu: float
+    read: int
+    write: int
+
+
+@record
+class NodeSamples:
+    """What was measured on one node in one start (``attempt``: JOBID.RESTART) of a run, in the order of time.
+
+    - ``interval``: the shortest interval in seconds; in a long run intervals become longer.
+    - ``began``: Unix seconds at which the first interval begins.
+    - ``cpus``: logical CPUs of the job on this node. ``memory_limit``: bytes that the job may use here.
+    - ``sources``: where ``cpu``, ``memory``, ``gpu`` and ``energy`` come from; "" or absent: not measured.
+    - ``ends``: of the ranks that have ended by themselves. A rank that was killed has none.
+    """
+
+    node: str
+    attempt: str
+    interval: float
+    began: float
+    cpus: int | None
+    memory_limit: int | None
+    gpus: tuple[GpuDevice, ...]
+    sources: Mapping[str, str]
+    samples: tuple[Sample, ...]
+    ends: Mapping[int, RankEnd]
+
+    @property
+    def ended(self) -> float:
+        """The Unix seconds up to which this node was measured."""
+        return max([self.began, *(one.t for one in self.samples[-1:]), *(end.t for end in self.ends.values())])
+
+    @property
+    def seconds(self) -> float:
+        """The measured time."""
+        return self.ended - self.began
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that were measured on this node, in their order."""
+        return tuple(sorted({rank for one in self.samples for rank in one.ranks} | set(self.ends)))
+
+    def rank_cpu(self, rank: int) -> float | None:
+        """Return a rank's core-seconds: the kernel's account at its end, else the sum of its samples."""
+        if rank in self.ends:
+            return self.ends[rank].cpu
+        return _sum(one.ranks[rank].cpu for one in self.samples if rank in one.ranks)
+
+    @property
+    def cpu(self) -> float | None:
+        """The core-seconds of the job on this node.
+
+        The last samples may lack up to one interval, and the accounts of the ranks lack what is outside them.
+        """
+        known = [total for total in (_sum(one.cpu for one in self.samples), self._cpu_of_ranks()) if total is not None]
+        return max(known, default=None)
+
+    def _cpu_of_ranks(self) -> float | None:
+        return _sum(self.rank_cpu(rank) for rank in self.ranks)
+
+    @property
+    def most_memory(self) -> int | None:
+        """The most bytes of the job on this node at the end of any interval."""
+        return max((one.memory for one in self.samples if one.memory is not None), default=None)
+
+    @property
+    def joules(self) -> float | None:
+        """The energy of all intervals; None if it was not measured."""
+        return _sum(one.joules for one in self.samples)
+
+
+def samples_of(run_dir: Path) -> list[NodeSamples]:
+    """Return what was measured of a run, one entry for each node and start, in the order of their beginning.
+
+    It is empty if nothing was measured. The folder of an array's run is that of the run, not of the array.
+    """
+    folder = os.path.join(run_dir, FOLDER)
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".jsonl") and not name.startswith(".")]
+    except OSError:
+        return []
+    found = [one for name in names if (one := _read_node(Path(folder, name))) is not None]
+    return sorted(found, key=lambda one: (one.began, one.node))
+
+
+def last_start(nodes: Sequence[NodeSamples]) -> list[NodeSamples]:
+    """Return those of the last start alone."""
+    attempt = max(nodes, key=lambda one: one.began).attempt if nodes else ""
+    return [one for one in nodes if one.attempt == attempt]
+
+
+def _read_node(path: Path) -> NodeSamples | None:
+    """Return the content of one file; None if it has no valid header, or a newer format."""
+    lines = json_lines(path)
+    header = next(lines, {})
+    node, attempt, began = header.get("node"), header.get("attempt"), _number(header.get("began"))
+    if not isinstance(node, str) or not isinstance(attempt, str) or began is None:
+        return None
+    if header.get("format") not in range(1, FORMAT + 1):
+        return None
+    samples = sorted((one for line in lines if (one := _sample(line)) is not None), key=lambda one: one.t)
+    sources = header.get("sources")
+    about = sources.items() if isinstance(sources, dict) else ()
+    return NodeSamples(
+        node=node,
+        attempt=attempt,
+        interval=_number(header.get("interval")) or 0.0,
+        began=began,
+        cpus=_whole(header.get("cpus")) or None,
+        memory_limit=_whole(header.get("memory_limit")) or None,
+        gpus=tuple(_device(place, one) for place, one in enumerate(_objects(header.get("gpus")))),
+        sources={name: text for name, text in about if isinstance(text, str) and text},
+        samples=tuple(one for one in samples if one.t >= began),
+        ends=_ends(path.with_suffix(".ranks")),
+    )
+
+
+def _sample(line: Mapping[str, Any]) -> Sample | None:
+    t = _number(line.get("t"))
+    if t is None:
+        return None
+    net = line.get("net")
+    network = net if isinstance(net, dict) else {}
+    return Sample(
+        t=t,
+        cpu=_number(line.get("cpu")),
+        memory=_whole(line.get("memory")),
+        ranks=_ranks(line.get("ranks")),
+        gpus=tuple(_gpu(one) for one in _objects(line.get("gpu"))),
+        received=_whole(network.get("in")),
+        sent=_whole(network.get("out")),
+        joules=_number(line.get("joules")),
+    )
+
+
+def _ranks(value: Any) -> dict[int, RankSample]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    known = {int(rank): one for rank, one in pairs if re.fullmatch("[0-9]{1,9}", rank) and isinstance(one, dict)}
+    return {rank: _rank(known[rank]) for rank in sorted(known)[:_MOST_RANKS]}
+
+
+def _rank(one: Mapping[str, Any]) -> RankSample:
+    read, write, pss = _whole(one.get("read")), _whole(one.get("write")), _whole(one.get("pss"))
+    return RankSample(cpu=_number(one.get("cpu")), pss=pss, read=read, write=write)
+
+
+def _gpu(one: Mapping[str, Any]) -> GpuSample:
+    use = _number(one.get("use"))
+    shown = None if use is None else min(use, 1.0)
+    return GpuSample(use=shown, memory=_whole(one.get("memory")), power=_number(one.get("power")))
+
+
+def _device(place: int, one: Mapping[str, Any]) -> GpuDevice:
+    index, name = _whole(one.get("index")), one.get("name")
+    device = GpuDevice(index=place if index is None else index, memory=_whole(one.get("memory")))
+    return replace(device, name=name) if isinstance(name, str) else device
+
+
+def _ends(path: Path) -> dict[int, RankEnd]:
+    """Return the accounts in lines ``end RANK SECONDS MILLISECONDS READ WRITTEN``, which the shells of ranks write."""
+    found = [match for line in read_text(path, _LARGEST_ENDS).splitlines() if (match := _ENDED.fullmatch(line))]
+    numbers = [tuple(map(int, match.groups())) for match in found[:_MOST_RANKS]]
+    return {rank: RankEnd(t=t, cpu=cpu / 1000, read=read, write=write) for rank, t, cpu, read, write in numbers}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """Return the members of a list; in place of a damaged one an empty object, so that the others keep their places."""
+    return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []
+
+
+def _number(value: Any) -> float | None:
+    """Return a number of at least 0."""
+    try:
+        valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+        return float(value) if valid else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
