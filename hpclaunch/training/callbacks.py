@@ -159,16 +159,23 @@ class Report(tf.keras.callbacks.Callback):
 
     samples: images of one epoch over all ranks. If single steps can be timed, the line also has the median of the
     epoch's steps (step_s, seconds) and how much they vary (step_spread). validation: of the epochs, whose seconds do
-    not count as training, but are in the line as well (validation_s).
+    not count as training, but are in the line as well (validation_s). parts: the StepParts of the epochs.
     """
 
     EVERY_S = 10.0
 
     def __init__(
-        self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int, validation: Any = None
+        self,
+        world: World,
+        log: MetricsLog,
+        samples: int,
+        steps: int,
+        epochs: int,
+        validation: Any = None,
+        parts: Any = None,
     ) -> None:
         super().__init__()
-        self._validation = validation
+        self._validation, self._parts = validation, parts
         self._world, self._log, self._samples, self._steps, self._epochs = world, log, samples, steps, epochs
         self._epoch, self._first = 0, -1
         self._began = self._printed = 0.0
@@ -205,6 +212,7 @@ class Report(tf.keras.callbacks.Callback):
             learning_rate=current,
             **({"validation_s": round(validating, 3)} if validating else {}),
             **self._step_times(),
+            **(self._parts.line if self._parts else {}),
         )
         self._print("{:.1f} s".format(seconds), logs, rate)
 

@@ -24,6 +24,7 @@ import torch
 
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.run import Run, running
@@ -60,6 +61,7 @@ class Loop(plain_loop.PlainLoop):
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
         self._done = torch_ranks.restore(run.world, model, optimizer, data.steps)
+        self._exchange = TorchExchange(model, run.world.torch_device) if run.size > 1 else None  # type: ignore[attr-defined]
         self.model = torch.nn.parallel.DistributedDataParallel(model) if run.size > 1 else model
 
     def step(self, loss: Any) -> None:
@@ -78,6 +80,11 @@ class Loop(plain_loop.PlainLoop):
         loss: of this rank's batch, for the log.
         """
         self._end_step(loss)
+        if self._exchange:
+            self._exchange.step_ended()
+
+    def _exchange_s(self) -> float | None:
+        return self._exchange.seconds if self._exchange else 0.0
 
     def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
         for group, rate in zip(self._optimizer.param_groups, self._rates):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.monitoring import step_parts
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank.world import World
@@ -45,16 +46,31 @@ def step_times(lengths: Sequence[float]) -> dict[str, float]:
 class Epoch:
     """The progress of one epoch (from 0) of `steps` steps over `samples` samples of all ranks.
 
-    first: the step at which it begins, above 0 if an earlier attempt made the others.
+    first: the step at which it begins, above 0 if an earlier attempt made the others. exchange_s: returns the seconds
+    in which the steps so far exchanged gradients, None if that is not measured.
     """
 
-    def __init__(self, epoch: int, steps: int, samples: int, first: int = 0) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        steps: int,
+        samples: int,
+        first: int = 0,
+        exchange_s: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self._epoch, self._samples = epoch, samples * (steps - first) / steps
         self._ends = [time.perf_counter()]
+        self._waits = step_parts.Waits()
+        self._parts = step_parts.Window(lambda: self._waits.seconds, exchange_s)
+
+    def waited_for(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The same batches; how long the steps wait for them is part of the report."""
+        return self._waits.of(batches)
 
     def step_ended(self) -> None:
         """Note that a step has ended; on a GPU, when its loss is known."""
         self._ends.append(time.perf_counter())
+        self._parts.step_ended(len(self._ends))
 
     def report(self, world: World, log: MetricsLog, losses: Sequence[float]) -> None:
         """Write the line of the epoch to metrics.jsonl, and print it. losses: this rank's, by step. A collective."""
@@ -63,7 +79,8 @@ class Epoch:
         rate = self._samples / seconds
         lengths = [end - begin for begin, end in zip(self._ends[1:], self._ends[2:])]  # the first step may compile
         line = {"images_per_s": round(rate, 1), "seconds": round(seconds, 3), **step_times(lengths)}
-        log.write("epoch", epoch=self._epoch + 1, loss=loss, **line)
+        parts = step_parts.gathered(world, self._parts.own())
+        log.write("epoch", epoch=self._epoch + 1, loss=loss, **line, **parts)
         if world.is_root:
             print(
                 "epoch {} {:.1f} s  loss {:.4f}  {:.0f} images/s".format(self._epoch + 1, seconds, loss, rate),

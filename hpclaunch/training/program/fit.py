@@ -49,7 +49,7 @@ def fit(
         with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
             fitting.fit(
                 prepared.model,
-                data.feed.batches_from,
+                data.feed.batches_from if run.world.distribute else follows.waits.in_pipeline(data.feed.batches_from),
                 data.feed.steps,
                 run.settings.epochs,
                 follows.callbacks,

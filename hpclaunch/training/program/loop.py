@@ -54,7 +54,8 @@ class Loop:
         self._losses = []
         self._call("on_epoch_begin", epoch)
         steps = range(first, self._data.feed.steps)
-        for made, (step, batch) in enumerate(zip(steps, self._data.feed.batches_from(epoch, first)), 1):
+        batches = self._follows.waits.in_python(self._data.feed.batches_from(epoch, first))
+        for made, (step, batch) in enumerate(zip(steps, batches), 1):
             self._call("on_train_batch_begin", step)
             yield batch
             if len(self._losses) != made:

@@ -38,8 +38,8 @@ class PlainLoop(ABC):
 
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
         world, data = self._run.world, self._data
-        epoch, self._losses = progress.Epoch(number, data.steps, data.samples, first), []
-        for made, (step, batch) in enumerate(data.batches(number, first), 1):
+        epoch, self._losses = progress.Epoch(number, data.steps, data.samples, first, self._exchange_s), []
+        for made, (step, batch) in enumerate(epoch.waited_for(data.batches(number, first)), 1):
             self.learning_rate = self._schedule.at(number + step / data.steps)
             yield self._ready(batch)
             if len(self._losses) != made:
@@ -52,6 +52,10 @@ class PlainLoop(ABC):
                 raise stopping.saved(world, self._done)
         self._save()
         epoch.report(world, self._run.log, self._losses)
+
+    def _exchange_s(self) -> float | None:
+        """The seconds so far in which a step waited for the gradients of other ranks; None: a subclass cannot know."""
+        return 0.0 if self._run.size == 1 else None  # what JAX compiles computes and exchanges in one function
 
     def _end_step(self, loss: Any) -> None:
         self._losses.append(float(loss))

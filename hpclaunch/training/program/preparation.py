@@ -14,6 +14,7 @@ from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.exports import whole_model
 from hpclaunch.training.input import loading
 from hpclaunch.training.model_parallel.recomputation import Recomputed
+from hpclaunch.training.monitoring.step_clocks import ExchangeClock, exchange_clock
 from hpclaunch.training.optimization import (
     adascale,
     learning_rate,
@@ -48,7 +49,8 @@ class Compiled:
 class Prepared:
     """A training before its first step. place: where it begins; schedule and gain: of the learning rate.
 
-    asked: the settings, with the learning rate of the optimizer that the program gives.
+    asked: the settings, with the learning rate of the optimizer that the program gives. exchange: measures the exchange
+    of the gradients, if that can be measured.
     """
 
     asked: Any
@@ -57,6 +59,7 @@ class Prepared:
     place: Place
     schedule: Schedule
     gain: Gain
+    exchange: ExchangeClock | None
 
 
 def batch_norm(run: Run, momentum: float = 0.99) -> Callable[[], Any]:
@@ -81,6 +84,7 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
         schedule = learning_rate.schedule(asked, world.replicas, data.feed.steps)
         optimizer = own_optimizer.make(run, asked, compiled.optimizer, schedule.rate)
         optimizer = _distribute(run, asked, optimizer, model)
+        exchange = exchange_clock(optimizer, world, asked)
         gain = adascale.gain_for(asked, optimizer, world, own_optimizer.is_adaptive(compiled.optimizer))
         model.compile(
             precision.scaled(optimizer, asked.precision),
@@ -95,7 +99,7 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
     place = resuming.restore(world, state, asked, data.feed.steps, run.log, data.source.fingerprint)
     _report(run, data, model, asked, schedule)
     watch.reached("the first step")
-    return Prepared(asked, model, state, place, schedule, gain)
+    return Prepared(asked, model, state, place, schedule, gain, exchange)
 
 
 def _distribute(run: Run, asked: Any, optimizer: Any, model: Any) -> Any:

@@ -15,6 +15,7 @@ from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
 from hpclaunch.training.monitoring.best import Best, WatchBest
 from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.monitoring.same_model import SameModel
+from hpclaunch.training.monitoring.step_clocks import InputClock, StepParts
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
 from hpclaunch.training.optimization import group_updates, noise_scale, techniques
 from hpclaunch.training.optimization.pipelined import Pipelined
@@ -27,10 +28,14 @@ from hpclaunch.training.rank.failure import AgreedError
 
 @dataclass(frozen=True)
 class Steady:
-    """callbacks: those of this rank, in their order. kept: what they know beyond the weights."""
+    """callbacks: those of this rank, in their order. kept: what they know beyond the weights.
+
+    waits: measures how long the steps wait for their batches, which must be made with it.
+    """
 
     callbacks: list[Any]
     kept: Kept
+    waits: InputClock
 
 
 def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in_fit: bool = True) -> Steady:
@@ -49,6 +54,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
     if techniques.watches_best(asked):
         best = [WatchBest(world, run.log, asked, validation[0] if validation else None, before.get("best"))]
     kept = Kept(world, rates, best[0] if best else None, own, place)
+    parts = StepParts(world, InputClock(), prepared.exchange)
     found = [
         *([group_updates.ExchangeWeights(asked.group_steps)] if asked.update_groups > 1 else []),
         callbacks.AverageMetrics(world),
@@ -58,7 +64,10 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         rates,
         *validation,
         SameLogs(world),
-        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs, *validation),
+        parts,
+        callbacks.Report(
+            world, run.log, feed.samples, feed.steps, asked.epochs, validation[0] if validation else None, parts
+        ),
         *(noise_scale.callbacks(run.settings, world, run.log) if in_fit else ()),
         *communication.callbacks(asked, world, run.log, feed.steps),
         *given_callbacks.own_of(own, world),
@@ -68,7 +77,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         kept,
         saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts),
     ]
-    return Steady(found, kept)
+    return Steady(found, kept, parts.waits)
 
 
 def finish(run: Run, data: Data, prepared: Prepared, kept: Kept, seconds: float) -> None:
