@@ -12,7 +12,7 @@ from hpclaunch import runs
 from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.units import count
-from hpclaunch.runs import Run, leases
+from hpclaunch.runs import ArrayTasks, Run, TaskState, leases
 from hpclaunch.runs.leases import Lease
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search, Status, scheduler_of
@@ -42,7 +42,7 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in own])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
     news = _ask_schedulers(recorded, tasks)
-    updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
+    updated = {run.path: _apply_news(run, tasks.get(run.path), news.get(run.scheduler, {})) for run in recorded}
     now = {**parents, **updated}
     asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
     return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
@@ -67,40 +67,49 @@ def _collapse_array(run: Run) -> Run:
     return replace(run, tasks=0, parts=()) if run.tasks and other_users(run) else run
 
 
-def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, Sequence[Run]]) -> dict[str, dict[str, Status]]:
+def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, ArrayTasks]) -> dict[str, dict[str, Status]]:
     """Return scheduler -> job ID -> state: one question to each scheduler, about its runs that may still change."""
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in recorded}:
         own = [run for run in recorded if run.scheduler == name]
-        candidates = [task for run in own for task in tasks.get(run.path, [run])]
-        open_runs = [run for run in candidates if run.job_id and _may_change(run)]
-        if open_runs:
-            news[name] = scheduler_of(name).states(open_runs)
+        single = [run for run in own if run.job_id and run.path not in tasks and _may_change(run)]
+        jobs = runs.Jobs(single, [tasks[run.path] for run in own if run.path in tasks])
+        if jobs:
+            news[name] = scheduler_of(name).states(jobs)
     return news
 
 
-def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
-    """Return the runs of an array to ask the scheduler about: those that were named, or all."""
+def _open_tasks(array: Run, found: Sequence[Run]) -> ArrayTasks:
+    """Return the runs of an array to ask the scheduler about: of those that were named, or all, what may change."""
     # For a while after a failure accounting may still add the exit codes of its runs.
-    is_settled = array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S
-    if is_settled and not runs.is_unfinished(array):
-        return []
+    is_fresh = _age(array, runs.STATES) < _PATIENCE_S
+    if not runs.is_unfinished(array) and (array.state == "COMPLETED" or not is_fresh):
+        return ArrayTasks(array, {})
     named = [run.index for run in found if run.home == array.path]
-    return runs.tasks_of(array, None if -1 in named else named)  # -1: the whole array was named
+    known = runs.present_states(array, None if -1 in named else named)  # -1: the whole array was named
+
+    def is_open(task: TaskState) -> bool:
+        return task.state not in runs.FINAL or (is_fresh and task.state == "FAILED" and not task.exit_code)
+
+    return ArrayTasks(array, {index: task for index, task in known.items() if is_open(task)})
 
 
-def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
-    if not run.tasks:
+def _apply_news(run: Run, tasks: ArrayTasks | None, news: Mapping[str, Status]) -> Run:
+    if tasks is None:
         now = _update(run, news.get(run.job_id))
         # It may just have submitted its successor.
         return _find_successor(_follow_chain(now)) if now.final and not run.final else now
-    answered = [(task, news[task.job_id]) for task in tasks if task.job_id in news]
+    answered = [(index, task, news[task.job_id]) for index, task in tasks.states.items() if task.job_id in news]
     # An ended run changes only once more: when accounting knows its exit code.
-    changed = {task.index: with_status(task, status) for task, status in answered if status.exit_code or not task.final}
+    changed = {
+        index: TaskState(task.job_id, status.state, status.exit_code, status.reason, status.nodes or task.nodes)
+        for index, task, status in answered
+        if status.exit_code or task.state not in runs.FINAL
+    }
     return runs.record_tasks(run, changed) if changed else run
 
 
-def with_status(run: Run, status: Status) -> Run:
+def _with_status(run: Run, status: Status) -> Run:
     """Return the run with this status; nothing is recorded."""
     nodes = status.nodes or run.nodes
     return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
@@ -110,7 +119,7 @@ def _may_change(run: Run) -> bool:
     """Whether the scheduler may know more: accounting may get the exit code only after the queue reports FAILED."""
     if run.state != "FAILED" or run.exit_code:
         return not run.final
-    return _age(run, runs.HISTORY if run.index < 0 else runs.STATES) < _PATIENCE_S
+    return _age(run, runs.HISTORY) < _PATIENCE_S
 
 
 def _age(run: Run, file: str) -> float:
@@ -124,7 +133,7 @@ def _age(run: Run, file: str) -> float:
 def _update(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
-    now = with_status(run, status)
+    now = _with_status(run, status)
     # The reason for waiting changes often and is asked for each time, so it is shown but not recorded.
     known = run if now.final else replace(run, reason=now.reason)
     if now == known:
@@ -264,9 +273,20 @@ def _list_some(folders: Sequence[Path]) -> str:
     return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
-def all_runs(system: System) -> list[Run]:
-    """Return all runs with their present states, newest first."""
-    return refreshed(recorded_runs(system))
+def all_runs(system: System, since: str = "") -> list[Run]:
+    """Return all runs with their present states, newest first; with ``since`` those made then or later (UTC)."""
+    return refreshed([run for run in recorded_runs(system) if run.created >= since])
+
+
+def in_states(found: Sequence[Run], names: Sequence[str], every: bool) -> list[Run]:
+    """Return the runs in one of these states, in any case of letters; all of them without a name.
+
+    An array has the state of its most active run; with ``every`` each of its runs has its own.
+    """
+    wanted = {name.strip().upper() for text in names for name in text.split(",")}
+    if not wanted:
+        return list(found)
+    return [run for run in (runs.each(found) if every else found) if run.state in wanted]
 
 
 def explanation(run: Run) -> str:

@@ -6,10 +6,12 @@ Nothing is written for a run before it begins, so that an array of 100,000 runs 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -109,6 +111,67 @@ def tasks_of(array: Run, indices: Sequence[int] | None = None) -> list[Run]:
     ]
 
 
+class ArrayTasks:
+    """The runs of an array with these ``states`` (index -> last recorded state), those without a job left out.
+
+    An array may have 100,000 runs. What is asked about all of them needs only their job IDs and states, and making a
+    `Run` takes longer than all the rest, so one is made where the answers leave a doubt.
+    """
+
+    def __init__(self, array: Run, states: Mapping[int, TaskState]) -> None:
+        self.home = str(array.path)
+        self.states = {index: state for index, state in states.items() if state.job_id}
+        self._array = array
+
+    @cached_property
+    def _starts(self) -> tuple[dict[int, list[_Start]], list[_Start]]:
+        return _chains(self._array)
+
+    def run(self, index: int) -> Run:
+        """Return the run with this index."""
+        chains, common = self._starts
+        return _run_of(self._array, index, chains.get(index, common), self.states[index])
+
+
+class Jobs(Mapping[str, Run]):
+    """Job ID -> run, of single runs and of runs of arrays. A run of an array is made when it is looked up."""
+
+    def __init__(self, single: Iterable[Run], arrays: Iterable[ArrayTasks] = ()) -> None:
+        self._single = {run.job_id: run for run in single if run.job_id}
+        self._tasks = {task.job_id: (tasks, index) for tasks in arrays for index, task in tasks.states.items()}
+
+    def __getitem__(self, job_id: str) -> Run:
+        if job_id in self._single:
+            return self._single[job_id]
+        tasks, index = self._tasks[job_id]
+        return tasks.run(index)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._single or job_id in self._tasks
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._single
+        yield from (job_id for job_id in self._tasks if job_id not in self._single)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return bool(self._single or self._tasks)
+
+    @property
+    def single(self) -> Mapping[str, Run]:
+        """Those that are no runs of an array."""
+        return self._single
+
+    def home(self, job_id: str) -> str | None:
+        """Return the folder in which the job of a run works; None for a job that is not among these."""
+        place = self._tasks.get(job_id)
+        if place is not None and job_id not in self._single:
+            return place[0].home
+        return str(self._single[job_id].home) if job_id in self._single else None
+
+
 def index_of(array: Run, job_id: str, task: int) -> int:
     """Return the index of the run that is this task of a job of the array."""
     starts = (*array.earlier, array.job_id)
@@ -144,12 +207,14 @@ def _task_state(array: Run, job_id: str, known: TaskState | None) -> TaskState:
     return TaskState(job_id=job_id, state="PENDING")
 
 
-def _present_states(array: Run) -> Iterator[TaskState]:
-    """Yield the last recorded state of each run of an array; a tenth of the work of `tasks_of`."""
+def present_states(array: Run, indices: Iterable[int] | None = None) -> dict[int, TaskState]:
+    """Return index -> last recorded state, of all runs of an array or of some; a tenth of the work of `tasks_of`."""
     known = _task_states(array)
     chains, common = _chains(array)
-    for index in range(array.tasks):
-        yield _task_state(array, chains.get(index, common)[-1].task_id(index), known.get(index))
+    return {
+        index: _task_state(array, chains.get(index, common)[-1].task_id(index), known.get(index))
+        for index in (range(array.tasks) if indices is None else indices)
+    }
 
 
 def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None) -> Run:
@@ -206,33 +271,44 @@ _LARGEST_STATES = 64 * 2**20
 """Bytes: an array may have 100,000 runs."""
 
 
-def _task_states(array: Run) -> dict[int, TaskState]:
+def _task_states(array: Run) -> Mapping[int, TaskState]:
     """Return the recorded states by index. Damaged entries are left out; the scheduler is then asked again."""
+    file = f"{array.path}/{STATES}"
+    try:
+        about = os.stat(file)
+    except OSError:
+        return {}
+    return _states_in(file, about.st_ino, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=1)
+def _states_in(file: str, _number: int, _changed: int, _size: int) -> Mapping[int, TaskState]:
+    """Return the states in a file, which is another one when any of the numbers is. Nobody may change the result."""
     found: dict[int, TaskState] = {}
-    for key, entry in json_object(read_text(array.path / STATES, _LARGEST_STATES)).items():
+    for key, entry in json_object(read_text(file, _LARGEST_STATES)).items():
         is_index = key.isascii() and key.isdigit()
-        complete = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
+        complete = isinstance(entry, list) and len(entry) == 5 and set(map(type, entry)) == {str}
         if is_index and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
             found[int(key[:9])] = TaskState(*entry)
     return found
 
 
-def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
+def record_tasks(array: Run, news: Mapping[int, Run | TaskState]) -> Run:
     """Record the new states of an array's runs and the array's state, which follows from them; return the array.
 
     The array stays SUBMITTING while a part of it is being submitted, so that the scheduler's answer, or a later
     search, still finds it so. If the directory cannot be written, the news is returned but not recorded.
     """
+    fresh = {index: _state_of(one) if isinstance(one, Run) else one for index, one in news.items()}
     # News of every run needs no recorded states, and reading those of a large array takes time.
-    now = news if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}
+    now = dict(sorted(fresh.items())) if len(fresh) == array.tasks else {**present_states(array), **fresh}
     totals = summary(now.values())
     try:
         with locked(array.path):
             known = _task_states(array)
-            fresh = {index: _state_of(run) for index, run in news.items()}
             if any(known.get(index) != state for index, state in fresh.items()):
-                known.update(fresh)
-                text = json.dumps({str(n): state for n, state in sorted(known.items())}, separators=(",", ":"))
+                states = {**known, **fresh}
+                text = json.dumps({str(n): states[n] for n in sorted(states)}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
         is_unchanged = all(getattr(array, name) == value for name, value in totals.items())
         if array.state in _BEFORE_A_JOB or is_unchanged:
@@ -246,7 +322,7 @@ def _state_of(run: Run) -> TaskState:
     return TaskState(run.job_id, run.state, run.exit_code, run.reason, run.nodes)
 
 
-def summary(found: Iterable[Run]) -> RecordChange:
+def summary(found: Iterable[Run | TaskState]) -> RecordChange:
     """Return state, exit code and reason of an array.
 
     While runs have not ended the state is that of the most active run; then that of the first run that failed.
@@ -267,7 +343,7 @@ def summary(found: Iterable[Run]) -> RecordChange:
     return {"state": "COMPLETED", "exit_code": "0:0", "reason": reason}
 
 
-def _commonest_reason(found: Iterable[Run]) -> str:
+def _commonest_reason(found: Iterable[Run | TaskState]) -> str:
     """Return the reason that most of the runs have, in brackets; empty if none has one."""
     reasons = Counter(run.reason for run in found if run.reason)
     return f" ({reasons.most_common(1)[0][0]})" if reasons else ""
@@ -282,14 +358,15 @@ def jobs_of(run: Run) -> list[Run]:
     """Return one copy of the run for each of its unfinished jobs: an array that was started in parts has several."""
     if not run.tasks:
         return [run]
-    unfinished = (state.job_id for state in _present_states(run) if state.job_id and state.state not in FINAL)
+    states = present_states(run).values()
+    unfinished = (state.job_id for state in states if state.job_id and state.state not in FINAL)
     ids = dict.fromkeys(job_id.partition("_")[0] for job_id in unfinished)
     return [replace(run, job_id=job_id) for job_id in ids]
 
 
 def has_failed(run: Run) -> bool:
     """Whether the run, or any run of an array, has ended and has not completed, by the last recorded states."""
-    states = (task.state for task in _present_states(run)) if run.tasks else (run.state,)
+    states = [task.state for task in present_states(run).values()] if run.tasks else [run.state]
     return any(state in FINAL and state != "COMPLETED" for state in states)
 
 

@@ -13,7 +13,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Run
+from hpclaunch.runs import Jobs, Run
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -77,6 +77,17 @@ class Estimate:
     start: datetime | None = None
 
 
+@record
+class QueuePlace:
+    """The place of a waiting job: how many ``before`` it wait in its partition with a higher priority, if that is known.
+
+    ``start``: when the scheduler expects it to start, in local time; None if it has no estimate.
+    """
+
+    before: int | None = None
+    start: datetime | None = None
+
+
 class Scheduler(Protocol):
     """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program.
 
@@ -116,8 +127,15 @@ class Scheduler(Protocol):
     def search(self, runs: Sequence[Run]) -> Search:
         """Return the jobs of these runs, found by their run directories."""
 
-    def states(self, runs: Sequence[Run]) -> dict[str, Status]:
+    def states(self, jobs: Jobs) -> dict[str, Status]:
         """Return job ID -> status."""
+
+    def queue_places(self, job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+        """Return job ID -> its place, of those of the jobs that wait; one call.
+
+        ``partitions``: those of the jobs, to shorten the answer; none, or an empty name, if they are not known. The
+        tasks of an array that wait have the place of their array.
+        """
 
     def cancel(self, runs: Sequence[Run]) -> list[str]:
         """Cancel the jobs that are the runs' own, and return the IDs of those there were. Raises SchedulerError."""

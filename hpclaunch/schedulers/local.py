@@ -15,7 +15,7 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Run
+from hpclaunch.runs import Jobs, Run
 from hpclaunch.runs.processes import (
     beginning_of,
     command_lines,
@@ -24,7 +24,7 @@ from hpclaunch.runs.processes import (
     send,
     variables_of,
 )
-from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
+from hpclaunch.schedulers import ClusterIdentity, Estimate, QueuePlace, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -139,9 +139,9 @@ def search(runs: Sequence[Run]) -> Search:
     return Search(jobs=jobs, answered=True, certain=False)
 
 
-def states(runs: Sequence[Run]) -> dict[str, Status]:
+def states(jobs: Jobs) -> dict[str, Status]:
     """Return job ID -> status, from the script's markers and the process table."""
-    return {run.job_id: _status(run) for run in runs if run.job_id}
+    return {job_id: _status(run) for job_id, run in jobs.items()}
 
 
 def _status(run: Run) -> Status:
@@ -191,6 +191,11 @@ def _is_of_script(run: Run, command: Sequence[bytes], environment: Sequence[byte
     script = os.fsencode(run.script)
     of_job = f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
     return of_job in environment and any(script in word for word in command)
+
+
+def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+    """Return nothing: without a queue no run waits."""
+    return {}
 
 
 def cancel(runs: Sequence[Run]) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
-from hpclaunch.runs import Run, numbers
+from hpclaunch.runs import Jobs, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.configuration import configuration
@@ -24,33 +24,26 @@ def ids_to_query(job_ids: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(base if tasks[base := job_id.partition("_")[0]] > 1 else job_id for job_id in wanted))
 
 
-def whole_arrays(job_ids: Iterable[str]) -> list[str]:
-    """Return the IDs for sacct: of a task that of its array, whose other tasks show whether accounting knows it."""
-    return list(dict.fromkeys(job_id.partition("_")[0] for job_id in job_ids))
-
-
-def ids_in(text: str) -> Iterator[str]:
-    """Yield the job IDs in a first column: ``4711``, ``4711_7``, or each of ``4711_[3,5-9%4]``; ``4711+0`` is 4711."""
-    many = _MANY.fullmatch(text)
+def ids_in(text: str) -> Sequence[str]:
+    """Return the job IDs in a first column: ``4711``, ``4711_7``, or each of ``4711_[3,5-9%4]``; ``4711+0`` is 4711."""
+    many = _MANY.fullmatch(text) if "[" in text else None
     if many is None:
-        yield job_of(text)
-        return
-    for index in numbers(many[2], MOST_RUNS):
-        yield f"{many[1]}_{index}"
+        return (job_of(text),)
+    return [f"{many[1]}_{index}" for index in numbers(many[2], MOST_RUNS)]
 
 
-def cancelled_while_waiting(gone: Iterable[Run], accounted: Mapping[str, Status]) -> dict[str, Status]:
+def cancelled_while_waiting(gone: Iterable[str], jobs: Jobs, accounted: Mapping[str, Status]) -> dict[str, Status]:
     """Return job ID -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled singly while they waited.
 
     Slurm removes such a task from its array (seen with 22.05): squeue and sacct list the other tasks only.
     ``accounted`` is the answer of sacct, with a line for every task that began. Accounting is delayed: a task that is
     PENDING only there no longer waits.
     """
-    waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")]
-    silent = [run for run in waited if run.job_id not in accounted or accounted[run.job_id].state == "PENDING"]
+    silent = [job_id for job_id in gone if job_id not in accounted or accounted[job_id].state == "PENDING"]
     arrays = {job_id.partition("_")[0] for job_id in accounted} if silent else set()
-    missing = [run for run in silent if run.job_id.partition("_")[0] in arrays and not run.attempts()]
-    return {run.job_id: NEVER_BEGUN for run in missing}
+    missing = [jobs[job_id] for job_id in silent if job_id.partition("_")[0] in arrays]
+    waited = [run for run in missing if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")]
+    return {run.job_id: NEVER_BEGUN for run in waited if not run.attempts()}
 
 
 def largest_array() -> int | None:

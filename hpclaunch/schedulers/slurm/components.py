@@ -22,7 +22,7 @@ _FIRST_VERSION = (20, 2)
 
 def job_of(named: str) -> str:
     """Return the job that a line's first column names if it is the first component of one; else the same text."""
-    match = _COMPONENT.fullmatch(named)
+    match = _COMPONENT.fullmatch(named) if "+" in named else None
     return match[1] if match and int(match[2]) == 0 else named
 
 
@@ -37,7 +37,7 @@ class FurtherNodes:
 
 def further_nodes(named: str, nodes: str) -> list[FurtherNodes]:
     """Return the job of a line about a further component (``4711+1``) with its nodes; nothing for any other line."""
-    match = _COMPONENT.fullmatch(named)
+    match = _COMPONENT.fullmatch(named) if "+" in named else None
     is_further = match is not None and int(match[2]) > 0 and nodes not in NO_NODES
     return [FurtherNodes(job_id=match[1], number=int(match[2]), nodes=nodes)] if match and is_further else []
 

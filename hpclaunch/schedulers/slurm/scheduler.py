@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.runs import Run, current_jobs
-from hpclaunch.schedulers import Estimate, Status
+from hpclaunch.runs import Jobs, Run, current_jobs
+from hpclaunch.schedulers import Estimate, QueuePlace, Status
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
@@ -44,6 +44,7 @@ __all__ = [
     "objections",
     "overriding",
     "past_jobs",
+    "queue_places",
     "search",
     "shell_command",
     "states",
@@ -103,17 +104,24 @@ def estimate(text: str) -> Estimate:
     return Estimate(words=words, start=start_in(words))
 
 
-def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job ID -> status for all runs that have a job ID."""
-    from hpclaunch.schedulers.slurm.states import states as of_runs  # a submission does without
+def states(jobs: Jobs) -> dict[str, Status]:
+    """Return job ID -> status."""
+    from hpclaunch.schedulers.slurm.states import states as of_jobs  # a submission does without
 
-    inside = [run for run in runs if run.allocation]
+    inside = {job_id: run for job_id, run in jobs.single.items() if run.allocation}  # no array begins in one
+    queued = of_jobs(jobs, leave_out=inside)
     if not inside:
-        return of_runs(runs)
+        return queued
     from hpclaunch.schedulers.slurm.here import states as in_allocations
 
-    queued = [run for run in runs if not run.allocation]
-    return {**in_allocations(inside), **(of_runs(queued) if queued else {})}
+    return {**in_allocations([*inside.values()]), **queued}
+
+
+def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+    """Return job ID -> its place among the jobs that wait, with the start that Slurm expects."""
+    from hpclaunch.schedulers.slurm.queue_places import queue_places as places
+
+    return places(job_ids, partitions)
 
 
 def cancel(runs: Sequence[Run]) -> list[str]:

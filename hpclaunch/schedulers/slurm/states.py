@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.records import record
-from hpclaunch.runs import FINAL, Run
+from hpclaunch.runs import FINAL, Jobs, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
-from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query, whole_arrays
+from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes, job_of
 from hpclaunch.schedulers.slurm.markers import status_by_markers
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask
@@ -44,17 +44,18 @@ class _Queue:
     strangers: Mapping[str, str] = field(default_factory=dict)
 
 
-def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job ID -> status for all runs that have a job ID.
+def states(jobs: Jobs, leave_out: Collection[str] = ()) -> dict[str, Status]:
+    """Return job ID -> status for the jobs, without those to ``leave_out``.
 
-    For several runs of an array the query names the array; the answer has a line for each task.
+    For several runs of an array the query names the array; the answer has a line for each task. An array may have
+    100,000 of them, so a run is looked up in ``jobs`` only where the answers leave a doubt.
     """
-    wanted = {run.job_id: run for run in runs if run.job_id}
+    wanted = [job_id for job_id in jobs if job_id not in leave_out]
     found: dict[str, Status] = {}
-    for job_ids in _portions(ids_to_query(wanted)):
-        names = set(job_ids)
-        mine = [run for run in wanted.values() if run.job_id in names or run.job_id.partition("_")[0] in names]
-        found.update(_states_of(mine, _squeue(job_ids, wanted)))
+    for queried in _portions(ids_to_query(wanted)):
+        names = set(queried)
+        mine = [job_id for job_id in wanted if job_id in names or job_id.partition("_")[0] in names]
+        found.update(_states_of(mine, jobs, _squeue(queried, jobs)))
     return found
 
 
@@ -65,21 +66,23 @@ def _portions(job_ids: Sequence[str]) -> Iterator[list[str]]:
         yield portion
 
 
-def _states_of(runs: Sequence[Run], queue: _Queue) -> dict[str, Status]:
+def _states_of(job_ids: Sequence[str], jobs: Jobs, queue: _Queue) -> dict[str, Status]:
     """Return job ID -> status, each from the first source that knows it: queue, accounting, markers."""
     waiting = {job_id: status for job_id, status in queue.known.items() if status.state not in FINAL}
-    ended = [run for run in runs if run.job_id not in waiting]
-    accounted = _sacct(whole_arrays(run.job_id for run in ended), ended) if ended else {}
-    missing = [run for run in ended if run.job_id not in queue.known and not queue.silence]
-    settled = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
-    return {**waiting, **settled, **cancelled_while_waiting(missing, accounted)}
+    ended = [job_id for job_id in job_ids if job_id not in waiting]
+    accounted = _sacct(ended, jobs) if ended else {}
+    missing = [job_id for job_id in ended if job_id not in queue.known and not queue.silence]
+    settled = {job_id: _status_of_ended(job_id, jobs, queue, accounted.get(job_id)) for job_id in ended}
+    return {**waiting, **settled, **cancelled_while_waiting(missing, jobs, accounted)}
 
 
-def _status_of_ended(run: Run, queue: _Queue, accounted: Status | None) -> Status:
+def _status_of_ended(job_id: str, jobs: Jobs, queue: _Queue, accounted: Status | None) -> Status:
     """Return the status of a run that is not in the queue, or ended there."""
     queued_again = queue.silence and accounted is not None and accounted.state in _REPEATABLE
     if accounted is not None and not queued_again:
-        return _restore_exit_code(run, accounted)
+        is_complete = accounted.exit_code and accounted.state != "FAILED"
+        return accounted if is_complete else _restore_exit_code(jobs[job_id], accounted)
+    run = jobs[job_id]
     in_queue = queue.known.get(run.job_id)
     if in_queue:
         return _add_own_exit_code(run, in_queue)
@@ -98,14 +101,14 @@ def is_own_folder(run: Run, folder: str) -> bool:
 
     ``folder`` is as Slurm's programs print it. Another path of the same directory counts too.
     """
-    own = os.fsencode(run.home).decode("utf-8", errors="replace")  # as ``ask`` reads what the programs print
-    return folder == own or (bool(folder) and _is_same(own, folder))
+    return _is_home(str(run.home), folder)
 
 
 @lru_cache(maxsize=1024)  # the tasks of an array have one folder
-def _is_same(one: str, other: str) -> bool:
+def _is_home(home: str, folder: str) -> bool:
+    own = os.fsencode(home).decode("utf-8", errors="replace")  # as ``ask`` reads what the programs print
     try:
-        return os.path.samefile(one, other)
+        return folder == own or (bool(folder) and os.path.samefile(own, folder))
     except (OSError, ValueError):
         return False
 
@@ -134,7 +137,7 @@ def own_jobs(runs: Sequence[Run]) -> list[str]:
 # --- step 1: the queue
 
 
-def _squeue(job_ids: list[str], asked: Mapping[str, Run]) -> _Queue:
+def _squeue(job_ids: Sequence[str], jobs: Jobs) -> _Queue:
     """Call squeue once. Its --json differs between versions, so it is not used."""
     options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%Z"]
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
@@ -143,41 +146,47 @@ def _squeue(job_ids: list[str], asked: Mapping[str, Run]) -> _Queue:
     strangers: dict[str, str] = {}
     for line in answer.text.split("\n"):
         named, state, reason, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
-        waiting = state == "PENDING" and reason not in ("None", "")
         if _STATE.fullmatch(state):
-            status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+            waiting = state == "PENDING" and reason not in ("None", "")
+            status = _status_in_queue(state, reason if waiting else "", nodes)
             further += further_nodes(named, nodes)
             for job_id in ids_in(named):
-                if job_id in asked and is_own_folder(asked[job_id], folder):
+                home = jobs.home(job_id)
+                if home is not None and _is_home(home, folder):
                     found[job_id] = status
-                elif job_id in asked:
+                elif home is not None:
                     strangers[job_id] = folder or "unknown"
     _add_nodes(found, further)
     refused = not answer.ok and "Invalid job id" not in answer.messages
     return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "", strangers=strangers)
 
 
+@lru_cache(maxsize=1024)  # tasks of an array have few different ones
+def _status_in_queue(state: str, reason: str, nodes: str) -> Status:
+    return Status(state=state, reason=reason, nodes=nodes)
+
+
 # --- step 2: accounting
 
 
-def _sacct(job_ids: list[str], ended: Sequence[Run]) -> dict[str, Status]:
-    """Call sacct once; without accounting its answer is empty. Jobs of other working folders are left out.
+def _sacct(ended: Iterable[str], jobs: Jobs) -> dict[str, Status]:
+    """Call sacct once about these jobs; without accounting its answer is empty. Jobs of other folders are left out.
 
     JobIDRaw is not used: it gives the tasks of an array numbers that squeue does not use. Tasks that never began share
     one line.
     """
     options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList,WorkDir"]
-    answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
-    # One run of each array is enough: all tasks have the folder of the array, also those that were not asked for.
-    of_base = {run.job_id.partition("_")[0]: run for run in ended}
+    # All tasks of an array have its folder, also those that were not asked for.
+    homes = {job_id.partition("_")[0]: jobs.home(job_id) for job_id in ended}
+    answer = ask(["sacct", *options, f"--jobs={','.join(homes)}", "--starttime=now-365days"])
     found: dict[str, Status] = {}
     further: list[FurtherNodes] = []
     for line in answer.text.split("\n"):
         named, state, code, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
         word = state.split(" ")[0].rstrip("+")
-        run = of_base.get(job_of(named).partition("_")[0])
+        home = homes.get(job_of(named).partition("_")[0])
         further += further_nodes(named, nodes)
-        if _STATE.fullmatch(word) and run is not None and is_own_folder(run, folder):
+        if _STATE.fullmatch(word) and home is not None and _is_home(home, folder):
             found.update(dict.fromkeys(ids_in(named), _status_of_line(word, code, nodes)))
     _add_nodes(found, further)
     return found
@@ -190,6 +199,7 @@ def _add_nodes(found: dict[str, Status], further: Sequence[FurtherNodes]) -> Non
             found[one.job_id] = replace(found[one.job_id], nodes=f"{found[one.job_id].nodes},{one.nodes}")
 
 
+@lru_cache(maxsize=1024)
 def _status_of_line(state: str, code: str, nodes: str) -> Status:
     """Return a line of sacct as a status."""
     if (state, code) == ("FAILED", "0:0"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.runs import Run
+from hpclaunch.runs import Jobs, Run
 from hpclaunch.schedulers import Status, local
 from tests.builders import local_run
 
@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def state(run: Run) -> Status:
-    return local.states([run])[run.job_id]
+    return local.states(Jobs([run]))[run.job_id]
 
 
 def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:

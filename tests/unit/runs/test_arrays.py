@@ -10,7 +10,7 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.core.errors import NotFound
-from hpclaunch.runs import Run
+from hpclaunch.runs import ArrayTasks, Jobs, Run
 from hpclaunch.runs.arrays import summary
 from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
 from tests.builders import a_run
@@ -192,3 +192,30 @@ def test_only_a_divided_array_has_the_second_format(tmp_path: Path) -> None:
     assert '"format": 1,' in record.read_text()
     an_array(tmp_path, parts=("0-1",), offsets=(0,))
     assert '"format": 2,' in record.read_text()
+
+
+def test_a_run_of_an_array_is_made_when_its_job_is_looked_up(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=4, earlier=("11",), job_id="12", parts=("", "2-3"))
+    runs.record_tasks(array, {1: replace(runs.task_of(array, 1), state="FAILED", exit_code="3:0")})
+    states = runs.present_states(array, [0, 1, 3])
+    assert [(task.job_id, task.state) for task in states.values()] == [
+        ("11_0", "PENDING"),
+        ("11_1", "FAILED"),
+        ("12_3", "PENDING"),
+    ]
+    single = a_run(tmp_path, "5")
+    jobs = Jobs([single, a_run(tmp_path)], [ArrayTasks(array, states)])
+    assert [*jobs] == ["5", "11_0", "11_1", "12_3"], "a run without a job is none"
+    assert [jobs[job_id] for job_id in jobs] == [single, *(runs.task_of(array, index) for index in (0, 1, 3))]
+    assert {*jobs.single} == {"5"}
+    assert (jobs.home("5"), jobs.home("12_3"), jobs.home("12_2")) == (str(single.path), str(array.path), None)
+    assert "11_1" in jobs and "11_2" not in jobs and len(jobs) == 4
+    assert not Jobs([]) and not Jobs([], [ArrayTasks(array, {})])
+
+
+def test_recorded_states_are_read_again_after_a_change(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2)
+    for state in ("RUNNING", "COMPLETED", "FAILED"):
+        array = runs.record_tasks(array, {0: replace(runs.task_of(array, 0), state=state)})
+        assert runs.present_states(array)[0].state == state
+        assert runs.present_states(array)[1].state == "PENDING"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.errors import SchedulerError
+from hpclaunch.runs import Jobs
 from hpclaunch.schedulers import NEVER_BEGUN, UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm import scheduler, states
 from tests.builders import a_run
@@ -43,7 +44,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
     (marked.path / "attempts/4.0/exit-code").write_text("5")
     ended = a_run(tmp_path, "5", state="CANCELLED")
     runs = [a_run(tmp_path, "1"), a_run(tmp_path, "2"), a_run(tmp_path, "3"), marked, ended, a_run(tmp_path, "6")]
-    assert states.states(runs) == {
+    assert states.states(Jobs(runs)) == {
         "1": Status(state="RUNNING"),
         "2": Status(state="COMPLETED", exit_code="0:0"),
         "3": Status(state="NODE_FAIL", exit_code="1:0"),
@@ -56,7 +57,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
 def test_the_nodes_of_an_ended_job_are_those_of_accounting(tmp_path: Path, program: Path) -> None:
     fake(program, "squeue", "")
     fake(program, "sacct", "1|FAILED|1:0|node[1-2]\n2|CANCELLED by 7|0:0|None assigned\n3|TIMEOUT|0:0|Nid001")
-    told = states.states([a_run(tmp_path, job_id) for job_id in "123"])
+    told = states.states(Jobs([a_run(tmp_path, job_id) for job_id in "123"]))
     assert [told[job_id].nodes for job_id in "123"] == ["node[1-2]", "", "Nid001"]
     assert told["2"].state == "CANCELLED"
 
@@ -68,7 +69,7 @@ def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Pat
     for run, code in zip(runs[:3], ("137", "9", "137"), strict=True):
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
-    told = states.states(runs)
+    told = states.states(Jobs(runs))
     assert [told[job_id].exit_code for job_id in "1234"] == ["137:0", "9:0", "0:9", "9:0"]
 
 
@@ -81,11 +82,11 @@ def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeu
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
         (run.path / "spec.json").write_text(json.dumps({"restarts": {"most": most, "by": "requeue"}}))
-    told = states.states(runs)
+    told = states.states(Jobs(runs))
     assert [told[job_id].state for job_id in "123"] == ["UNKNOWN", "FAILED", "COMPLETED"]
     fake(program, "squeue", "")
     fake(program, "sacct", "")
-    assert states.states(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
+    assert states.states(Jobs(runs[:1]))["1"].state == "FAILED", "squeue answers, and knows of no further start"
 
 
 @pytest.mark.parametrize("accounting", ["1_0|FAILED|7:0\n1_2|PENDING|0:0", "1_0|FAILED|7:0\n1_[1-2]|PENDING|0:0"])
@@ -96,13 +97,13 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     fake(program, "sacct", accounting)
     tasks = [replace(a_run(tmp_path, f"1_{index}"), index=index) for index in range(3)]
     tasks = [replace(task, path=tmp_path / "run-1" / task.path.name) for task in tasks]  # all have the array's folder
-    assert states.states(tasks) == {
+    assert states.states(Jobs(tasks)) == {
         "1_0": Status(state="FAILED", exit_code="7:0"),
         "1_1": NEVER_BEGUN,
         "1_2": Status(state="PENDING", reason="Priority"),
     }
     fake(program, "squeue", "", code=1)
-    assert states.states(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
+    assert states.states(Jobs(tasks[1:2]))["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
 def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path: Path, program: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path:
     fake(program, "sacct", "")
     runs = [a_run(tmp_path, job_id) for job_id in "123"]
     (runs[1].path / "logs").mkdir()
-    told = states.states(runs)
+    told = states.states(Jobs(runs))
     assert [told[job_id].reason for job_id in "123"] == [UNOPENED_LOG, "", ""]
 
 
@@ -121,7 +122,7 @@ def test_a_job_of_the_same_number_elsewhere_is_named_where_nothing_else_is_known
     (ended.path / "attempts/2.0").mkdir(parents=True)
     (ended.path / "attempts/2.0/exit-code").write_text("0")
     (program / "squeue").write_text("#!/bin/bash\necho '1|RUNNING|None||/a/b'; echo '2|RUNNING|None||'\n")
-    told = states.states([unknown, ended])
+    told = states.states(Jobs([unknown, ended]))
     assert (told["1"].state, told["2"]) == ("UNKNOWN", Status(state="COMPLETED", exit_code="0:0"))
     assert told["1"].reason == "job 1 is another one by now, with the working folder /a/b"
 
@@ -161,7 +162,7 @@ def test_only_jobs_that_squeue_lists_with_the_runs_folder_are_its_own(tmp_path: 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
     reason = "squeue: is not on this machine"
-    assert states.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
+    assert states.states(Jobs([a_run(tmp_path, "1")])) == {"1": Status(state="UNKNOWN", reason=reason)}
     with pytest.raises(SchedulerError, match="scancel: not called, as squeue cannot confirm"):
         scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
@@ -172,7 +173,7 @@ def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_pa
     lines = "7+1|RUNNING|None|node[3-4]\n7+0|RUNNING|None|node1\n9+0|PENDING|Resources|\n9+1|PENDING|Resources|"
     fake(program, "squeue", f"{lines}\n8+0|COMPLETED|None|node1\n8+1|COMPLETED|None|node2")
     fake(program, "sacct", "8+0|FAILED|7:0|node1\n8+1|FAILED|0:9|node2")
-    assert states.states([a_run(tmp_path, "7"), a_run(tmp_path, "8"), a_run(tmp_path, "9")]) == {
+    assert states.states(Jobs([a_run(tmp_path, "7"), a_run(tmp_path, "8"), a_run(tmp_path, "9")])) == {
         "7": Status(state="RUNNING", nodes="node1,node[3-4]"),
         "8": Status(state="FAILED", exit_code="7:0", nodes="node1,node2"),
         "9": Status(state="PENDING", reason="Resources"),

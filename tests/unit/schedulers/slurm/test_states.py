@@ -7,6 +7,7 @@ import pytest
 
 from hpclaunch.core.errors import NotFound
 from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.runs import Jobs
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.schedulers.slurm import scheduler, states
 from hpclaunch.schedulers.slurm.programs import leaking
@@ -59,7 +60,7 @@ def test_a_job_is_the_runs_own_if_its_folder_is_the_run_directory_by_any_path(tm
 
 
 def test_nothing_is_asked_for_no_runs() -> None:
-    assert states.states([]) == {}
+    assert states.states(Jobs([])) == {}
 
 
 def test_what_to_type_to_cancel(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Run
-from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
+from hpclaunch.runs import Jobs, Run
+from hpclaunch.schedulers import ClusterIdentity, Estimate, QueuePlace, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -72,9 +72,9 @@ def search(runs: Sequence[Run]) -> Search:
     return Search(jobs=jobs, answered=True, certain=False)
 
 
-def states(runs: Sequence[Run]) -> dict[str, Status]:
+def states(jobs: Jobs) -> dict[str, Status]:
     """Return job id -> status, with one call of qstat; ``-x`` shows jobs that have ended, too."""
-    answer = _ask("qstat", "-x", "-f", *(run.job_id for run in runs)).stdout
+    answer = _ask("qstat", "-x", "-f", *jobs).stdout
     found = {}
     for text in answer.split("Job Id: ")[1:]:
         values = dict(re.findall(r"^\s+(\w+) = (.*)$", text, re.MULTILINE))
@@ -87,6 +87,11 @@ def _status(letter: str, code: str) -> Status:
         return Status(state=_STATES.get(letter, "UNKNOWN"))
     state = {"0": "COMPLETED", _DELETED: "CANCELLED"}.get(code, "FAILED")
     return Status(state=state, exit_code=f"{code}:0")
+
+
+def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+    """Return nothing: qstat is not asked for places."""
+    return {}
 
 
 def cancel(runs: Sequence[Run]) -> list[str]:

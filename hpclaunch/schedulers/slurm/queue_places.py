@@ -1,0 +1,87 @@
+"""The places of waiting jobs in Slurm's queue, and the starts that it expects, with one call of squeue."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from hpclaunch.core.records import record
+from hpclaunch.core.units import whole_number
+from hpclaunch.schedulers import QueuePlace
+from hpclaunch.schedulers.slurm.components import job_of
+from hpclaunch.schedulers.slurm.configuration import configuration
+from hpclaunch.schedulers.slurm.programs import ask
+
+
+@record
+class _Line:
+    """A job that waits, as squeue prints it. An array is one job; a job that names several partitions waits in each."""
+
+    job_id: str
+    partitions: tuple[str, ...]
+    priority: int | None
+    start: datetime | None
+
+
+def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+    """Return job ID -> its place, of those of the jobs that wait.
+
+    ``%S`` of a job that waits is what ``squeue --start`` shows, and ``%Q`` the priority by which Slurm's main scheduler
+    sorts (squeue manual). Backfill may start a job with a lower priority first. Where the site hides the jobs of
+    others (PrivateData), no job has a known number before it.
+    """
+    if not job_ids:
+        return {}
+    some = [f"--partition={','.join(sorted(set(partitions)))}"] if partitions and all(partitions) else []
+    options = ["--noheader", "--states=PENDING", *some, "--format=%i|%P|%Q|%S"]
+    answer = ask(["squeue", *options], without=["SLURM_TIME_FORMAT"])
+    lines = {line.job_id: line for text in answer.text.split("\n") if (line := _line_in(text)) is not None}
+    own = {job_id: lines[base] for job_id in job_ids if (base := job_id.partition("_")[0]) in lines}
+    if not own:
+        return {}
+    priorities = {} if _hides_jobs() else _priorities(lines)
+    return {job_id: QueuePlace(before=_before(line, priorities), start=line.start) for job_id, line in own.items()}
+
+
+def _line_in(text: str) -> _Line | None:
+    named, partition, priority, start = [*text.split("|", 3), "", "", ""][:4]
+    if not partition:
+        return None
+    return _Line(
+        job_id=job_of(named).partition("_")[0],
+        partitions=tuple(partition.split(",")),
+        priority=whole_number(priority),
+        start=_time(start),
+    )
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text.strip(), "%Y-%m-%dT%H:%M:%S")
+    except ValueError:  # N/A
+        return None
+
+
+def _hides_jobs() -> bool:
+    """Whether a user sees only their own jobs (slurm.conf manual, PrivateData)."""
+    return "jobs" in configuration().get("PrivateData", "").lower().split(",")
+
+
+def _priorities(lines: Mapping[str, _Line]) -> dict[str, list[int]]:
+    """Return partition -> the priorities of the jobs that wait in it, in ascending order."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for line in lines.values():
+        if line.priority is not None:
+            for name in line.partitions:
+                found[name].append(line.priority)
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+def _before(line: _Line, priorities: Mapping[str, list[int]]) -> int | None:
+    """Return how many jobs have a higher priority, in the partition where they are fewest."""
+    if line.priority is None or not priorities:
+        return None
+    known = [priorities[name] for name in line.partitions]  # each holds at least this job's own
+    return min(len(numbers) - bisect_right(numbers, line.priority) for numbers in known)

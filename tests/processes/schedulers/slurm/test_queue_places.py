@@ -1,0 +1,77 @@
+"""The places of waiting jobs, by a fake squeue on PATH."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.schedulers import QueuePlace
+from hpclaunch.schedulers.slurm import configuration
+from hpclaunch.schedulers.slurm.queue_places import queue_places
+
+ANSWER = """\
+10|batch|900|2026-01-02T03:04:05
+11|batch|500|N/A
+4711_[3-9%2]|batch|500|2026-01-03T00:00:00
+12|batch,debug|700|N/A
+13|debug|600|N/A
+7+0|debug|100|N/A
+7+1|debug|100|N/A
+damaged
+"""
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on PATH with a squeue that gives the answer and notes its arguments."""
+    (tmp_path / "bash").symlink_to("/bin/bash")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path))  # the configuration is kept for each cluster
+    asked = f"{tmp_path}/asked"
+    write(tmp_path, "squeue", f'echo "$@" > {asked}; echo -n "$SLURM_TIME_FORMAT" >> {asked}', ANSWER)
+    write(tmp_path, "scontrol", "", "PrivateData = none\n")
+    return tmp_path
+
+
+def write(folder: Path, name: str, line: str, answer: str) -> None:
+    text = f"#!/bin/bash\n{line}\nwhile IFS= read -r x; do echo \"$x\"; done <<'EOF'\n{answer}EOF\n"
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+def test_jobs_with_a_higher_priority_in_the_same_partition_come_before(
+    squeue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%H")
+    found = queue_places(["10", "11", "4711_3", "4711_4", "12", "7", "99"], ["debug", "batch", "batch"])
+    third = QueuePlace(before=2, start=datetime(2026, 1, 3))
+    assert found == {
+        "10": QueuePlace(before=0, start=datetime(2026, 1, 2, 3, 4, 5)),
+        "11": QueuePlace(before=2),
+        "4711_3": third,
+        "4711_4": third,
+        "12": QueuePlace(before=0),
+        "7": QueuePlace(before=2),
+    }
+    asked = (squeue / "asked").read_text()
+    assert "--states=PENDING --partition=batch,debug" in asked and "--start" not in asked
+    assert not asked.endswith("%H"), "times have the format that is read"
+
+
+def test_places_are_not_guessed_where_the_site_hides_the_jobs_of_others(squeue: Path) -> None:
+    write(squeue, "scontrol", "", "PrivateData = accounts,jobs\n")
+    configuration._ask_configuration.cache_clear()
+    assert queue_places(["11", "10"], ["batch", ""]) == {
+        "11": QueuePlace(),
+        "10": QueuePlace(start=datetime(2026, 1, 2, 3, 4, 5)),
+    }
+    assert "--partition" not in (squeue / "asked").read_text(), "one of the partitions is not known"
+
+
+def test_no_call_is_made_for_no_jobs_and_a_silent_squeue_has_no_places(squeue: Path) -> None:
+    assert queue_places([], []) == {}
+    assert not (squeue / "asked").exists()
+    write(squeue, "squeue", "exit 1", "")
+    assert queue_places(["10"], []) == {}
