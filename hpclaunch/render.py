@@ -32,7 +32,7 @@ from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 from hpclaunch.core.resources import TooMuch, bounded
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.core.spec import LIBRARY, JobSpec
+from hpclaunch.core.spec import LIBRARY, SAMPLER, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
 from hpclaunch.launchers import LAUNCHERS
 
@@ -130,10 +130,19 @@ def _render_template(name: str, values: Mapping[str, Any], roots: Roots, cache: 
 def library(roots: Roots) -> str:
     """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
     path = next((folder / LIBRARY for _, folder in roots if os.path.isfile(folder / LIBRARY)), roots[-1][1] / LIBRARY)
+    return _text_of(path, "the library of the scripts")
+
+
+def sampler(roots: Roots) -> str:
+    """Return the bundled program that measures a node. Raises InvalidFile if it cannot be read."""
+    return _text_of(roots[-1][1] / SAMPLER, "the sampler of the scripts")
+
+
+def _text_of(path: Path, name: str) -> str:
     try:
         return read_bytes(path, _LARGEST_FILE).decode("utf-8")
     except (OSError, ValueError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"the library of the scripts cannot be read: {error}")) from None
+        raise InvalidFile(Fault(where=str(path), what=f"{name} cannot be read: {error}")) from None
 
 
 def override_of(spec: JobSpec, roots: Roots) -> Path | None:

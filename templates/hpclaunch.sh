@@ -16,6 +16,8 @@ lead_ends=         # until when to repeat a failed call of the scheduler, in suc
 stepped=no         # whether srun's step got SIGTERM
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
+samples=yes        # whether a sampler measures every node while its ranks run
+sampler_sha256=ed879b7b05e9d43ec5043017c84e120f30519e75a5ccfc758db6c28c2649fd4d # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
 
@@ -233,7 +235,9 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
-  declare -f run_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies
+  declare -f run_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
+    sample_rank count_rank began_at
+  printf 'sampler=%q\n' "$(find_sampler)"
   if [ ${#copies[@]} -gt 0 ]; then
     declare -p HPCLAUNCH_BROADCAST
   else
@@ -248,12 +252,13 @@ mark_rank() { # export a variable by which the script finds the processes of ran
 }
 
 run_rank() { # run the rank; the first rank to fail writes its exit code, and rank 0 marks that it ended with 0
-  local code number='' copier='' is_ended=no
+  local code number='' copier='' is_ended=no sampled=''
   trap : USR1 USR2 # the program gets these signals too; this shell waits until it ends
   trap 'is_ended=yes' TERM
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
   code=$?
+  [ -z "$sampled" ] || count_rank
   # The end of another rank may cause an exception of Python (1), or the end of Open MPI 5 (14, MPI_ERR_UNKNOWN): let
   # that rank write its code first.
   [[ "$code" != 1 && "$code" != 14 ]] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
@@ -273,6 +278,7 @@ set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this ra
   export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
   export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
   export JAX_COORDINATOR_ADDRESS="${MASTER_ADDR-}:${MASTER_PORT-}"
+  [ -z "${sampler-}" ] || sample_rank
 }
 
 set_rank_of_component() { # set_rank_of_component "NODESxTASKS..." NUMBER [LOCAL [NODE]]: the same in a heterogeneous
@@ -314,6 +320,43 @@ own_words() { # set the array own to this run's values of the sweep
     printf -v "own[i]" %b "${own[i]}" # \\ and \0nnn become characters; nothing is executed
   done
 }
+
+# --- The sampler of a node (docs/efficiency.md). No fault of it may reach the job.
+
+find_sampler() { # print the path of the sampler; nothing if this run has none
+  local file="${HPCLAUNCH_ARRAY_DIR:-${HPCLAUNCH_RUN_DIR-}}/sampler.py"
+  [ "$samples" = yes ] && [ -e "$file" ] || return 0
+  [ "$(sha256sum 2> /dev/null < "$file")" != "$sampler_sha256  -" ] || { printf %s "$file" && return; }
+  say "no samples: $file is not the sampler of this script (its SHA-256 is not $sampler_sha256)"
+}
+
+sample_rank() { # list this rank for the sampler of its node; the first rank of a node starts it
+  local start=${HPCLAUNCH_EXIT_FILE%/*} folder="$HPCLAUNCH_RUN_DIR/samples" me
+  sampled="$folder/$HOSTNAME-${start##*/}.ranks"
+  me="begin $RANK $$ $(began_at $$)"
+  [ -d "$folder" ] || mkdir -p "$folder" 2> /dev/null
+  if ! (set -o noclobber && echo "$me" > "$sampled") 2> /dev/null; then
+    echo "$me" 2> /dev/null >> "$sampled"
+  elif command -v python3 > /dev/null; then # it ends with the ranks, and not as a process that the run left behind
+    (
+      trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
+      exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF \
+        python3 -I -S "$sampler" "$HOSTNAME" "${start##*/}" "$folder"
+    ) < /dev/null > /dev/null 2>&1 &
+    disown # else this shell reports how it ended
+  elif [ "$RANK" = 0 ]; then
+    echo "hpclaunch: no samples: there is no program python3 on $HOSTNAME" >&2
+  fi
+}
+
+count_rank() { # write the kernel's account of this rank: core-milliseconds, and bytes of its read and write calls
+  local stat fields name input=0 output=0
+  IFS= read -r stat < "/proc/$$/stat" && read -r -a fields <<< "${stat##*) }"
+  { read -r name input && read -r name output; } < "/proc/$$/io"
+  # utime, stime, and those of children that have ended, in units of 10 ms (USER_HZ)
+  printf 'end %s %(%s)T %s %s %s\n' "$RANK" -1 \
+    $(((fields[11] + fields[12] + fields[13] + fields[14]) * 10)) "$input" "$output" >> "$sampled"
+} 2> /dev/null
 
 # --- Copies on the nodes: the environment of a run, or the image of its container, and its code, so that the ranks of a
 # large job do not open thousands of files on the shared file system. Those of one start are in one folder of each node.

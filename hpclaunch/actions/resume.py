@@ -26,7 +26,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Refused, unwritable
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import LIBRARY, Request
+from hpclaunch.core.spec import LIBRARY, SAMPLER, Request
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import ranks_of, walltime_of
 from hpclaunch.runs.request_file import read_request
@@ -179,8 +179,10 @@ def _job_in_place(system: System, request: Request, folder: object, entry: objec
 def _write(run: Run, prepared: Prepared, number: int) -> None:
     """Write the new script, library and spec; the old ones stay beside them with a number in their names."""
     spec = json.dumps(prepared.spec.to_json(), indent=2) + "\n"
+    script = prepared.script
+    beside = [(LIBRARY, script.library), *([(SAMPLER, script.sampler)] if script.sampler else [])]
     try:
-        for name, text in ((LIBRARY, prepared.script.library), ("job.sh", prepared.text), ("spec.json", spec)):
+        for name, text in (*beside, ("job.sh", prepared.text), ("spec.json", spec)):
             stem, _, ending = name.partition(".")
             runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
             runs.write_text(run.path / name, text)

@@ -119,12 +119,14 @@ def follow_predecessors(system: System, prepared: Prepared) -> Prepared:
 
 def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     """Return the script with its library, and a notice if a template of the user replaces the bundled one."""
-    from hpclaunch.render import library, override_of, render  # takes 40 ms, which a refusal does not need
+    from hpclaunch.render import library, override_of, render, sampler  # takes 40 ms, which a refusal does not need
 
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} replaces the bundled one"] if override else []
-    return Script(text=render(spec, roots, cache=template_cache(system)), library=library(roots)), notices
+    text = render(spec, roots, cache=template_cache(system))
+    beside = sampler(roots) if spec.samples else ""
+    return Script(text=text, library=library(roots), sampler=beside), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:

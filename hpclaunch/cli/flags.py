@@ -288,6 +288,15 @@ Broadcast = Annotated[
     ),
 ]
 
+Samples = Annotated[
+    bool | None,
+    typer.Option(
+        "--samples/--no-samples",
+        help="Measure CPU, memory, GPUs, network and energy of every node while the ranks run: hpclaunch efficiency. "
+        "[default: samples]",
+    ),
+]
+
 # The run in the queue.
 Name = Annotated[
     str | None,

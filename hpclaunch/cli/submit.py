@@ -60,6 +60,7 @@ def submit(
     data_dir: flags.DataDir = None,
     synthetic: flags.Synthetic = False,
     hosts: flags.Hosts = None,
+    samples: flags.Samples = None,
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")] = False,
@@ -115,6 +116,7 @@ def submit(
         after=tuple(after),
         after_any=tuple(after_any),
         at_once=at_once,
+        samples=samples,
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
@@ -172,6 +174,7 @@ def render(
     data_dir: flags.DataDir = None,
     synthetic: flags.Synthetic = False,
     hosts: flags.Hosts = None,
+    samples: flags.Samples = None,
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     output: Annotated[
@@ -222,6 +225,7 @@ def render(
         after=tuple(after),
         after_any=tuple(after_any),
         at_once=at_once,
+        samples=samples,
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn)

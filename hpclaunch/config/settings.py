@@ -41,6 +41,7 @@ class SiteSettings:
     restarts: Annotated[int, AtLeast(0)] | None = None
     signal: Line | None = None
     rank_logs: Annotated[int, AtLeast(0)] | None = None
+    samples: bool | None = None
     runs_dir: Line | None = None
     data_dir: Line | None = None
     mail: Mail | None = None

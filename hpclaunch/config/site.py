@@ -326,6 +326,9 @@ class Site:
     )
     signal: Line | None = field(default=None, metadata=shown("{}", section=_EVERY_SCRIPT))
     secret_env: tuple[VariableName, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
+    samples: bool | None = field(
+        default=None, metadata=shown(yes="every node is measured", no="no node is measured", section=_EVERY_SCRIPT)
+    )
     notes: tuple[str, ...] = field(default=(), metadata=shown("{}", section="Notes"))
     sources: dict[str, Source] = field(default_factory=dict, metadata=BOOK)
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=BOOK)

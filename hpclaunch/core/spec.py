@@ -23,6 +23,8 @@ FRAMEWORKS = TENSORFLOW, PYTORCH, JAX, MPI, NO_FRAMEWORK = "tensorflow", "pytorc
 """What a program trains or communicates with; ``mpi``: with MPI itself, as mpi4py does."""
 LIBRARY = "hpclaunch.sh"
 """The file of shell functions that every script needs beside it in its run directory."""
+SAMPLER = "sampler.py"
+"""The program beside it that measures every node while the ranks run."""
 WITH_QUEUE = {"with_queue": True}
 """Marks a field of a request that has no meaning at a site without a queue."""
 
@@ -75,6 +77,7 @@ class Request:
     at_once: int | None = None
     sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
+    samples: bool | None = None
     accept_unverified: bool = False
 
 
@@ -313,7 +316,8 @@ class JobSpec:
     None for a job without ``training`` and without recipes of its own. ``calibration_key``: the key under which a later
     plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
-    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have.
+    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler
+    measures every node.
     """
 
     name: str
@@ -366,6 +370,7 @@ class JobSpec:
     further: tuple[Component, ...] = ()
     packages: tuple[str, ...] = field(default=(), metadata=OWN)
     python_folder: str = field(default="", metadata=OWN)
+    samples: bool = field(default=True, metadata=OWN)
 
     @property
     def components(self) -> tuple[JobSpec, ...]:
@@ -381,7 +386,8 @@ class JobSpec:
 
 @record
 class Script:
-    """The submitted script, and the library of functions that lies beside it in the run directory."""
+    """The submitted script, and what lies beside it in the run directory: the library of functions, the sampler."""
 
     text: str
     library: str
+    sampler: str = ""

@@ -109,6 +109,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         calibration_key=_calibration_key(case),
         after=tuple(run.run for run in context.predecessors),
         broadcast=parts.broadcast,
+        samples=parts.samples,
     )
 
 

@@ -14,6 +14,7 @@ from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.framework import framework_of
 from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.restarts import restarts_of, with_signals
+from hpclaunch.resolve.samples import has_samples
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import can_divide, strategy_of
@@ -35,6 +36,7 @@ class Parts:
     strategy: str
     restarts: Restarts
     broadcast: Broadcast | None
+    samples: bool
 
 
 def parts_of(case: Case, decisions: Decisions) -> Parts:
@@ -67,4 +69,5 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         strategy=strategy,
         restarts=with_signals(restarts, launcher, sizing.layout),
         broadcast=broadcast_of(case, sizing.layout, software, decisions),
+        samples=has_samples(case, decisions),
     )

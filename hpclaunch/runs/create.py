@@ -16,7 +16,7 @@ from typing import Any
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import sync_folder, write_content
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import LIBRARY, JobSpec, Script
+from hpclaunch.core.spec import LIBRARY, SAMPLER, JobSpec, Script
 from hpclaunch.runs.ownership import new_token
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
@@ -118,6 +118,8 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
         write_values(path, spec.sweep)
     copy(snapshot, path / "code")
     write_content(path / LIBRARY, script.library)
+    if script.sampler:
+        write_content(path / SAMPLER, script.sampler)
     write_content(path / "job.sh", script.text)
     if spec.hosts:
         write_content(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _LARGEST_ENDS = 4 * 2**20
 class RankSample:
     """One rank in one interval: core-seconds, and bytes of its read and write calls (None: not measured).
 
-    ``pss``: its memory at the end of the interval in bytes, with its share of the pages that processes share.
+    ``pss``: the most memory that was seen, in bytes; of pages that several processes share it has its share.
     """
 
     cpu: float | None = None
@@ -50,7 +50,7 @@ class GpuSample:
 class Sample:
     """One interval on one node, which ends at ``t`` (Unix seconds). None: not measured.
 
-    - ``cpu``: core-seconds of the whole job on this node. ``memory``: bytes of the job here at the end of the interval.
+    - ``cpu``: core-seconds of the whole job on this node. ``memory``: the most bytes of the job here that were seen.
     - ``ranks``: by rank. ``gpus``: in the order of the header.
     - ``received``, ``sent``: bytes through the network interfaces of the whole node. ``joules``: energy.
     """
@@ -141,7 +141,7 @@ class NodeSamples:
 
     @property
     def most_memory(self) -> int | None:
-        """The most bytes of the job on this node at the end of any interval."""
+        """The most bytes of the job on this node that were seen."""
         return max((one.memory for one in self.samples if one.memory is not None), default=None)
 
     @property
@@ -172,7 +172,11 @@ def last_start(nodes: Sequence[NodeSamples]) -> list[NodeSamples]:
 
 def _read_node(path: Path) -> NodeSamples | None:
     """Return the content of one file; None if it has no valid header, or a newer format."""
-    lines = json_lines(path)
+    return node_in(json_lines(path), _ends(path.with_suffix(".ranks")))
+
+
+def node_in(lines: Iterator[dict[str, Any]], ends: Mapping[int, RankEnd]) -> NodeSamples | None:
+    """Return what a header and the lines after it say; None without a valid header, or of a newer format."""
     header = next(lines, {})
     node, attempt, began = header.get("node"), header.get("attempt"), _number(header.get("began"))
     if not isinstance(node, str) or not isinstance(attempt, str) or began is None:
@@ -192,7 +196,7 @@ def _read_node(path: Path) -> NodeSamples | None:
         gpus=tuple(_device(place, one) for place, one in enumerate(_objects(header.get("gpus")))),
         sources={name: text for name, text in about if isinstance(text, str) and text},
         samples=tuple(one for one in samples if one.t >= began),
-        ends=_ends(path.with_suffix(".ranks")),
+        ends=ends,
     )
 
 

@@ -178,6 +178,7 @@ def make_desk(root: Path) -> Desk:
         found = shutil.which(tool)
         assert found, tool
         (root / "tools" / tool).symlink_to(found)
+    (root / "tools/python3").symlink_to(os.path.realpath(sys.executable))
     (root / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
     (root / "tools/with_folders").chmod(0o755)
     desk.environment = {

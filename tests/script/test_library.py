@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.builders import with_library
+from tests.cli.conftest import wait_for
+
+HOST = socket.gethostname()
 
 
 @pytest.mark.parametrize(("asked_for", "got"), [("", "USR2"), ("TERM", "TERM")])
@@ -169,3 +173,35 @@ def test_row_26_a_launcher_without_a_step_in_this_job_gets_sigterm_itself(
     tmp_path: Path, launcher: str, job: str
 ) -> None:
     assert signalled(tmp_path, launcher, "TERM", SLURM_JOB_ID=job) == ["kill TERM"]
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", True), ("1", False)])
+def test_without_python_there_are_no_samples_and_rank_0_says_so(tmp_path: Path, rank: str, said: bool) -> None:
+    (tmp_path / "samples").mkdir()
+    done = with_library(
+        f"PATH=/nonexistent; sampler=x; set_rank 2 {rank}; count_rank; echo done",
+        HPCLAUNCH_RUN_DIR=str(tmp_path),
+        HPCLAUNCH_EXIT_FILE=f"{tmp_path}/attempts/7.0/first-failure",
+    )
+    assert done.stderr == (f"hpclaunch: no samples: there is no program python3 on {HOST}\n" if said else "")
+    [begin, end] = (tmp_path / f"samples/{HOST}-7.0.ranks").read_text().splitlines()
+    assert begin.startswith(f"begin {rank} ") and end.startswith(f"end {rank} ")
+
+
+def test_the_ranks_of_a_node_start_one_sampler(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text(f'#!/bin/bash\necho "$@" >> {tmp_path}/started\nenv >> {tmp_path}/seen\n')
+    (tmp_path / "python3").chmod(0o755)
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/attempts/7_1.0/first-failure"}
+    for rank in (2, 3):
+        done = with_library(f"PATH={tmp_path}:$PATH; sampler=/x/sampler.py; set_rank 2 {rank}; wait", **known)
+        assert (done.returncode, done.stderr) == (0, "")
+    wait_for((tmp_path / "seen").exists, "the sampler")
+    assert (tmp_path / "started").read_text() == f"-I -S /x/sampler.py {HOST} 7_1.0 {tmp_path}/samples\n"
+    assert "HPCLAUNCH_EXIT_FILE" not in (tmp_path / "seen").read_text(), "it is not ended as a process of the run"
+    ranks = (tmp_path / f"samples/{HOST}-7_1.0.ranks").read_text().splitlines()
+    assert [line.split()[:2] for line in ranks] == [["begin", "2"], ["begin", "3"]]
+
+
+def test_a_rank_that_its_launcher_gives_no_number_is_not_listed(tmp_path: Path) -> None:
+    done = with_library('sampler=x; set_rank 2 ""; echo ok', HPCLAUNCH_RUN_DIR=str(tmp_path))
+    assert (done.stdout, done.stderr, [*tmp_path.iterdir()]) == ("ok\n", "", [])

@@ -1,0 +1,584 @@
+"""Measures one node of a run while its ranks live: CPU, memory, GPUs, network and energy; it changes nothing.
+
+The library of the script (hpclaunch.sh) starts it once a node. It writes a line into the run directory every ten
+seconds, and less often in a long run (docs/efficiency.md). It needs Python 3.8 and Linux. It ends when no rank of
+its node lives, and every fault of it ends it without a word: the job must not notice.
+
+usage: sampler.py NODE ATTEMPT FOLDER; FOLDER/NODE-ATTEMPT.ranks lists the ranks of this node
+"""
+
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+INTERVAL = 10.0
+"""Seconds between two measurements, and at first between two lines."""
+FIRST = 3.0
+"""Seconds to the first measurement, so that a short run has one."""
+LINES, LONGEST = 360, 320.0
+"""After so many lines the interval between lines doubles, up to LONGEST seconds: a day has 1,500 lines."""
+SHARE = 0.002
+"""The share of a core that one part of the measurement (PSS, or the rest) may take: the larger its cost, the rarer."""
+TICKS = os.sysconf("SC_CLK_TCK")
+HANGS = 60
+"""Seconds after which a measurement that does not return ends the sampler."""
+PR_SET_PDEATHSIG = 1
+
+
+def read(path: str) -> str:
+    """Return the text of a file of the kernel; empty if there is none, or it may not be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def number_in(path: str) -> Optional[int]:
+    """Return the number that a file consists of; None for any other text (``max``)."""
+    text = read(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def field(text: str, name: str) -> Optional[int]:
+    """Return the number after a name at the beginning of a line: ``usage_usec 12``, ``Pss:   12 kB``."""
+    match = re.search("^" + name + ":?[ \t]+([0-9]+)", text, re.MULTILINE)
+    return int(match.group(1)) if match else None
+
+
+def count_cpus(text: str) -> Optional[int]:
+    """Return the number of CPUs in the kernel's notation (``0-3,8``); None if there are none."""
+    spans = re.findall("([0-9]+)(?:-([0-9]+))?", text)
+    return sum(int(last or first) - int(first) + 1 for first, last in spans) or None
+
+
+class Cgroup:
+    """The cgroup that Slurm made for this job on this node, in version 1 or 2; no other is read.
+
+    ``is_whole``: the job consists of this run alone. ``root``: the folder below which /proc and the cgroups are.
+    """
+
+    def __init__(self, is_whole: bool, root: str = "") -> None:
+        self.folders: Dict[str, str] = {}
+        mounts = self._mounts(root)
+        for _, controllers, path in re.findall("^([0-9]+):(.*?):(.*)$", read(root + "/proc/self/cgroup"), re.MULTILINE):
+            match = re.match("(.*/job_[0-9]+)(/|$)", path)
+            for name in controllers.split(",") if match and is_whole else []:  # the only name of version 2 is empty
+                if match and name in mounts:
+                    self.folders[name] = root + mounts[name] + match.group(1)
+        self.two = not self.folders.keys() & {"cpuacct", "memory"}
+
+    @staticmethod
+    def _mounts(root: str) -> Dict[str, str]:
+        """Return the mount point of every controller; that of version 2 has an empty name."""
+        found: Dict[str, str] = {}
+        text = read(root + "/proc/self/mountinfo")
+        mounts = re.findall(r"^\S+ \S+ \S+ \S+ (\S+) .*- cgroup(2?) \S+ (\S+)$", text, re.MULTILINE)
+        for place, version, options in mounts:
+            for name in [""] if version else options.split(","):
+                found.setdefault(name, place)
+        return found
+
+    def _path(self, controller: str, *files: str) -> str:
+        return os.path.join(self.folders.get("" if self.two else controller, "/nonexistent"), files[not self.two])
+
+    def cpu(self) -> Optional[float]:
+        """Return the core-seconds of the job up to now."""
+        text = read(self._path("cpuacct", "cpu.stat", "cpuacct.usage"))
+        used = field(text, "usage_usec") if self.two else int(text) // 1000 if text.strip().isdigit() else None
+        return None if used is None else used / 1e6
+
+    def memory(self) -> Optional[int]:
+        """Return the job's bytes without page cache that was not used lately (kubelet's working set)."""
+        used = number_in(self._path("memory", "memory.current", "memory.usage_in_bytes"))
+        stat = read(self._path("memory", "memory.stat", "memory.stat"))
+        cached = field(stat, "inactive_file" if self.two else "total_inactive_file")
+        return None if used is None else max(0, used - (cached or 0))
+
+    def limit(self) -> Optional[int]:
+        """Return the bytes that the job may use; None without a limit."""
+        most = number_in(self._path("memory", "memory.max", "memory.limit_in_bytes"))
+        return most if most is not None and most < 2**60 else None
+
+    def cpus(self) -> Optional[int]:
+        """Return the number of logical CPUs of the job."""
+        return count_cpus(read(self._path("cpuset", "cpuset.cpus.effective", "cpuset.cpus")))
+
+
+class Ranks:
+    """The processes of each rank of this node: those that its shell, or one of them, has started."""
+
+    def __init__(self, file: str, root: str = "") -> None:
+        self.file, self.root = file, root
+        self.shells: Dict[Tuple[int, str], int] = {}  # (process, its beginning) -> rank
+        self.members: Dict[Tuple[int, str], int] = {}  # (process, its beginning) -> rank
+        self.totals: Dict[int, Dict[str, float]] = {}
+        self.memory_source = "pss"
+
+    def reread(self) -> None:
+        """Read which ranks there are: each shell has written a line ``begin RANK PROCESS BEGINNING``."""
+        for rank, process, began in re.findall("^begin ([0-9]+) ([0-9]+) ([0-9]+)$", read(self.file), re.MULTILINE):
+            self.shells[int(process), began] = int(rank)
+
+    def lives(self) -> bool:
+        """Whether the shell of any rank lives; in most cases one look."""
+        for process, began in self.shells:
+            fields = read("%s/proc/%d/stat" % (self.root, process)).rpartition(") ")[2].split()
+            if len(fields) > 19 and fields[19] == began and fields[0] not in "ZX":
+                return True
+        return False
+
+    def measure(self) -> Dict[int, Dict[str, float]]:
+        """Return core-seconds, and bytes of read and write calls, of every rank since its beginning.
+
+        The kernel adds those of a process that has ended to the process that waited for it.
+        """
+        table = self._table()
+        now: Dict[int, Dict[str, float]] = {}
+        found: Dict[Tuple[int, str], int] = {}
+        for process, (_, began, seconds) in table.items():
+            rank = self._rank_of(process, table)
+            if rank is None:
+                continue
+            found[process, began] = rank
+            values = now.setdefault(rank, {"cpu": 0.0, "read": 0.0, "write": 0.0})
+            io = read("%s/proc/%d/io" % (self.root, process))
+            values["cpu"] += seconds
+            values["read"] += field(io, "rchar") or 0
+            values["write"] += field(io, "wchar") or 0
+        self.members = found
+        for rank, values in now.items():
+            before = self.totals.get(rank, {})
+            self.totals[rank] = {name: max(value, before.get(name, 0.0)) for name, value in values.items()}
+        return {rank: self.totals[rank] for rank in now}
+
+    def _table(self) -> Dict[int, Tuple[int, str, float]]:
+        """Return process -> parent, beginning and core-seconds (with those of ended children), of this user's."""
+        table = {}
+        user = os.getuid()
+        for entry in os.scandir(self.root + "/proc"):
+            try:
+                if not entry.name.isdigit() or entry.stat().st_uid != user:
+                    continue
+            except OSError:
+                continue
+            fields = read(entry.path + "/stat").rpartition(") ")[2].split()
+            if len(fields) > 19 and int(entry.name) != os.getpid():
+                seconds = sum(map(int, fields[11:15])) / TICKS
+                table[int(entry.name)] = (int(fields[1]), fields[19], seconds)
+        return table
+
+    def _rank_of(self, process: int, table: Dict[int, Tuple[int, str, float]]) -> Optional[int]:
+        while process in table:
+            parent, began, _ = table[process]
+            for known in (self.shells, self.members):  # members: also one whose parent has ended since
+                if (process, began) in known:
+                    return known[process, began]
+            process = parent
+        return None
+
+    def memory(self) -> Dict[int, int]:
+        """Return the PSS of every rank in bytes; the resident memory where the kernel does not sum PSS up (4.13)."""
+        sizes: Dict[int, int] = {}
+        for (process, _), rank in self.members.items():
+            folder = "%s/proc/%d" % (self.root, process)
+            size = field(read(folder + "/smaps_rollup"), "Pss")
+            if size is None and not os.path.exists(self.root + "/proc/self/smaps_rollup"):
+                self.memory_source = "rss"
+                size = field(read(folder + "/status"), "VmRSS")
+            sizes[rank] = sizes.get(rank, 0) + (size or 0) * 1024
+        return sizes
+
+
+Gpu = Dict[str, Any]
+"""What is known of a GPU: use (0 to 1), memory (bytes), power (watts), energy (joules up to now)."""
+
+
+def asked(function: Any, *arguments: Any) -> bool:
+    """Call a function of a vendor's library. Both libraries return 0 for success."""
+    return bool(function(*arguments) == 0)
+
+
+def value_of(library: Any, name: str, kind: Any, *arguments: Any) -> Any:
+    """Return the value that a function writes to its last argument; None if the library has it not, or refuses."""
+    function = getattr(library, name, None)
+    value = kind()
+    if function is None or not asked(function, *arguments, ctypes.byref(value)):
+        return None
+    return value if isinstance(value, ctypes.Structure) else value.value
+
+
+def text_of(library: Any, name: str, *arguments: Any) -> str:
+    """Return the text that a function writes."""
+    function, buffer = getattr(library, name, None), ctypes.create_string_buffer(128)
+    is_known = function is not None and asked(function, *arguments, buffer, 128)
+    return buffer.value.decode("utf-8", "replace") if is_known else ""
+
+
+class Utilization(ctypes.Structure):
+    """nvmlUtilization_t: percent of the last interval of the driver."""
+
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+class Memory(ctypes.Structure):
+    """nvmlMemory_t, in bytes."""
+
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class Nvml:
+    """NVIDIA's GPUs (NVML API reference)."""
+
+    name = "nvml"
+    libraries = ("libnvidia-ml.so.1",)
+
+    def __init__(self, library: Any) -> None:
+        if not asked(library.nvmlInit_v2):
+            raise OSError
+        self.library = library
+        self.gpus: List[Any] = []
+        for index in range(value_of(library, "nvmlDeviceGetCount_v2", ctypes.c_uint) or 0):
+            handle = ctypes.c_void_p()
+            if asked(library.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(handle)):
+                self.gpus.append((index, handle))
+
+    def about(self, gpu: Any) -> Dict[str, Any]:
+        """Return what the header has of a GPU, and its UUID."""
+        memory = value_of(self.library, "nvmlDeviceGetMemoryInfo", Memory, gpu[1])
+        name, uuid = (text_of(self.library, "nvmlDeviceGet" + what, gpu[1]) for what in ("Name", "UUID"))
+        return {"index": gpu[0], "name": name, "memory": memory.total if memory else None, "uuid": uuid}
+
+    def measure(self, gpu: Any) -> Gpu:
+        """Return what a GPU does now."""
+        use = value_of(self.library, "nvmlDeviceGetUtilizationRates", Utilization, gpu[1])
+        memory = value_of(self.library, "nvmlDeviceGetMemoryInfo", Memory, gpu[1])
+        power = value_of(self.library, "nvmlDeviceGetPowerUsage", ctypes.c_uint, gpu[1])
+        energy = value_of(self.library, "nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong, gpu[1])
+        return {
+            "use": use.gpu / 100 if use else None,
+            "memory": memory.used if memory else None,
+            "power": None if power is None else power / 1000,
+            "energy": None if energy is None else energy / 1000,
+        }
+
+
+class RocmSmi:
+    """AMD's GPUs (rocm_smi.h)."""
+
+    name = "rocm-smi"
+    libraries = (
+        *("librocm_smi64.so" + version for version in (".7", ".6", ".5", "")),
+        "/opt/rocm/lib/librocm_smi64.so",
+    )
+
+    def __init__(self, library: Any) -> None:
+        if not asked(library.rsmi_init, ctypes.c_uint64(0)):
+            raise OSError
+        self.library = library
+        self.gpus: List[Any] = list(range(value_of(library, "rsmi_num_monitor_devices", ctypes.c_uint32) or 0))
+
+    def about(self, gpu: Any) -> Dict[str, Any]:
+        """Return what the header has of a GPU."""
+        memory = value_of(self.library, "rsmi_dev_memory_total_get", ctypes.c_uint64, gpu, 0)
+        return {"index": gpu, "name": text_of(self.library, "rsmi_dev_name_get", gpu), "memory": memory, "uuid": ""}
+
+    def measure(self, gpu: Any) -> Gpu:
+        """Return what a GPU does now."""
+        use = value_of(self.library, "rsmi_dev_busy_percent_get", ctypes.c_uint32, gpu)
+        memory = value_of(self.library, "rsmi_dev_memory_usage_get", ctypes.c_uint64, gpu, 0)
+        power = value_of(self.library, "rsmi_dev_power_ave_get", ctypes.c_uint64, gpu, 0)
+        if power is None and hasattr(self.library, "rsmi_dev_power_get"):  # MI300 has no mean
+            now, kind = ctypes.c_uint64(), ctypes.c_uint32()
+            is_known = asked(self.library.rsmi_dev_power_get, gpu, ctypes.byref(now), ctypes.byref(kind))
+            power = now.value if is_known else None
+        return {
+            "use": None if use is None else use / 100,
+            "memory": memory,
+            "power": None if power is None else power / 1e6,
+            "energy": None,
+        }
+
+
+class Gpus:
+    """The GPUs of the job on this node, by the vendor's library that answers; none if none does."""
+
+    def __init__(self) -> None:
+        self.vendor: Any = None
+        self.about: List[Dict[str, Any]] = []
+        for vendor in (Nvml, RocmSmi):
+            self.vendor = self._open(vendor)
+            if self.vendor is not None and self.vendor.gpus:
+                break
+            self.vendor = None
+        if self.vendor is not None:
+            known = [(gpu, self.vendor.about(gpu)) for gpu in self.vendor.gpus]
+            chosen = of_the_job([about for _, about in known], named_gpus())
+            self.vendor.gpus = [gpu for gpu, about in known if about in chosen]
+            self.about = [{name: about[name] for name in ("index", "name", "memory")} for about in chosen]
+
+    @staticmethod
+    def _open(vendor: Any) -> Any:
+        for name in vendor.libraries:
+            try:
+                return vendor(ctypes.CDLL(name))
+            except (OSError, AttributeError):
+                continue
+        return None
+
+    def measure(self) -> List[Gpu]:
+        """Return what every GPU does now."""
+        return [self.vendor.measure(gpu) for gpu in self.vendor.gpus] if self.vendor is not None else []
+
+
+def named_gpus() -> List[str]:
+    """Return the numbers or UUIDs of the job's GPUs on this node; empty if nothing names them."""
+    names = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    text = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    return [one for one in text.split(",") if one]
+
+
+def of_the_job(gpus: List[Dict[str, Any]], named: List[str]) -> List[Dict[str, Any]]:
+    """Return the GPUs that are named. All, if no more are seen: a cgroup hides others, and numbers them again."""
+    chosen = [gpu for gpu in gpus if str(gpu["index"]) in named or (gpu["uuid"] and gpu["uuid"] in named)]
+    return chosen if chosen and len(gpus) > len(named) else gpus
+
+
+class Rapl:
+    """The energy of the node's processors and memory (Linux powercap); a node's, not a job's share of it."""
+
+    def __init__(self, root: str = "") -> None:
+        folder = root + "/sys/class/powercap"
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        kinds = {name: read(folder + "/" + name + "/name") for name in names if name.startswith("intel-rapl:")}
+        known = [folder + "/" + name for name, kind in kinds.items() if re.match("package|dram", kind)]
+        self.folders = [place for place in known if number_in(place + "/energy_uj") is not None]
+        self.last = [number_in(place + "/energy_uj") or 0 for place in self.folders]
+
+    def joules(self) -> float:
+        """Return the energy since the last call. The counters begin again at a maximum."""
+        total = 0
+        for place, folder in enumerate(self.folders):
+            now = number_in(folder + "/energy_uj")
+            if now is not None:
+                more = now - self.last[place]
+                total += more if more >= 0 else more + (number_in(folder + "/max_energy_range_uj") or -more)
+                self.last[place] = now
+        return total / 1e6
+
+
+def network(root: str = "") -> Tuple[int, int]:
+    """Return the bytes that this node has received and sent: all devices, and RDMA beside them.
+
+    A bridge or a bond repeats the bytes of its devices, and IP over InfiniBand (type 32) those of the port.
+    """
+    folder = root + "/sys/class/net"
+    names = [name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name != "lo"]
+    devices = [name for name in names if os.path.exists(folder + "/" + name + "/device")] or names
+    used = [folder + "/" + name for name in devices if number_in(folder + "/" + name + "/type") != 32]
+    totals = [sum(number_in(one + "/statistics/" + way + "_bytes") or 0 for one in used) for way in ("rx", "tx")]
+    adapters = root + "/sys/class/infiniband"
+    for adapter in os.listdir(adapters) if os.path.isdir(adapters) else []:
+        ports = adapters + "/" + adapter + "/ports"
+        for port in os.listdir(ports) if os.path.isdir(ports) else []:
+            for place, way in enumerate(("rcv", "xmit")):  # in units of four bytes
+                totals[place] += 4 * (number_in("%s/%s/counters/port_%s_data" % (ports, port, way)) or 0)
+    return totals[0], totals[1]
+
+
+def mean(values: Sequence[Optional[float]]) -> Optional[float]:
+    """Return the mean of the values that are known."""
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def most(values: Sequence[Any]) -> Any:
+    """Return the largest of the values that are known."""
+    return max((value for value in values if value is not None), default=None)
+
+
+class Sampler:
+    """Measures the node every INTERVAL seconds, and makes a line of what was measured since the last one."""
+
+    def __init__(self, ranks: Ranks, cgroup: Cgroup) -> None:
+        self.ranks = ranks
+        self.cgroup = cgroup
+        self.gpus = Gpus()
+        self.rapl = Rapl()
+        self.began = time.time()
+        self.measured = self.began
+        self.sources = {
+            "cpu": "proc" if self.cgroup.cpu() is None else "cgroup",
+            "memory": "pss" if self.cgroup.memory() is None else "cgroup",
+            "gpu": self.gpus.vendor.name if self.gpus.vendor is not None else None,
+            "energy": "+".join((["rapl"] if self.rapl.folders else []) + (["gpu"] if self.gpus.about else [])) or None,
+        }
+        self.cpu_at = self.cgroup.cpu() or 0.0
+        self.net_at = network()
+        self.rank_at: Dict[int, Dict[str, float]] = {}
+        self.energy_at = [gpu["energy"] for gpu in self.gpus.measure()]
+        self.pss_due = self.began
+        self.cost = 0.0
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        self.now: Dict[int, Dict[str, float]] = {}
+        self.is_due = False
+        self.moments: List[List[Gpu]] = []
+        self.memory: List[Optional[int]] = []
+        self.pss: Dict[int, int] = {}
+        self.joules = 0.0
+
+    def header(self, node: str, attempt: str) -> Dict[str, Any]:
+        """Return the first line."""
+        variables = [os.environ.get(name, "") for name in ("SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_NODE")]
+        cpus, megabytes = (int(text) if text.isdigit() else 0 for text in variables)
+        return {
+            "format": 1,
+            "node": node,
+            "attempt": attempt,
+            "interval": INTERVAL,
+            "began": round(self.began, 2),
+            "cpus": self.cgroup.cpus() or cpus or len(os.sched_getaffinity(0)),
+            "memory_limit": self.cgroup.limit() or megabytes * 2**20 or None,
+            "gpus": self.gpus.about,
+            "sources": self.sources,
+        }
+
+    def measure(self) -> None:
+        """Measure what is no sum: memory and GPUs. PSS is read as rarely as its cost requires."""
+        before = time.process_time()
+        self.ranks.reread()
+        self.now, self.is_due = self.ranks.measure(), True
+        self._measure_gpus()
+        self.cost = time.process_time() - before
+        began = time.process_time()
+        if time.time() >= self.pss_due:
+            for rank, size in self.ranks.memory().items():
+                self.pss[rank] = max(size, self.pss.get(rank, 0))
+            self.pss_due = time.time() + (time.process_time() - began) / SHARE - 0.5
+        if self.sources["memory"] == "cgroup":
+            self.memory.append(self.cgroup.memory())
+        elif self.pss:
+            self.sources["memory"] = self.ranks.memory_source
+            self.memory.append(sum(self.pss.values()))
+
+    def _measure_gpus(self) -> None:
+        gpus = self.gpus.measure()
+        seconds = time.time() - self.measured
+        for gpu, before in zip(gpus, self.energy_at):
+            if gpu["energy"] is not None and before is not None:
+                self.joules += max(0.0, gpu["energy"] - before)
+            else:
+                self.joules += (gpu["power"] or 0.0) * seconds
+        self.energy_at = [gpu["energy"] for gpu in gpus]
+        self.joules += self.rapl.joules()
+        self.measured = time.time()
+        if gpus:
+            self.moments.append(gpus)
+
+    def line(self, now: float) -> Dict[str, Any]:
+        """Return the line of the time since the last one."""
+        net, cpu = network(), self.cgroup.cpu()
+        ranks = {str(rank): self._rank(rank, values) for rank, values in sorted(self.now.items())}
+        on_cgroup = self.sources["cpu"] == "cgroup" and cpu is not None
+        used = max(0.0, (cpu or 0.0) - self.cpu_at) if on_cgroup else sum(one["cpu"] for one in ranks.values())
+        line = {
+            "t": round(now, 2),
+            "cpu": round(used, 3),
+            "ranks": ranks,
+            "memory": most(self.memory),
+            "gpu": [self._gpu(place) for place in range(len(self.gpus.about))],
+            "net": {"in": max(0, net[0] - self.net_at[0]), "out": max(0, net[1] - self.net_at[1])},
+            "joules": round(self.joules, 1) if self.sources["energy"] else None,
+        }
+        self.net_at, self.cpu_at = net, cpu or 0.0
+        self.rank_at.update({rank: dict(values) for rank, values in self.now.items()})
+        self._begin_line()
+        return line
+
+    def _rank(self, rank: int, values: Dict[str, float]) -> Dict[str, Any]:
+        before = self.rank_at.get(rank, {})
+        more = {name: max(0.0, value - before.get(name, 0.0)) for name, value in values.items()}
+        return {
+            "cpu": round(more["cpu"], 2),
+            "pss": self.pss.get(rank),
+            "read": int(more["read"]),
+            "write": int(more["write"]),
+        }
+
+    def _gpu(self, place: int) -> Dict[str, Any]:
+        moments = [gpus[place] for gpus in self.moments if place < len(gpus)]
+        use, power = (mean([one[name] for one in moments]) for name in ("use", "power"))
+        return {"use": use, "memory": most([one["memory"] for one in moments]), "power": power}
+
+
+def append(path: str, value: Dict[str, Any]) -> None:
+    """Append one line to a file, in one piece."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        os.write(descriptor, (json.dumps(value, separators=(",", ":")) + "\n").encode())
+    finally:
+        os.close(descriptor)
+
+
+def leave_the_job_alone() -> None:
+    """Hold nothing of the job's, and give way to it. Its shell's end wakes the sampler."""
+    os.closerange(3, 4096)
+    os.nice(19)
+    os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0)
+
+
+def sample(node: str, attempt: str, folder: str) -> None:
+    """Measure until no rank of this node lives."""
+    place = os.path.join(folder, node + "-" + attempt)
+    signal.alarm(HANGS)  # its default action ends this process
+    ranks = Ranks(place + ".ranks")
+    # A run inside an allocation (submit --here) may have other runs beside it.
+    sampler = Sampler(ranks, Cgroup("SLURM_JOB_ID" in os.environ and not attempt.startswith("by-hand")))
+    append(place + ".jsonl", sampler.header(node, attempt))
+    interval, lines, written = INTERVAL, 0, time.time()
+    due = written + FIRST
+    while any_lives(ranks):
+        now = time.time()
+        if now >= due:
+            sampler.measure()
+            pause = max(INTERVAL, sampler.cost / SHARE)
+            due = pause + (written if now - written < INTERVAL else now)  # after the first measurement: less
+            if now - written >= interval:
+                append(place + ".jsonl", sampler.line(now))
+                written, lines = now, lines + 1
+                interval = min(LONGEST, INTERVAL * 2 ** (lines // LINES))
+        signal.alarm(0)
+        signal.sigtimedwait({signal.SIGHUP}, max(0.01, min(1.0, due - time.time())))
+        signal.alarm(HANGS)
+    if sampler.is_due:  # the rest of the last interval
+        append(place + ".jsonl", sampler.line(time.time()))
+
+
+def any_lives(ranks: Ranks) -> bool:
+    """Whether a rank of this node lives, also one that has begun since the last look."""
+    if ranks.lives():
+        return True
+    ranks.reread()
+    return ranks.lives()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Sample this node. Nothing is reported: the samples end, and the job continues."""
+    try:
+        leave_the_job_alone()
+        sample(*arguments)
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
