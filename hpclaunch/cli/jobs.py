@@ -81,6 +81,7 @@ def _describe_allowed(parameter: Parameter) -> str:
     allowed = ", ".join(map(str, parameter.choices)) or parameter.bounds
     if parameter.divides:
         allowed = f"{allowed + ', ' if allowed else ''}a divisor of {parameter.divides}"
+    allowed = "required" if parameter.required else allowed
     return f" ({allowed})" if allowed else ""
 
 

@@ -128,6 +128,7 @@ PLAN, AS_WRITTEN = "plan", "job"
 """The recipes that every job has: the planner's, and the settings of the job file as they are."""
 
 
+PackageName = Annotated[str, Matching(re.compile(r"[A-Za-z_]\w*", re.ASCII), "the name that Python imports")]
 RecipeName = Annotated[str, Matching(re.compile(r"[A-Za-z0-9][\w.-]*"), "letters, digits, '_', '.' and '-'")]
 
 
@@ -175,6 +176,7 @@ class Job:
     signal: Line | None = None
     rank_logs: Annotated[int, AtLeast(0)] | None = None
     secret_env: tuple[VariableName, ...] = ()
+    packages: tuple[PackageName, ...] = ()
     strategies: tuple[Literal["mirrored", "multiworker", "central-storage", "one-device"], ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
@@ -195,6 +197,8 @@ class Job:
     def __post_init__(self) -> None:
         if (self.script is None) == (not self.command):
             raise ValueError("give either 'script' (a Python file) or 'command' (a list: program and arguments)")
+        if self.packages and not self.script:
+            raise ValueError("'packages' are those of the Python that runs 'script', but the job has a 'command'")
         if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
             raise ValueError("'script' must be a path inside the job's folder")
         if self.strategies and "strategy" in self.parameters:

@@ -33,7 +33,8 @@ class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
-    ``divides``: the parameters whose values this one must divide; a file may name a single one.
+    ``divides``: the parameters whose values this one must divide; a file may name a single one. ``required``: a text
+    that must not be empty, as its default is.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -46,12 +47,15 @@ class Parameter:
     below: int | float | None = None
     at_most: int | float | None = None
     divides: Annotated[tuple[ParameterName, ...], Before(several)] = ()
+    required: bool = False
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         if self.type is not None:
             object.__setattr__(self, "default", _convert(self.default, self.type))
+        if self.required and self.default != "":
+            raise ValueError("only a text whose default is empty can be required")
         if not self.bounds:
             return
         if self.value_type not in ("int", "float"):
@@ -83,6 +87,8 @@ class Parameter:
         return replace(self, default=self._check(_convert(value, self.value_type), repr(value)))
 
     def _check(self, value: Value, shown: str) -> Value:
+        if self.required and value == "":
+            raise ValueError("a value is required, not an empty text")
         if self.choices and value not in self.choices:
             allowed = [spell(choice) for choice in self.choices]
             raise ValueError(f"{shown} is not one of {', '.join(allowed)}{did_you_mean(spell(value), allowed)}")

@@ -69,8 +69,18 @@ def parameters_of(job: Job, request: Request, decisions: Decisions) -> Parameter
             words.append(parameter_word(key, value))
         elif parameter.builtin is None or parameter.builtin != parameter.default:
             words.append(parameter_word(key, value, default=parameter.builtin is not None))
+    _check_required(job, dict(values), typed, decisions)
     _check_divisors(job, dict(values), decisions)
     return Parameters(values=tuple(values), words=tuple(words))
+
+
+def _check_required(job: Job, values: dict[str, str], typed: dict[str, str], decisions: Decisions) -> None:
+    """Refuse a request that leaves out a required parameter. One that is typed, but empty, is a fault already."""
+    for name, value in values.items():
+        row = job.parameters[name]
+        if row.required and not value and name not in typed:
+            what = f"{job.name} needs a value of {name!r}" + (f": {row.help}" if row.help else "")
+            decisions.fault(what, where=f"--set {name}", next=f"--set {name}=VALUE")
 
 
 def _check_divisors(job: Job, values: dict[str, str], decisions: Decisions) -> None:

@@ -64,8 +64,9 @@ def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions
 def packages_of(case: Case) -> tuple[str, ...]:
     """Return the packages that the ranks' Python must have: those of a Python program whose needs are known.
 
-    A script needs the frameworks that it imports; a job that declares ``framework`` needs that one. Horovod is needed
-    by jobs whose ranks hpclaunch trains (``training``); another program may use TensorFlow alone.
+    A script needs the frameworks that it imports; a job needs those that its file names: ``framework`` and
+    ``packages``. Horovod is needed by jobs whose ranks hpclaunch trains (``training``); another program may use
+    TensorFlow alone.
     """
     job = case.job
     if job.script is None:
@@ -74,7 +75,7 @@ def packages_of(case: Case) -> tuple[str, ...]:
         imported = [name for name in job.imports if name in _IMPORTED]
         return tuple(dict.fromkeys(package for name in imported for package in _PACKAGES_OF_MODULE.get(name, (name,))))
     packages = PACKAGES.get(job.framework or "", ())
-    return packages if job.training else packages[:1]
+    return tuple(dict.fromkeys((*(packages if job.training else packages[:1]), *job.packages)))
 
 
 def _refuse(case: Case, launcher: str, framework: str, decisions: Decisions) -> None:

@@ -71,7 +71,7 @@ def _examples() -> Cases:
         yield site_name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         left_out = {"cifar", *(() if site_name == "local" else ALIKE)}
         for job in sorted({found.name for found in BUNDLED.names(JOB)} - left_out):
-            yield site_name, f"{job}-1", {"target": job, "nodes": 1}
+            yield site_name, f"{job}-1", {"target": job, "nodes": 1, **required_of(job)}
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
     yield "perlmutter", "script-64", {"target": SCRIPT, "nodes": 64, "venv": "/global/homes/a/ada/torch"}
@@ -80,6 +80,12 @@ def _examples() -> Cases:
         yield site_name, "cifar-1-secret", {"target": "cifar", "nodes": 1, "secret": "WANDB_API_KEY"}
     two_types = {"node_type": "cpu", "nodes": 1, "further_nodes": (("gpu40", "4"),)}
     yield "perlmutter", "cifar-cpu-1-gpu40-4", {"target": "cifar", **two_types}
+
+
+def required_of(job: str) -> dict[str, Any]:
+    """What must be typed for a job: its required parameters."""
+    settings = tuple((name, f"/data/{name}") for name, row in bundled_job(job).parameters.items() if row.required)
+    return {"settings": settings} if settings else {}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -109,7 +115,8 @@ def scripts_without_a_golden() -> Cases:
         for job in (found.name for found in BUNDLED.names(JOB)):
             for nodes in (1, 4) if site.scheduler == "slurm" else (1,):
                 for launcher in (None, *_launchers(site)) if site.scheduler == "slurm" else (None,):
-                    yield site.name, f"{job}-{nodes}-{launcher}", {"target": job, "nodes": nodes, "launcher": launcher}
+                    typed = {"target": job, "nodes": nodes, "launcher": launcher, **required_of(job)}
+                    yield site.name, f"{job}-{nodes}-{launcher}", typed
         yield site.name, "script", {"target": SCRIPT, "arguments": ARGUMENTS}
 
 

@@ -47,10 +47,10 @@ export MIOPEN_CUSTOM_CACHE_DIR=/tmp/my-miopen-cache
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=1
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python
+need --packages camb,numpy python
 
 rank() { # what every rank runs
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/simulate.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/simulate.py --folder=/data/folder
 }
 
 launch

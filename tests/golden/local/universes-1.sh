@@ -24,10 +24,11 @@ export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need /opt/hpc/bin/python
+need --packages camb,numpy /opt/hpc/bin/python
 
 rank() { # what every rank runs
-  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/simulate.py
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/simulate.py \
+    --folder=/data/folder
 }
 
 launch

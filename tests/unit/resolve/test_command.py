@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hpclaunch.config.data_sets import DataSet
@@ -90,6 +92,20 @@ def test_a_parameter_that_does_not_divide_another_is_refused(heads: str | None, 
     with pytest.raises(Refused, match=f"--set heads: {heads or 4} does not divide hidden={hidden or 128}"):
         planned(job=bundled_job("transformer"), settings=settings)
     planned(job=bundled_job("transformer"), settings=(("heads", "5"), ("hidden", "130")))
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({}, r"universes needs a value of 'folder': the data folder .*--set folder=VALUE"),
+        ({"settings": (("folder", ""),)}, "--set folder: a value is required, not an empty text"),
+        ({"sweep": (("folder", '"",/data'),)}, "a value is required, not an empty text"),
+    ],
+)
+def test_a_required_parameter_must_have_a_value(typed: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=f"(?s){message}"):
+        planned(job=bundled_job("universes"), **typed)
+    planned(job=bundled_job("universes"), settings=(("folder", "/data"),))
 
 
 def test_a_command_may_name_its_code_and_its_run_directory() -> None:

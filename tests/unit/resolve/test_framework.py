@@ -189,3 +189,8 @@ def test_a_job_needs_its_frameworks_package_and_horovod_if_hpclaunch_trains_it()
     assert planned(SITE, a_job(framework="tensorflow")).packages == ("tensorflow",)
     assert planned(SITE, a_job()).packages == ()
     assert planned(SITE, a_job(framework="pytorch", script=None, command=("run",))).packages == ()
+
+
+def test_a_job_needs_the_packages_that_its_file_names_beside_its_framework() -> None:
+    assert planned(SITE, a_job(framework="none", packages=("camb", "numpy"))).packages == ("camb", "numpy")
+    assert planned(SITE, a_job(framework="pytorch", packages=("torch", "h5py"))).packages == ("torch", "h5py")
