@@ -100,14 +100,20 @@ def _facts(run: Run) -> dict[str, str]:
     # Before the command: an argument there overrides a parameter.
     facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
     spec = run.spec()
-    facts |= _spec_facts(spec, run)
-    facts |= _directives(spec, run)
+    facts |= spec_facts(spec, str(run.home), run.scheduler)
     facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
 
-def _spec_facts(spec: dict[str, Any], run: Run) -> dict[str, str]:
-    """Return the fields of the spec by name, without those that differ in every run."""
+def spec_facts(spec: dict[str, Any], home: str, scheduler: str) -> dict[str, str]:
+    """Return the fields of a spec and its directives by name, without those that differ in every run.
+
+    ``spec`` is that of spec.json; ``home``, the folder that holds script and code, reads RUN.
+    """
+    return _fields(spec, home) | _directives(spec, home, scheduler)
+
+
+def _fields(spec: dict[str, Any], home: str) -> dict[str, str]:
     facts: dict[str, str] = {}
     own = {attribute.name for attribute in fields(JobSpec) if attribute.metadata == OWN}
     for key, value in spec.items():
@@ -116,26 +122,26 @@ def _spec_facts(spec: dict[str, Any], run: Run) -> dict[str, str]:
         if isinstance(value, dict):
             facts |= {f"{key}.{inner}": _as_text(content) for inner, content in value.items()}
         elif key == "command" and isinstance(value, list):
-            facts |= _options(value, run)
+            facts |= _options(value, home)
         else:
-            facts[key] = _as_text(value).replace(str(run.home), "RUN")
+            facts[key] = _as_text(value).replace(home, "RUN")
     return facts
 
 
-def _directives(spec: dict[str, Any], run: Run) -> dict[str, str]:
+def _directives(spec: dict[str, Any], home: str, scheduler: str) -> dict[str, str]:
     """Return the options of sbatch; what a damaged spec holds in their place is left out."""
-    separator, component = scheduler_row(run.scheduler).component_directive, 0
+    separator, component = scheduler_row(scheduler).component_directive, 0
     found: dict[str, str] = {}
     for name, value in directives_of(spec):
         component += name == separator
         place = f" (component {component})" if component else ""
-        found[f"--{name}{place}"] = value.replace(str(run.home), "RUN")
+        found[f"--{name}{place}"] = value.replace(home, "RUN")
     return found
 
 
-def _options(command: list[Any], run: Run) -> dict[str, str]:
+def _options(command: list[Any], home: str) -> dict[str, str]:
     """Return a command's --name=value arguments by name, and all others as one text; --default was shown before."""
-    words = [str(word).replace(str(run.home), "RUN") for word in command if not str(word).startswith("--default=")]
+    words = [str(word).replace(home, "RUN") for word in command if not str(word).startswith("--default=")]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from hpclaunch import runs
 from hpclaunch.actions.active_python import without_active_python
@@ -15,18 +14,17 @@ from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
-from hpclaunch.actions.programs import program_job
+from hpclaunch.actions.recorded_job import named_job, nodes_before, recorded_job
 from hpclaunch.actions.retry import for_another_start, script_of, start_in_array
 from hpclaunch.actions.start import refuse_untrusted
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
 from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import Job, job_of_file, load_job, script_job
-from hpclaunch.core.errors import Fault, HpclaunchError, Refused, unwritable
+from hpclaunch.core.errors import Fault, Refused, unwritable
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import LIBRARY, SAMPLER, Request
+from hpclaunch.core.spec import LIBRARY, SAMPLER
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import ranks_of, walltime_of
 from hpclaunch.runs.request_file import read_request
@@ -117,10 +115,10 @@ def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepar
         raise Refused(Fault(what=what, where="--nodes", next=next_step))
     request = replace(typed, site=run.site, after=(), after_any=())  # what it waited for is over
     # The same node count as before, unless another is typed: the planner might choose another one now.
-    nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
+    nodes, walltime = changes.nodes or nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
     there = replace(system, cwd=folder, environment=without_active_python(system.environment))
-    case = load(there, request, job=_job_of(there, run, request))
+    case = load(there, request, job=recorded_job(there, run, request))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
     if changes.recipe is None and case.job.training is not None:
         from hpclaunch.actions.resumed_recipe import keep_recipe
@@ -144,36 +142,8 @@ def _refuse_untrusted(system: System, run: Run, prepared: Prepared) -> None:
         return
     request, folder = read_request(run.path)
     there = replace(system, cwd=folder)
-    try:
-        named = program_job(there, request) or load_job(there.catalog, request.target, folder)
-    except HpclaunchError:  # it is gone; then the copy counts as a job from elsewhere
-        named = prepared.case.job
+    named = named_job(there, request, otherwise=prepared.case.job)
     refuse_untrusted(there, replace(prepared, case=replace(prepared.case, job=named)))
-
-
-def _nodes_before(run: Run) -> int | None:
-    layout = run.spec().get("layout")
-    nodes = layout.get("nodes") if isinstance(layout, dict) else None
-    return nodes if isinstance(nodes, int) else None
-
-
-def _job_of(system: System, run: Run, request: Request) -> Job | None:
-    """Return the job from the run's copy of its code; that of code in place from there, None for what has no copy."""
-    code = run.spec().get("code")
-    values = code if isinstance(code, dict) else {}
-    entry, folder = values.get("entry"), values.get("folder")
-    if values.get("in_place"):
-        return _job_in_place(system, request, folder, entry)
-    if values.get("source_only") and isinstance(entry, str):
-        return script_job(run.path / "code" / entry)
-
-    return job_of_file(run.path / "code" / "job.yaml", run.name)
-
-
-def _job_in_place(system: System, request: Request, folder: object, entry: object) -> Job | None:
-    if entry and isinstance(folder, str) and isinstance(entry, str):
-        return replace(script_job(Path(folder) / entry), in_place=True)
-    return program_job(system, request)
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,20 @@ from hpclaunch.runs.snapshot import examine
 if TYPE_CHECKING:
     from hpclaunch.actions.submit import Prepared
     from hpclaunch.actions.system import System
+    from hpclaunch.config.job import Job
 
 
-def start(system: System, prepared: Prepared) -> Run:
-    """Check, create the run directory, submit. If the scheduler refuses, the directory stays and records the reason."""
+def start(system: System, prepared: Prepared, named: Job | None = None) -> Run:
+    """Check, create the run directory, submit. If the scheduler refuses, the directory stays and records the reason.
+
+    ``named``: the job that the user named, if the run has a copy of its code: it decides what needs trust.
+    """
     from hpclaunch.actions.preflight import check  # imports the resolver, which a further start does not need
     from hpclaunch.actions.this_machine import confirm_head_node
 
     prepared = follow_present(system, prepared)
     check(prepared)
-    refuse_untrusted(system, prepared)
+    refuse_untrusted(system, replace(prepared, case=replace(prepared.case, job=named)) if named else prepared)
     confirm_head_node(system, prepared.case)
     run = create_run(system, prepared)
     if run.tasks:

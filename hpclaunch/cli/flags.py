@@ -395,6 +395,11 @@ Wait = Annotated[
     bool, typer.Option("--wait", help="Follow the run until it has ended; the exit code is 0 if it completed.")
 ]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")]
+TestOnly = Annotated[
+    bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
+]
+
 # The output.
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

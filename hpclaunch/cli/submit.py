@@ -63,14 +63,12 @@ def submit(
     samples: flags.Samples = None,
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")] = False,
+    dry_run: flags.DryRun = False,
     full: Annotated[
         bool,
         typer.Option("--full", help="With --dry-run: print one file that also contains the functions of hpclaunch.sh."),
     ] = False,
-    test_only: Annotated[
-        bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
-    ] = False,
+    test_only: flags.TestOnly = False,
     wait: flags.Wait = False,
     here: Annotated[
         bool, typer.Option("--here", help="Run at once in the allocation that this shell is in; submit no job.")

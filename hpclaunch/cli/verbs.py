@@ -22,6 +22,7 @@ VERBS = {
     "cancel": ("runs", "Cancel runs that wait or run."),
     "retry": ("runs", "Start a run again after a fault of the machine."),
     "resume": ("runs", "Continue an ended run from its last checkpoint."),
+    "rerun": ("rerun", "Make the same run again, from its record."),
     "results": ("runs", "Show the final metrics of runs, newest first."),
     "runs": ("run_directories", "List, show, compare and delete run directories."),
     "jobs": ("jobs", "List and show jobs, or make a new one."),

@@ -181,6 +181,7 @@ class Job:
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
     in_place: bool = field(default=False, metadata=INTERNAL)
+    recorded: bool = field(default=False, metadata=INTERNAL)
     imports: tuple[str, ...] = field(default=(), metadata=INTERNAL)
     uses_library: bool = field(default=False, metadata=INTERNAL)
 

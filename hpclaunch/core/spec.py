@@ -190,6 +190,7 @@ class Code:
     """The user's code: ``folder`` is copied to RUN/code (``source_only``: not all, but by the rule of a user's script).
 
     ``in_place``: nothing is copied; the program is used where it is. ``include``: patterns of files beside a script.
+    ``recorded``: the folder is an earlier run's copy of its code, and is copied whole, with its training library.
     """
 
     folder: str
@@ -197,6 +198,7 @@ class Code:
     source_only: bool = False
     in_place: bool = False
     include: tuple[str, ...] = ()
+    recorded: bool = False
 
 
 @record

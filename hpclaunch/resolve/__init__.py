@@ -129,7 +129,8 @@ def _code_of(case: Case) -> Code:
         entry=entry,
         source_only=job.source_only,
         in_place=job.in_place,
-        include=case.request.include,
+        include=() if job.recorded else case.request.include,
+        recorded=job.recorded,
     )
 
 

@@ -39,10 +39,14 @@ _TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
 """The type of a request's field -> how its value in the file is checked, and what is allowed."""
 
 
-def read_request(run_dir: Path) -> tuple[Request, Path]:
+WITHOUT_REQUEST = "resume it without --nodes, --walltime and --recipe"
+
+
+def read_request(run_dir: Path, otherwise: str = WITHOUT_REQUEST) -> tuple[Request, Path]:
     """Return the request of a run, and the folder in which it was typed. Names that are not known are left out.
 
-    Raises Refused if the file is missing, or with every value that has another type than its field.
+    ``otherwise``: what the user can do without the file. Raises Refused if the file is missing, or with every value
+    that has another type than its field.
     """
     file = run_dir / REQUEST
     recorded = json_object(read_text(file))
@@ -50,8 +54,7 @@ def read_request(run_dir: Path) -> tuple[Request, Path]:
     problems += [] if _is_text(recorded.get("cwd")) else ["'cwd' must be a text"]
     if problems:
         what = f"the file with the run's request is missing or damaged: {'; '.join(problems)}"
-        after = "resume it without --nodes, --walltime and --recipe"
-        raise Refused(Fault(where=str(file), what=what, next=after))
+        raise Refused(Fault(where=str(file), what=what, next=otherwise))
     values = {field.name: _restore_tuples(recorded[field.name]) for field in fields(Request) if field.name in recorded}
     return Request(**values), Path(recorded["cwd"])
 

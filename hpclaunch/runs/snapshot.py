@@ -25,6 +25,7 @@ from hpclaunch.runs.tracked import tracked_in
 
 CODE_SUFFIXES = (".py", ".sh", ".so")
 """Files without which a script may not even begin: they are copied whether or not git tracks them."""
+_LIBRARY_FOLDER = "hpclaunch/"
 MOST_FILES = 5_000
 MOST_BYTES = 100 * 2**20
 
@@ -51,6 +52,8 @@ class Snapshot:
 
 def choose(code: Code) -> Snapshot:
     """Return what to copy. Raises UnusableCode if that is too much, or if what the user named is not there."""
+    if code.recorded:
+        return _whole_copy(Path(code.folder))
     if not code.in_place:
         return _choose(code)
     try:
@@ -81,6 +84,39 @@ def _choose(code: Code) -> Snapshot:
         left_out=sum(not _is_hidden(name) for name in {*found.names}.difference(wanted)),
         closed=(*found.closed, *closed),
     )
+
+
+def _whole_copy(folder: Path) -> Snapshot:
+    """Return everything in an earlier run's copy of its code, with the training library that the run had.
+
+    The rules of a first copy do not hold here: git tracks nothing below a run directory, and a list of ignored files
+    was followed before. What Python compiled stays out.
+    """
+    files: list[str] = []
+    links: list[tuple[str, str]] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in sorted(folders) if name != "__pycache__"]
+        linked = {name for name in (*folders, *names) if os.path.islink(os.path.join(place, name))}
+        links += [_link_at(folder, place, name) for name in sorted(linked)]
+        files += [
+            os.path.relpath(os.path.join(place, name), folder)
+            for name in sorted({*names} - linked)
+            if not name.endswith(".pyc")
+        ]
+    readable, closed = _split_readable(folder, files)
+    return Snapshot(
+        folder=folder,
+        files=tuple(readable),
+        links=tuple(links),
+        size=sum((folder / name).stat().st_size for name in readable),
+        rule="the run's own copy",
+        closed=tuple(closed),
+    )
+
+
+def _link_at(folder: Path, place: str, name: str) -> tuple[str, str]:
+    path = os.path.join(place, name)
+    return os.path.relpath(path, folder), os.path.realpath(path)
 
 
 def _split_readable(folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -211,7 +247,8 @@ def fingerprint(code: Code) -> str:
     """Return a SHA-256 over names and contents of all files that ``choose`` returns. Raises OSError, UnusableCode."""
     found = choose(code)
     digest = hashlib.sha256()
-    for name in found.files:
+    # A recorded copy has the training library beside the code, which is no part of a job's own code.
+    for name in (name for name in found.files if not (code.recorded and name.startswith(_LIBRARY_FOLDER))):
         content = (found.folder / name).read_bytes()
         digest.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
     return digest.hexdigest()

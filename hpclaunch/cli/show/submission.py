@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
@@ -125,14 +126,16 @@ def warn_missing(faults: Iterable[Fault]) -> None:
         warn(str(fault))
 
 
-def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
-    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run.
+def show_run(
+    run: Run, as_json: bool, recipe: RunRecipe | None = None, more: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run, and ``more``.
 
     The job ID is shown on the other stream if one of them fails. Raises OSError if stdout does.
     """
     if as_json:
         try:
-            write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
+            write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {}), **more})
         except OSError:
             say(_submission_message(run))
             raise

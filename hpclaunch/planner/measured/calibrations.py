@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpclaunch.config.job import Role
+from hpclaunch.config.job import Job, Role
 from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.spec import Code
@@ -53,12 +53,16 @@ def key_of(case: Case) -> str:
     chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
     layout = sized.layout
     words = {
-        "code": fingerprint(Code(folder=job.folder, entry=job.script or "", source_only=job.source_only)),
+        "code": fingerprint(_code_of(job)),
         "parameters": {name: value for name, value in parameters.values if name not in chosen},
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
     return f"{case.site.name}/{sized.node_type}/{job.name}-{digest[:24]}"
+
+
+def _code_of(job: Job) -> Code:
+    return Code(folder=job.folder, entry=job.script or "", source_only=job.source_only, recorded=job.recorded)
 
 
 def place_of(environment: Mapping[str, str], key: str) -> Path:
