@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -13,6 +13,9 @@ from hpclaunch.cli import complete
 from hpclaunch.core.errors import Fault, InvalidRequest, shorten
 from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 from hpclaunch.launchers import LAUNCHERS
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
@@ -30,6 +33,37 @@ def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str
         return None if text is None else parse(text)
     except ValueError as error:
         raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
+
+
+_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
+
+
+def since_of(text: str | None, now: datetime) -> str:
+    """Return the earliest time of ``--since`` as a record has it (UTC); empty if it was not typed.
+
+    It is a time before ``now``, or a date. Raises InvalidRequest.
+    """
+    from datetime import timedelta
+
+    if text is None:
+        return ""
+    begin = next((day for form in _DATES if (day := _date(text, form)) is not None), None)
+    try:
+        if begin is None:
+            begin = now - timedelta(seconds=parse_walltime(text))
+    except (ValueError, OverflowError) as error:
+        allowed = f"{WALLTIME_FORMS}, before now; or a date, 2026-11-24 or 2026-11-24T18:00 (UTC)"
+        raise InvalidRequest(Fault(where="--since", what=str(error), allowed=allowed, next="--since 7d")) from None
+    return f"{begin:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _date(text: str, form: str) -> datetime | None:
+    from datetime import datetime
+
+    try:
+        return datetime.strptime(text.strip(), form)
+    except ValueError:
+        return None
 
 
 def settings_of(set_: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -385,6 +419,10 @@ NewestRuns = Annotated[
         autocompletion=complete.runs,
         help="Names, directories, job IDs of runs, or @2 [default: the newest run].",
     ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME|DATE", help="Only runs of the last 7d (or 12h, …), or since 2026-11-24 (UTC)."),
 ]
 EveryTask = Annotated[
     bool,

@@ -21,24 +21,50 @@ app = typer.Typer()
 def status(
     run: flags.Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update the list until all runs have ended.")] = False,
+    state: Annotated[
+        list[str], typer.Option(metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable.")
+    ] = [],  # noqa: B006
+    since: flags.Since = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAMES", help="The columns: run,state,epoch, … A wrong name lists all."),
+    ] = None,
+    tabs: Annotated[bool, typer.Option("--tabs", help="Write tab-separated values, as in a pipe.")] = False,
     all_: flags.EveryTask = False,
     json: flags.Json = False,
 ) -> None:
-    """Show the state of runs, newest first."""
+    """Show the state of runs, newest first: nodes, elapsed time, time left, epoch."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.actions.wait import wait as poll_until_ended
     from hpclaunch.cli.show import console, run_tables
 
+    names = _columns_of(format_, json)
     system = System(warn=console.warn)
-    found = states.find(system, run) if run else states.all_runs(system)
+    begin = flags.since_of(since, system.now())
+    found = states.find(system, run) if run else states.all_runs(system, begin)
+    found = states.in_states([one for one in found if one.created >= begin], state, every=all_ or json)
+    if not found and (state or since) and not json:
+        console.say("no run has this state and time; hpclaunch status lists all")
+        return
     if not watch or not found:
-        run_tables.show_status(found, json, all_)
+        run_tables.show_status(found, json, all_, names, tabs)
         return
     try:
-        run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_)
+        run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_, names)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _columns_of(text: str | None, json: bool) -> list[str]:
+    """Return the columns that ``--format`` names; none if it was not typed. Raises InvalidRequest."""
+    if text is None:
+        return []
+    if json:
+        raise InvalidRequest(Fault(where="--format, --json", what="exclude each other", next="leave one of them out"))
+    from hpclaunch.cli.show.run_columns import named_columns
+
+    return named_columns(text)
 
 
 @app.command("logs")

@@ -17,6 +17,7 @@ VERBS = {
     "plan": ("plan", "Recommend a node count and training settings for a job."),
     "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
     "status": ("runs", "Show the state of runs, newest first."),
+    "watch": ("live_screen", "Show runs on a live screen, with queue, epochs, loss and use."),
     "logs": ("runs", "Print a run's log, with all its ranks and starts."),
     "wait": ("runs", "Wait until runs have ended."),
     "cancel": ("runs", "Cancel runs that wait or run."),

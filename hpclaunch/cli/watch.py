@@ -34,8 +34,9 @@ def watch(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
     """Follow a run to its end. Ctrl-C detaches, and the run continues."""
     from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console, submission
+    from hpclaunch.cli.show.progress_line import ProgressLine
 
-    last, shown = run, ""
+    last, shown, line = run, "", ProgressLine()
     try:
         for last, text in wait_actions.follow(run, tail=tail):
             if last.state != shown and not last.final:
@@ -43,10 +44,15 @@ def watch(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
                 console.say(f"{last.label}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
                 console.say_log(text)
+            else:
+                line.show([last])
     except KeyboardInterrupt:
         console.say(f"\n{_detach_message([run])}")
         raise typer.Exit(130) from None
+    finally:
+        line.end()
     submission.show_end(last, json)
+    _show_use([last], json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
@@ -55,22 +61,36 @@ def watch_all(runs: Sequence[Run], seconds: float | None, retries: int, json: bo
     from hpclaunch.actions import states
     from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console, run_tables
+    from hpclaunch.cli.show.progress_line import ProgressLine
 
-    found = runs
+    found, line = runs, ProgressLine()
     shown: dict[Path, tuple[str, str]] = {}
     try:
-        for found in wait_actions.wait(runs, seconds, retries, console.say):
+        for found in wait_actions.wait(runs, seconds, retries, console.say, line.sleep):
             for run in found:
                 if shown.get(run.path) != (now := (run.state, run.reason if run.tasks else "")):
                     shown[run.path] = now
                     words = states.explanation(run)
                     why = f"{run.reason}: {words}" if run.tasks and words else words or run.reason
                     console.say(f"{run.label}: {run.state}" + (f" ({why})" if why else ""))
+            line.show(found)
     except KeyboardInterrupt:
         console.say(f"\n{_detach_message([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
+    finally:
+        line.end()
     run_tables.show_status(found, json)
+    _show_use(found, json)
     return found
+
+
+def _show_use(found: Sequence[Run], json: bool) -> None:
+    """Say in one line how well the runs that have ended used what they asked for."""
+    if json:
+        return
+    from hpclaunch.cli.show.efficiency import show_line
+
+    show_line(found)
 
 
 def _detach_message(unfinished: Sequence[Run]) -> str:

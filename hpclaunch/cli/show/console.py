@@ -15,8 +15,12 @@ from hpclaunch.core.errors import HpclaunchError, NotRecorded, shorten
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from hpclaunch.planner.values import Forecast
+
+Lines = Sequence[Sequence[tuple[str, str]]]
+"""Lines of pieces: a text, and the name of its style."""
 
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 _STATE_STYLES |= {"SUBMITTING": "yellow", "COMPLETING": "cyan", "CONFIGURING": "cyan", "INCOMPLETE": "dim"}
@@ -29,6 +33,7 @@ _CARD_STYLES = {
     "third-party": "yellow",
     "derived": "green",
     "bad": "bold red",
+    "selected": "reverse",
 }
 _WIDEST = 100
 _MOST_FAULTS = 100
@@ -53,7 +58,7 @@ def tell(text: str) -> bool:
 
 
 def _message(text: str) -> bytes:
-    return f"{_escape_controls(text)}\n".encode("utf-8", errors="backslashreplace")
+    return f"{escape_controls(text)}\n".encode("utf-8", errors="backslashreplace")
 
 
 def warn(text: str) -> None:
@@ -115,18 +120,22 @@ def show_plan(forecast: Forecast, explain: bool) -> None:
     """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
     from hpclaunch.planner.words import text_of
 
-    write("".join(_escape_controls(line) + "\n" for line in text_of(forecast, explain)))
+    write("".join(escape_controls(line) + "\n" for line in text_of(forecast, explain)))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
     """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the column names."""
     if not streams.is_terminal():
-        lines = [header, *rows] if any(header) else rows  # live_table names the columns only once
-        write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
+        write_cells([header, *rows])
         return
     from rich.console import Console
 
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+
+def write_cells(rows: Iterable[Sequence[str]]) -> None:
+    """Write lines of tab-separated values."""
+    write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in rows))
 
 
 def fact(name: str, value: str) -> None:
@@ -135,21 +144,15 @@ def fact(name: str, value: str) -> None:
     write(f"{_cell(name)}{between}{_cell(value)}\n")
 
 
-def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
-    """On a terminal draw each table in the place of the one before; elsewhere write only the new lines."""
-    if not streams.is_terminal():
-        shown: Sequence[Sequence[str]] = ()
-        for rows in tables:
-            # The column names once, then every new line.
-            table(("",) if shown else header, [row for row in rows if row not in shown], state_column)
-            shown = rows
-        return
-    from rich.console import Console
+def live_lines(pictures: Iterable[Callable[[int], Lines]]) -> None:
+    """On a terminal draw lines of (text, style) pieces, each picture in the place of the one before, for its width."""
+    from rich.console import Console, Group
     from rich.live import Live
 
-    with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
-        for rows in tables:
-            live.update(_grid(header, rows, state_column), refresh=True)
+    console = Console(no_color=bool(os.environ.get("NO_COLOR")))
+    with Live(console=console, auto_refresh=False) as live:
+        for picture in pictures:
+            live.update(Group(*map(_styled, picture(console.width))), refresh=True)
 
 
 def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None) -> Table:
@@ -160,18 +163,18 @@ def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     for title in header:
         grid.add_column(title, overflow="fold")
     for row in rows:
-        cells = [Text(_escape_controls(cell)) for cell in row]
+        cells = [Text(escape_controls(cell)) for cell in row]
         if state_column is not None:
             state = row[state_column]
             # A state without a style is a failure.
-            cells[state_column] = Text(_escape_controls(state), style=_STATE_STYLES.get(state, "red"))
+            cells[state_column] = Text(escape_controls(state), style=_STATE_STYLES.get(state, "red"))
         grid.add_row(*cells)
     return grid
 
 
 def _cell(text: str) -> str:
     """Return text for one cell of tab-separated lines."""
-    return " ".join(_escape_controls(text).split("\n")).replace("\t", " ")
+    return " ".join(escape_controls(text).split("\n")).replace("\t", " ")
 
 
 def confirmed(question: str) -> bool | None:
@@ -194,27 +197,36 @@ def show_bytes(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:
+def show_lines(lines: Callable[[int], Lines], widest: int = _WIDEST) -> None:
     """Write lines of (text, style) pieces for a width in columns: coloured on a terminal, else plain text."""
     terminal = streams.is_terminal()
-    width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
-    made = [[(_escape_controls(text), style) for text, style in line] for line in lines(width)]
+    made = lines(min(widest, shutil.get_terminal_size().columns) if terminal else widest)
     if not terminal or os.environ.get("NO_COLOR"):
-        plain = ["".join(text for text, _ in line).rstrip() for line in made]
+        plain = ["".join(escape_controls(text) for text, _ in line).rstrip() for line in made]
         write("".join(f"{line}\n" for line in plain))
         return
     from rich.console import Console
-    from rich.text import Text
 
     terminal_console = Console()
     for line in made:
-        shown = Text()
-        for text, style in line:
-            shown.append(text, style=_CARD_STYLES[style])
-        terminal_console.print(shown, soft_wrap=True)
+        terminal_console.print(_styled(line), soft_wrap=True)
 
 
-def _escape_controls(text: str) -> str:
+def _styled(line: Sequence[tuple[str, str]]) -> Text:
+    from rich.text import Text
+
+    shown = Text(no_wrap=True)
+    for text, name in line:
+        shown.append(escape_controls(text), style=style_of(name))
+    return shown
+
+
+def style_of(name: str) -> str:
+    """Return the style of a piece, in rich's words. A state without a style of its own is a failure."""
+    return _CARD_STYLES[name] if name in _CARD_STYLES else _STATE_STYLES.get(name, "red")
+
+
+def escape_controls(text: str) -> str:
     """Replace control characters, so that no text can control the terminal; newlines and tabs stay."""
     if text.isprintable():
         return text

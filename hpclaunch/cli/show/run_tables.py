@@ -3,46 +3,103 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.actions.inspect import final_metrics, numbers
+from hpclaunch.actions.progress import ProgressOfRuns
 from hpclaunch.actions.states import explanation
-from hpclaunch.cli.show.console import live_table, say, show_bytes, table, write, write_json
-from hpclaunch.cli.show.submission import jobs_words
+from hpclaunch.cli.show import streams
+from hpclaunch.cli.show.console import (
+    Lines,
+    live_lines,
+    say,
+    show_bytes,
+    show_lines,
+    table,
+    write,
+    write_cells,
+    write_json,
+)
+from hpclaunch.cli.show.run_columns import COLUMNS, EVERY_DEFAULT, ListedRun, fitted
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
     from hpclaunch.actions.clean import Deletion
 
-_HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
-_STATE = 3
+_PIPED_WATCH = tuple(name for name in EVERY_DEFAULT if name not in ("elapsed", "left"))
+"""The columns of ``status --watch`` in a pipe: a run has a new line when something happens, not at every look."""
+_WIDEST = 1000
 
 
-def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
-    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own."""
-    found = each(found) if every or as_json else found
+def show_status(
+    found: Sequence[Run], as_json: bool, every: bool = False, names: Sequence[str] = (), tabs: bool = False
+) -> None:
+    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own.
+
+    ``names``: the columns; ``tabs``: as tab-separated values on a terminal too.
+    """
+    listed = _listed(each(found) if every or as_json else found, ProgressOfRuns())
     if as_json:
-        write_json([_run_values(run) for run in found])
-        return
-    if not found:
+        write_json([{**_run_values(one.run), **one.progress.to_json()} for one in listed])
+    elif not listed:
         say("there is no run yet; next: hpclaunch submit JOB")
-        return
-    table(_HEADER, [_row(run) for run in found], state_column=_STATE)
+    elif tabs or not streams.is_terminal():
+        chosen = [COLUMNS[name] for name in names or EVERY_DEFAULT]
+        write_cells([[column.title for column in chosen], *([column.text(one) for column in chosen] for one in listed)])
+    else:
+        show_lines(lambda width: _lines(listed, names, width), widest=_WIDEST)
 
 
-def watch_status(updates: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
-    """Show the lines again each time the scheduler was asked; as JSON write one line for each change."""
-    if not as_json:
-        lists = (each(found) if every else found for found in updates)
-        live_table(_HEADER, ([_row(run) for run in listed] for listed in lists), _STATE)
+def watch_status(
+    updates: Iterable[Sequence[Run]],
+    as_json: bool,
+    every: bool = False,
+    names: Sequence[str] = (),
+    live: bool = True,
+) -> None:
+    """Show the lines again each time the scheduler was asked; as JSON write one line for each change.
+
+    Without ``live``, and in a pipe, only the lines that are new are written.
+    """
+    progress = ProgressOfRuns()
+    if as_json:
+        _write_changes(updates, progress)
         return
-    shown: list[dict[str, Any]] = []
+    lists = (_listed(each(found) if every else found, progress) for found in updates)
+    if live and streams.is_terminal():
+        live_lines(partial(_lines, listed, names) for listed in lists)
+        return
+    chosen = [COLUMNS[name] for name in names or _PIPED_WATCH]
+    write_cells([[column.title for column in chosen]])
+    shown: Sequence[Sequence[str]] = ()
+    for listed in lists:
+        rows = [[column.text(one) for column in chosen] for one in listed]
+        write_cells(row for row in rows if row not in shown)
+        shown = rows
+
+
+def _write_changes(updates: Iterable[Sequence[Run]], progress: ProgressOfRuns) -> None:
+    """Write the JSON of all runs on one line whenever a state or an epoch is another one; times alone are no change."""
+    shown: list[tuple[dict[str, Any], int | None]] = []
     for found in updates:
-        plain = [_run_values(run) for run in each(found)]
-        if plain != shown:
-            write(json.dumps(plain) + "\n")
-        shown = plain
+        listed = _listed(each(found), progress)
+        now = [(_run_values(one.run), one.progress.epoch) for one in listed]
+        if now != shown:
+            write(json.dumps([{**_run_values(one.run), **one.progress.to_json()} for one in listed]) + "\n")
+        shown = now
+
+
+def _listed(found: Sequence[Run], progress: ProgressOfRuns) -> list[ListedRun]:
+    now = time.time()
+    return [ListedRun(run=run, progress=progress.of(run, now)) for run in found]
+
+
+def _lines(listed: Sequence[ListedRun], names: Sequence[str], width: int) -> Lines:
+    table = fitted(listed, names or EVERY_DEFAULT, width, fixed=bool(names))
+    return [*table.lines, *([(note, "source")] for note in table.notes)]
 
 
 def _run_values(run: Run) -> dict[str, Any]:
@@ -50,12 +107,6 @@ def _run_values(run: Run) -> dict[str, Any]:
     if run.index >= 0:
         values |= {"array": str(run.home), "values": swept(run)}
     return values
-
-
-def _row(run: Run) -> tuple[str, ...]:
-    words = explanation(run)
-    reason = f"{run.reason}: {words}" if words else run.reason
-    return (run.label, jobs_words(run), run.site, run.state, run.exit_code or "-", run.created, reason)
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:

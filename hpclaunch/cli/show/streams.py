@@ -10,6 +10,11 @@ from typing import TextIO
 
 _failed: set[str] = set()
 """The streams that failed once. They lead to the null device, so that what they still hold does not fail again."""
+_CLEAR = b"\r\x1b[K"
+_shown_line: list[bytes] = []
+"""The line that `show_line` shows now, if any: what is written next takes its place."""
+_open_line: list[bool] = [False]
+"""Whether the last message on stderr has not ended its line."""
 
 
 def occupy_closed() -> None:
@@ -27,16 +32,43 @@ def occupy_closed() -> None:
 
 def write(content: bytes) -> None:
     """Write data to stdout. Raises OSError, whose file name is ``stdout``."""
+    end_line()
     _write(sys.stdout, "stdout", content)
 
 
 def tell(content: bytes) -> bool:
     """Write a message to stderr, and return whether that succeeded: a lost message stops nothing."""
+    if content and _shown_line:
+        content = _CLEAR + content
+        _shown_line.clear()
+    if content:
+        _open_line[0] = not content.endswith(b"\n")
     try:
         _write(sys.stderr, "stderr", content)
     except OSError:
         return False
     return True
+
+
+def show_line(text: str) -> None:
+    """Show a line at the end of stderr, a terminal, until something else is written; it replaces the one before.
+
+    While a message has not ended its own line, nothing is shown.
+    """
+    content = text.encode("utf-8", errors="backslashreplace")
+    if _open_line[0] or _shown_line == [content]:
+        return
+    with contextlib.suppress(OSError):
+        _write(sys.stderr, "stderr", _CLEAR + content)
+        _shown_line[:] = [content]
+
+
+def end_line() -> None:
+    """Remove the line that `show_line` shows."""
+    if _shown_line:
+        _shown_line.clear()
+        with contextlib.suppress(OSError):
+            _write(sys.stderr, "stderr", _CLEAR)
 
 
 def finish() -> None:
@@ -64,6 +96,14 @@ def is_terminal() -> bool:
 def tells_a_terminal() -> bool:
     """Whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
+
+
+def columns() -> int:
+    """Return the width of the terminal of stderr; 80 if it has none."""
+    try:
+        return (os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr is not None else 0) or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def has_keyboard() -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
-from hpclaunch.cli.flags import nodes_of
+from hpclaunch.cli.flags import nodes_of, since_of
 from hpclaunch.core.errors import InvalidRequest
 
 
@@ -32,3 +34,27 @@ def test_node_types_without_their_numbers_of_nodes_are_refused(text: str) -> Non
 def test_the_number_of_nodes_is_typed_once() -> None:
     with pytest.raises(InvalidRequest, match="already says how many nodes"):
         nodes_of("cpu:1,gpu:4", 2)
+
+
+NOW = datetime(2026, 11, 24, 18, 0, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        (None, ""),
+        ("7d", "2026-11-17T18:00:00Z"),
+        ("12h", "2026-11-24T06:00:00Z"),
+        ("2026-11-20", "2026-11-20T00:00:00Z"),
+        ("2026-11-20T12:30", "2026-11-20T12:30:00Z"),
+        ("2026-11-20T12:30:15Z", "2026-11-20T12:30:15Z"),
+    ],
+)
+def test_since_is_a_time_before_now_or_a_date(text: str | None, begin: str) -> None:
+    assert since_of(text, NOW) == begin
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "0", "99999999d"])
+def test_other_texts_are_no_time(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="--since"):
+        since_of(text, NOW)
