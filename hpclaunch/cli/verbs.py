@@ -25,6 +25,7 @@ VERBS = {
     "resume": ("runs", "Continue an ended run from its last checkpoint."),
     "rerun": ("rerun", "Make the same run again, from its record."),
     "results": ("runs", "Show the final metrics of runs, newest first."),
+    "report": ("report", "Write a page about a run: what it did, how well it used the machine."),
     "runs": ("run_directories", "List, show, compare and delete run directories."),
     "jobs": ("jobs", "List and show jobs, or make a new one."),
     "sites": ("sites", "List and show clusters, or describe this one."),

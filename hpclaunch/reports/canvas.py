@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +42,41 @@ def check_file(path: Path, flag: str) -> None:
         ) from None
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of so many inches."""
+def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
+    """Return an empty figure of so many inches. With ``layout`` "none" the caller places its axes, which is fast."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
+
+
+@contextmanager
+def style(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Draw with these settings of matplotlib. A character that the font lacks becomes a box, without a message."""
+    import_matplotlib()
+    import matplotlib
+
+    with matplotlib.rc_context(dict(settings)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 def save(figure: Any, path: Path) -> None:
     """Write a figure (PNG, SVG or PDF, by the name) without a date, so that it changes with its numbers only."""
     import matplotlib
 
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.hashsalt": "hpclaunch"}):
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        figure.savefig(path, metadata=dates.get(path.suffix.lower()))
+
+
+def svg_text(figure: Any, salt: str) -> str:
+    """Return a figure as SVG, with identifiers that no figure of another ``salt`` has: a page has several."""
+    import matplotlib
+
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()

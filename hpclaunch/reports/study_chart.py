@@ -20,7 +20,8 @@ class Series:
     """One curve, or the bars of one colour: ``y`` over ``x``, each with its range if ``low`` and ``high`` are given.
 
     ``x``: numbers; of bars the names of the groups. ``line``: a style of Matplotlib; "" draws points alone.
-    ``names``: of the points of a curve, written beside them.
+    ``names``: of the points of a curve, written beside them. ``quiet``: a curve that is one of many: thin, grey, and
+    not in the legend.
     """
 
     label: str
@@ -30,19 +31,27 @@ class Series:
     high: Sequence[float] = ()
     line: str = "-"
     names: Sequence[str] = ()
+    quiet: bool = False
 
 
 @record
 class Panel:
-    """One picture with its axes. ``marks``: horizontal lines with a name, such as a published value."""
+    """One picture with its axes. ``marks``: horizontal lines with a name, such as a published value.
+
+    ``uprights``: the places of vertical lines, such as restarts, which share ``upright_name``. ``from_zero``: whether
+    the y axis begins at zero. ``stacked`` bars stand on each other, in the order of the series.
+    """
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
-    kind: Literal["curves", "bars"] = "curves"
+    kind: Literal["curves", "bars", "stacked"] = "curves"
     logarithmic: Literal["", "x", "y", "xy"] = ""
     marks: Sequence[tuple[str, float]] = ()
+    uprights: Sequence[float] = ()
+    upright_name: str = ""
+    from_zero: bool = False
 
 
 def draw(panels: Sequence[Panel], path: Path, *, title: str = "", columns: int = 2) -> None:
@@ -54,25 +63,34 @@ def draw(panels: Sequence[Panel], path: Path, *, title: str = "", columns: int =
     if title:
         figure.suptitle(title)
     for number, panel in enumerate(panels, start=1):
-        _draw_panel(figure.add_subplot(rows, columns, number), panel)
+        draw_panel(figure.add_subplot(rows, columns, number), panel)
     save(figure, path)
 
 
-def _draw_panel(axes: Any, panel: Panel) -> None:
-    (_draw_curves if panel.kind == "curves" else _draw_bars)(axes, panel.series)
+def draw_panel(axes: Any, panel: Panel) -> None:
+    """Draw a panel into axes of matplotlib, with a legend."""
+    {"curves": _draw_curves, "bars": _draw_bars, "stacked": _draw_stacked}[panel.kind](axes, panel.series)
     for label, height in panel.marks:
         axes.axhline(height, color="grey", linestyle=":", linewidth=1, label=label)
+    for number, place in enumerate(panel.uprights):
+        axes.axvline(place, color="grey", linestyle="--", linewidth=1, label="_" if number else panel.upright_name)
     if "x" in panel.logarithmic:
         axes.set_xscale("log")
     if "y" in panel.logarithmic:
         axes.set_yscale("log")
+    if panel.from_zero:
+        axes.set_ylim(bottom=0)
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-    axes.legend(fontsize="x-small")
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize="x-small")
 
 
 def _draw_curves(axes: Any, series: Sequence[Series]) -> None:
     for curve in series:
-        marker = "o" if len(curve.x) <= 16 else None
+        if curve.quiet:
+            axes.plot(curve.x, curve.y, color="grey", linewidth=0.7, alpha=0.6, label="_")
+            continue
+        marker = "o" if len(curve.x) <= 16 or not curve.line else None
         (drawn,) = axes.plot(curve.x, curve.y, linestyle=curve.line or "none", marker=marker, label=curve.label)
         for name, place in zip(curve.names, zip(curve.x, curve.y, strict=True), strict=bool(curve.names)):
             axes.annotate(name, place, textcoords="offset points", xytext=(5, -3), fontsize="x-small")
@@ -94,3 +112,11 @@ def _draw_bars(axes: Any, series: Sequence[Series]) -> None:
             ]
         axes.bar(places, bars.y, width, yerr=ranges, capsize=2, label=bars.label)
     axes.set_xticks(range(len(groups)), groups)
+
+
+def _draw_stacked(axes: Any, series: Sequence[Series]) -> None:
+    below = [0.0] * len(series[0].y)
+    for bars in series:
+        axes.bar(range(len(below)), bars.y, BAR, bottom=below, label=bars.label)
+        below = [low + own for low, own in zip(below, bars.y, strict=True)]
+    axes.set_xticks(range(len(below)), [str(name) for name in series[0].x])

@@ -1,0 +1,113 @@
+"""What ``hpclaunch report`` does: finds the runs, makes the page, writes page, figures and data; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hpclaunch import __version__, runs
+from hpclaunch.actions.inspect import differences
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean
+from hpclaunch.core.records import record
+from hpclaunch.reports.canvas import import_matplotlib
+from hpclaunch.reports.page.comparison_page import comparison_page
+from hpclaunch.reports.page.files import FORMATS, check_folder, check_page, write_figures, write_page, write_tables
+from hpclaunch.reports.page.model import Page
+from hpclaunch.reports.page.recorded import read_run
+from hpclaunch.reports.page.run_page import run_page
+from hpclaunch.reports.page.runs_page import MOST_READ, runs_page
+from hpclaunch.runs import Run
+
+
+@record
+class ReportFiles:
+    """Where to write: the page (None: by the name of the run, in ``folder``), figures in formats, data as CSV."""
+
+    folder: Path
+    page: Path | None = None
+    figures: Path | None = None
+    formats: tuple[str, ...] = ("svg",)
+    tables: Path | None = None
+
+    def page_for(self, found: Sequence[Run]) -> Path:
+        """Return the path of the page."""
+        name = "-and-".join(run.label.replace("/", "-") for run in found[:2])
+        return self.page or self.folder / f"report-{name}{'-and-more' if len(found) > 2 else ''}.html"
+
+
+@record
+class WrittenReport:
+    """The page that was written, its size in bytes, and the files of its figures and data."""
+
+    page: Page
+    path: Path
+    size: int
+    figures: tuple[Path, ...]
+    tables: tuple[Path, ...]
+
+
+def formats_of(text: str | None) -> tuple[str, ...]:
+    """Return the formats of ``--format png,svg``. Raises InvalidRequest."""
+    found = tuple(dict.fromkeys(part.strip().lower() for part in (text or "svg").split(",")))
+    unknown = next((part for part in found if part not in FORMATS), None)
+    if unknown is not None:
+        what = f"{unknown!r} is no format of a figure{did_you_mean(unknown, FORMATS)}"
+        raise InvalidRequest(
+            Fault(where="--format", what=what, allowed=", ".join(FORMATS), next="--format png,svg,pdf")
+        )
+    return found
+
+
+def check_files(files: ReportFiles, found: Sequence[Run]) -> None:
+    """Raise Refused, before anything is written, if a file cannot be, or if nothing can be drawn."""
+    check_page(files.page_for(found))
+    for folder, flag in ((files.figures, "--figures"), (files.tables, "--csv")):
+        if folder is not None:
+            check_folder(folder, flag)
+    try:
+        import_matplotlib()
+    except ImportError:
+        what, next_step = "matplotlib is not installed, which draws the figures", "pip install 'hpclaunch[plot]'"
+        raise Refused(Fault(where="report", what=what, next=next_step)) from None
+
+
+def page_of(system: System, found: Sequence[Run]) -> Page:
+    """Return the page of a run, of an array with its runs, or of several runs. It reads their directories."""
+    now = system.now().timestamp()
+    if len(found) > 1:
+        return runs_page(None, [read_run(run) for run in runs.each(found)[:MOST_READ]], now, __version__)
+    (run,) = found
+    array = _array_of(run)
+    if array is None:
+        return run_page(read_run(run), now, __version__)
+    each = [read_run(one) for one in runs.tasks_of(array, range(min(array.tasks, MOST_READ)))]
+    return runs_page(read_run(array), each, now, __version__)
+
+
+def _array_of(run: Run) -> Run | None:
+    """Return the array, that of another user as recorded (others see it as one run); None for a single run."""
+    if run.tasks or run.index >= 0:
+        return run if run.tasks else None
+    recorded = runs.load(run.path)
+    return recorded if recorded.tasks else None
+
+
+def comparison_of(system: System, found: Sequence[Run]) -> Page:
+    """Return the page that compares two runs. Raises InvalidRequest for an array, or for one run twice."""
+    if len(found) != 2 or any(_array_of(run) for run in found):
+        what = "needs two different runs" if len(found) != 2 else "compares single runs, and one of these is an array"
+        next_step = "name two runs: hpclaunch status --all lists them (ARRAY/0007 is a run of an array)"
+        raise InvalidRequest(Fault(where="--compare", what=what, next=next_step))
+    rows: list[tuple[str, Any]] = list(differences(found))
+    now = system.now().timestamp()
+    return comparison_page([read_run(run) for run in found], rows, now, __version__)
+
+
+def write(page: Page, path: Path, files: ReportFiles) -> WrittenReport:
+    """Write the page and what else was asked for; return what was written. Raises Refused."""
+    size = write_page(page, path)
+    figures = write_figures(page, files.figures, files.formats) if files.figures is not None else []
+    tables = write_tables(page, files.tables) if files.tables is not None else []
+    return WrittenReport(page=page, path=path, size=size, figures=tuple(figures), tables=tuple(tables))

@@ -1,0 +1,1 @@
+"""The page of a run: what ``hpclaunch report`` writes (decision 55)."""

@@ -1,0 +1,127 @@
+"""The sections of the plan against what was measured, and of the cost; it reads nothing and predicts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpclaunch.core.units import count, format_walltime, whole_number
+from hpclaunch.reports.page.amounts import bytes_in_words, duration, finite, percent, short
+from hpclaunch.reports.page.asked import choice_of, world_size
+from hpclaunch.reports.page.curves import epoch_numbers
+from hpclaunch.reports.page.model import Block, Listing, PageSection, Sentence, Value
+from hpclaunch.reports.page.recorded import RecordedRun
+from hpclaunch.reports.page.resources import cpu_use, energy, gpu_use
+from hpclaunch.reports.page.speed import typical_rate
+from hpclaunch.runs.samples import last_start
+
+_NOT_RECORDED = (
+    "A run does not record the throughput that a plan predicted for it. hpclaunch plan predicts it again, "
+    "and then uses the measurements of this run, too."
+)
+
+
+def plan_section(recorded: RecordedRun) -> PageSection:
+    """Return what was asked for beside what was measured."""
+    rows = tuple(_rows(recorded))
+    blocks: list[Block] = [Sentence(text="There is nothing to compare: nothing was measured.")]
+    if rows:
+        columns = ("what", "asked or planned", "measured", "share")
+        blocks = [Listing(title="Asked for, and used", columns=columns, rows=rows), Sentence(text=_NOT_RECORDED)]
+    return PageSection(name="plan", title="The plan against what was measured", blocks=tuple(blocks))
+
+
+def cost_section(recorded: RecordedRun) -> PageSection:
+    """Return the cost by the measured time, and the energy."""
+    words = [*_cost_in_words(recorded), *_energy_in_words(recorded)]
+    return PageSection(name="cost", title="Cost", blocks=tuple(Sentence(text=text) for text in words))
+
+
+def node_hours(recorded: RecordedRun) -> float | None:
+    """Return nodes x hours of all starts together; None if nodes or time are not known."""
+    layout = recorded.spec.get("layout")
+    nodes = layout.get("nodes") if isinstance(layout, dict) else None
+    return nodes * recorded.seconds / 3600 if isinstance(nodes, int) and recorded.seconds is not None else None
+
+
+def charged(recorded: RecordedRun) -> tuple[float, float, str] | None:
+    """Return (cost of the measured time, the most that the request could cost, unit); None if it is not known.
+
+    The price of the request is that of its whole walltime, so the measured time costs its part of it.
+    """
+    cost, walltime = recorded.spec.get("cost"), finite(recorded.spec.get("walltime"))
+    most = finite(cost.get("amount")) if isinstance(cost, dict) else None
+    if most is None or not walltime or recorded.seconds is None or not isinstance(cost, dict):
+        return None
+    sweep = recorded.spec.get("sweep")
+    if isinstance(sweep, dict):  # the recorded price is that of all runs together
+        most /= max(1, recorded.runs_of_array)
+    return most * recorded.seconds / walltime, most, str(cost.get("unit", ""))
+
+
+def _cost_in_words(recorded: RecordedRun) -> Iterator[str]:
+    found, hours = charged(recorded), node_hours(recorded)
+    if found is not None:
+        used, most, unit = found
+        note = recorded.spec["cost"].get("note") or "no note"
+        yield (
+            f"About {short(used)} {unit}s by the measured time, of at most {short(most)} for the whole walltime "
+            f"({note}). The centre's own accounting decides."
+        )
+    else:
+        yield "The site's charging is not known, or the run has no walltime or no measured time: no cost can be given."
+    if hours is not None:
+        yield f"The starts used {short(hours)} node-hours."
+
+
+def _energy_in_words(recorded: RecordedRun) -> Iterator[str]:
+    total = energy(recorded.nodes)
+    if total is not None:
+        joules, source = total
+        yield f"The nodes used {short(joules / 3.6e6)} kWh, measured by {source or 'a source that is not named'}."
+
+
+def _rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
+    yield from _training_rows(recorded)
+    walltime, longest = (
+        finite(recorded.spec.get("walltime")),
+        max((start.seconds for start in recorded.starts if start.seconds is not None), default=None),
+    )
+    if longest is not None:
+        asked = format_walltime(int(walltime)) if walltime else "none"
+        share = percent(longest / walltime) if walltime else None
+        yield "walltime of the longest start", asked, duration(longest), share
+    yield from _machine_rows(recorded)
+
+
+def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
+    ranks = world_size(recorded.spec)
+    started = recorded.named("start")
+    began = started[-1].get("world_size") if started else None
+    if ranks is not None and isinstance(began, int):
+        yield "ranks", ranks, began, percent(began / ranks) if ranks else None
+    epochs = whole_number(recorded.parameters.get("epochs", ""))
+    if recorded.epochs:
+        last = epoch_numbers(recorded.epochs)[-1]
+        yield "epochs", epochs, short(last), percent(last / epochs) if epochs else None
+    rate = typical_rate(recorded.epochs)
+    if rate is not None:
+        yield "samples per second", "not recorded", short(rate), None
+
+
+def _machine_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
+    nodes = recorded.nodes
+    use, gpus = cpu_use(nodes), gpu_use(nodes)
+    if use is not None:
+        cpus = max(node.cpus or 0 for node in nodes)
+        yield "CPUs of each node", count(cpus, "CPU"), f"{use * cpus:.3g} busy on average", percent(use)
+    if gpus is not None:
+        number = sum(len(node.gpus) for node in last_start(nodes))
+        yield "GPUs", count(number, "GPU"), f"{gpus * number:.3g} busy on average", percent(gpus)
+    most = max((node.most_memory for node in nodes if node.most_memory), default=None)
+    if most is not None:
+        asked = whole_number(choice_of(recorded.spec, "memory"))
+        limit = asked * 2**20 if asked else max((node.memory_limit or 0 for node in nodes), default=0)
+        yield (
+            *("memory of a node", bytes_in_words(limit) if limit else "no limit known", bytes_in_words(most)),
+            percent(most / limit) if limit else None,
+        )

@@ -1,0 +1,197 @@
+"""Reads what the page of a run shows from its directory, once; it judges nothing and asks no scheduler.
+
+The directory may be damaged or belong to a program of the user's own: what has another form is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.files import json_lines, json_object, read_text
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import whole_number
+from hpclaunch.reports.page.amounts import seconds_of_time
+from hpclaunch.runs import Run, swept
+from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.request_file import read_request
+from hpclaunch.runs.samples import NodeSamples, samples_of
+
+_EVENTS = ("start", "resume", "noise_scale", "communication", "early_stop", "end")
+"""The events, besides those of epochs, that a page uses; a job may write thousands of its own."""
+_MOST_EPOCHS, _MOST_EVENTS, _MOST_STATES, _MOST_STARTS = 20_000, 20_000, 500, 500
+_LOG_LINES, _LONGEST_LINE = 40, 500
+_LARGEST_SCRIPT = 100_000
+"""Characters; a standalone script with its library has 60,000."""
+
+
+@record
+class StateChange:
+    """One line of states.jsonl; ``time``: Unix seconds."""
+
+    time: float
+    state: str
+    job_id: str
+    reason: str
+
+
+@record
+class RunStart:
+    """One start of the script (``name``: JOBID.RESTART), by its markers; times are Unix seconds.
+
+    ``terminated``: the script got SIGTERM. ``first_failure``: exit code and name of the first rank to fail.
+    """
+
+    name: str
+    began: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    terminated: bool = False
+    first_failure: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if that is not known."""
+        if self.began is None or self.ended is None or self.ended < self.began:
+            return None
+        return self.ended - self.began
+
+
+@record
+class RecordedRun:
+    """A run as its directory records it.
+
+    ``request``: what was typed (None: missing or damaged), in ``folder``. ``repeated``: epochs whose work was done
+    twice after a restart.
+    """
+
+    run: Run
+    spec: Mapping[str, Any]
+    request: Request | None
+    folder: Path
+    environment: Mapping[str, Any]
+    values: Mapping[str, str]
+    changes: tuple[StateChange, ...]
+    starts: tuple[RunStart, ...]
+    epochs: tuple[Mapping[str, Any], ...]
+    events: tuple[Mapping[str, Any], ...]
+    repeated: int
+    nodes: tuple[NodeSamples, ...]
+    script: str
+    log_end: str
+
+    def named(self, event: str) -> list[Mapping[str, Any]]:
+        """Return the events of one kind, oldest first."""
+        return [one for one in self.events if one.get("event") == event]
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The last event ``end``; empty if there is none."""
+        return next(reversed(self.named("end")), {})
+
+    @property
+    def runs_of_array(self) -> int:
+        """The number of runs of its array; 1 outside an array."""
+        sweep = self.spec.get("sweep")
+        axes = sweep.get("axes") if isinstance(sweep, dict) else None
+        lengths = [len(axis[1]) for axis in axes if isinstance(axis, list) and len(axis) == 2] if axes else []
+        return prod(lengths)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """All parameters with the values of this run."""
+        return {**self.run.parameters(), **self.values}
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of all starts together that have ended; None if none has."""
+        known = [start.seconds for start in self.starts if start.seconds is not None]
+        return sum(known) if known else None
+
+
+def read_run(run: Run) -> RecordedRun:
+    """Return everything that the page of a run shows."""
+    epochs, events = _events(run)
+    request, folder = _request(run)
+    return RecordedRun(
+        run=run,
+        spec=run.spec(),
+        request=request,
+        folder=folder,
+        environment=json_object(read_text(run.home / "environment.json")),
+        values=swept(run),
+        changes=tuple(_changes(run))[-_MOST_STATES:],
+        starts=tuple(_start(run, name) for name in run.attempts()[-_MOST_STARTS:]),
+        epochs=epochs,
+        events=events,
+        repeated=sum(one.get("event") == "epoch" for one in json_lines(run.path / "metrics-repeated.jsonl")),
+        nodes=tuple(samples_of(run.path)),
+        script=_script(run),
+        log_end=_log_end(run),
+    )
+
+
+def _request(run: Run) -> tuple[Request | None, Path]:
+    try:
+        return read_request(run.home)
+    except Refused:
+        return None, run.home
+
+
+def _events(run: Run) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
+    """Return the epochs and the other events that a page uses."""
+    epochs: list[Mapping[str, Any]] = []
+    events: list[Mapping[str, Any]] = []
+    for event in run.metrics():
+        if event.get("event") == "epoch":
+            epochs.append(event)
+        elif event.get("event") in _EVENTS:
+            events.append(event)
+    return tuple(epochs[-_MOST_EPOCHS:]), tuple(events[-_MOST_EVENTS:])
+
+
+def _changes(run: Run) -> Iterator[StateChange]:
+    for line in run.history() if run.index < 0 else ():
+        time = seconds_of_time(line.get("time"))
+        if time is not None:
+            job_id, reason = str(line.get("job_id", "")), str(line.get("reason", ""))
+            yield StateChange(time=time, state=str(line.get("state", ""))[:40], job_id=job_id[:40], reason=reason)
+
+
+def _start(run: Run, name: str) -> RunStart:
+    folder = run.path / "attempts" / name
+    failure = " ".join(read_text(folder / file).strip() for file in ("first-failure", "first-failure.rank"))
+    return RunStart(
+        name=name,
+        began=seconds_of_time(read_text(folder / "started")),
+        ended=_changed(folder / "exit-code"),
+        exit_code=whole_number(read_text(folder / "exit-code").strip()),
+        terminated=os.path.isfile(folder / "terminated"),
+        first_failure=failure.strip()[:200],
+    )
+
+
+def _changed(path: Path) -> float | None:
+    """Return the time at which a marker was written, in whole seconds as the time of a start; None without it."""
+    try:
+        return float(int(os.stat(path).st_mtime))
+    except OSError:
+        return None
+
+
+def _script(run: Run) -> str:
+    text = read_text(run.script)
+    return text if len(text) <= _LARGEST_SCRIPT else f"{text[:_LARGEST_SCRIPT]}\n# the rest is left out of this page\n"
+
+
+def _log_end(run: Run) -> str:
+    """Return the last lines of the log of a run that did not complete; of other runs nothing."""
+    if run.state == "COMPLETED" or not run.final:
+        return ""
+    lines = end_of_log(run).replace("\r", "\n").splitlines()[-_LOG_LINES:]
+    return "\n".join(line[:_LONGEST_LINE] for line in lines)

@@ -1,0 +1,84 @@
+"""The section of warnings, in words: what went wrong, what was wasted, what to look at; it reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpclaunch.core.units import count, whole_number
+from hpclaunch.reports.page.amounts import number, percent
+from hpclaunch.reports.page.course import ending_of
+from hpclaunch.reports.page.curves import epoch_numbers, metric_groups
+from hpclaunch.reports.page.model import Block, PageSection, Sentence
+from hpclaunch.reports.page.recorded import RecordedRun
+from hpclaunch.reports.page.resources import cpu_use, gpu_use, memory_share
+from hpclaunch.reports.page.speed import slowest_rank
+
+IDLE = 0.20
+"""Below this share CPUs or GPUs count as idle. hpclaunch's own number."""
+FULL = 0.95
+"""From this share on memory counts as full: the next larger batch may not fit."""
+
+
+def remarks_section(recorded: RecordedRun) -> PageSection:
+    """Return the warnings; one sentence says so if there are none."""
+    blocks: list[Block] = [Sentence(text=text, tone="bad") for text in _failures(recorded)]
+    blocks += [Sentence(text=text, tone="warning") for text in (*_training(recorded), *_machine(recorded))]
+    blocks += [Sentence(text=text, tone="warning") for text in _of_the_submission(recorded)]
+    if not blocks:
+        blocks = [Sentence(text="There are no warnings.", tone="good")]
+    return PageSection(name="warnings", title="Warnings", blocks=tuple(blocks))
+
+
+def _failures(recorded: RecordedRun) -> Iterator[str]:
+    run = recorded.run
+    last = recorded.starts[-1] if recorded.starts else None
+    if run.final and run.state != "COMPLETED":
+        words = f"The run is {run.state}"
+        words += f": its last start {ending_of(last)}" if last is not None and last.exit_code not in (None, 0) else ""
+        yield f"{words}. Its log: hpclaunch logs {run.label}"
+    bad = [name for names in metric_groups(recorded.epochs).values() for name in names if _never_finite(recorded, name)]
+    if bad:
+        yield f"{', '.join(bad)}: not a finite number in the last epoch. The training has diverged."
+
+
+def _never_finite(recorded: RecordedRun, name: str) -> bool:
+    last = number(recorded.epochs[-1].get(name))
+    return last is not None and not abs(last) < float("inf")
+
+
+def _training(recorded: RecordedRun) -> Iterator[str]:
+    if any(epoch.get("synthetic") is True for epoch in recorded.epochs):
+        yield "The samples were generated (--synthetic): loss and metrics say nothing about real data."
+    wanted = whole_number(recorded.parameters.get("epochs", ""))
+    if wanted and recorded.epochs and recorded.run.state == "COMPLETED" and not recorded.named("early_stop"):
+        made = epoch_numbers(recorded.epochs)[-1]
+        if made < wanted:
+            yield f"The run completed after {made:g} of {count(wanted, 'epoch')}."
+    if recorded.repeated:
+        yield f"{count(recorded.repeated, 'epoch')} had to be repeated, as the run ended after its last checkpoint."
+    slowest = slowest_rank(recorded.epochs)
+    if slowest is not None and slowest.counts:
+        longer = percent(slowest.ratio - 1)
+        yield f"Rank {slowest.rank} is a straggler: its own steps take {longer} longer than those of the median rank."
+    warning = next((event.get("warning") for event in reversed(recorded.named("communication"))), None)
+    if warning:
+        yield f"Communication: {warning}"
+
+
+def _machine(recorded: RecordedRun) -> Iterator[str]:
+    cpus, gpus, memory = cpu_use(recorded.nodes), gpu_use(recorded.nodes), memory_share(recorded.nodes)
+    if gpus is not None and gpus < IDLE:
+        yield f"The GPUs were idle most of the time: they computed {percent(gpus)} of it. Next: hpclaunch efficiency"
+    if gpus is None and cpus is not None and cpus < IDLE:
+        yield f"The CPUs were idle most of the time: {percent(cpus)} of them computed. Next: hpclaunch efficiency"
+    if memory is not None and memory[0] >= FULL:
+        yield f"Memory was almost full: {percent(memory[0])} of the limit of {memory[1].node}."
+
+
+def _of_the_submission(recorded: RecordedRun) -> Iterator[str]:
+    """Yield the warnings that the submission showed, too."""
+    for name in ("warnings", "unverified"):
+        found = recorded.spec.get(name)
+        yield from (f"At the submission: {text}" for text in (found if isinstance(found, list) else ()))
+    if recorded.run.git.endswith("+changes"):
+        yield "The code had changes that no commit holds; the copy in the run directory (code/) is what ran."
