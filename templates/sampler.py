@@ -21,7 +21,7 @@ INTERVAL = 10.0
 FIRST = 3.0
 """Seconds to the first measurement, so that a short run has one."""
 LINES, LONGEST = 360, 320.0
-"""After so many lines the interval between lines doubles, up to LONGEST seconds: a day has 1,500 lines."""
+"""After so many lines the interval between lines doubles, up to LONGEST seconds: a day has 1,600 lines."""
 SHARE = 0.002
 """The share of a core that one part of the measurement (PSS, or the rest) may take: the larger its cost, the rarer."""
 TICKS = os.sysconf("SC_CLK_TCK")

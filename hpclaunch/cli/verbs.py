@@ -24,6 +24,7 @@ VERBS = {
     "retry": ("runs", "Start a run again after a fault of the machine."),
     "resume": ("runs", "Continue an ended run from its last checkpoint."),
     "rerun": ("rerun", "Make the same run again, from its record."),
+    "efficiency": ("efficiency", "Show how well runs used what they asked for, and what to ask for next time."),
     "results": ("runs", "Show the final metrics of runs, newest first."),
     "report": ("report", "Write a page about a run: what it did, how well it used the machine."),
     "runs": ("run_directories", "List, show, compare and delete run directories."),

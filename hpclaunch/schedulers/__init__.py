@@ -42,6 +42,22 @@ NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled befor
 
 
 @record
+class JobUsage:
+    """What a job used, as the scheduler's accounting has it; None: not known.
+
+    ``seconds`` on ``cpus`` (in all), with ``core_seconds`` of work. ``memory``, ``memory_asked``: bytes per node.
+    ``joules``: the energy of its nodes.
+    """
+
+    seconds: int
+    cpus: int
+    core_seconds: float | None = None
+    memory: int | None = None
+    memory_asked: int | None = None
+    joules: int | None = None
+
+
+@record
 class Search:
     """The jobs of each run directory, oldest first.
 
@@ -136,6 +152,9 @@ class Scheduler(Protocol):
         ``partitions``: those of the jobs, to shorten the answer; none, or an empty name, if they are not known. The
         tasks of an array that wait have the place of their array.
         """
+
+    def usage(self, jobs: Jobs) -> dict[str, JobUsage]:
+        """Return job ID -> what it used, with one call for all of them; nothing of a job that is not accounted for."""
 
     def cancel(self, runs: Sequence[Run]) -> list[str]:
         """Cancel the jobs that are the runs' own, and return the IDs of those there were. Raises SchedulerError."""

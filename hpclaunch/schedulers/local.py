@@ -24,7 +24,7 @@ from hpclaunch.runs.processes import (
     send,
     variables_of,
 )
-from hpclaunch.schedulers import ClusterIdentity, Estimate, QueuePlace, Search, Status
+from hpclaunch.schedulers import ClusterIdentity, Estimate, JobUsage, QueuePlace, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -195,6 +195,11 @@ def _is_of_script(run: Run, command: Sequence[bytes], environment: Sequence[byte
 
 def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
     """Return nothing: without a queue no run waits."""
+    return {}
+
+
+def usage(jobs: Jobs) -> dict[str, JobUsage]:
+    """Return nothing: this machine keeps no accounts."""
     return {}
 
 

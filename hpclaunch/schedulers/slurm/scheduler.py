@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Jobs, Run, current_jobs
-from hpclaunch.schedulers import Estimate, QueuePlace, Status
+from hpclaunch.schedulers import Estimate, JobUsage, QueuePlace, Status
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
@@ -50,6 +50,7 @@ __all__ = [
     "states",
     "submit",
     "unwell",
+    "usage",
     "variables_in",
 ]
 
@@ -122,6 +123,13 @@ def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str,
     from hpclaunch.schedulers.slurm.queue_places import queue_places as places
 
     return places(job_ids, partitions)
+
+
+def usage(jobs: Jobs) -> dict[str, JobUsage]:
+    """Return what jobs used, as accounting has it. A run in an allocation has no account of its own."""
+    from hpclaunch.schedulers.slurm.usage import usage as accounted
+
+    return accounted(jobs)
 
 
 def cancel(runs: Sequence[Run]) -> list[str]:

@@ -52,14 +52,14 @@ def states(jobs: Jobs, leave_out: Collection[str] = ()) -> dict[str, Status]:
     """
     wanted = [job_id for job_id in jobs if job_id not in leave_out]
     found: dict[str, Status] = {}
-    for queried in _portions(ids_to_query(wanted)):
+    for queried in portions(ids_to_query(wanted)):
         names = set(queried)
         mine = [job_id for job_id in wanted if job_id in names or job_id.partition("_")[0] in names]
         found.update(_states_of(mine, jobs, _squeue(queried, jobs)))
     return found
 
 
-def _portions(job_ids: Sequence[str]) -> Iterator[list[str]]:
+def portions(job_ids: Sequence[str]) -> Iterator[list[str]]:
     """Yield the job IDs in lists that fit into one argument."""
     rest = iter(job_ids)
     while portion := list(islice(rest, _MOST_IDS)):
@@ -120,7 +120,7 @@ def own_jobs(runs: Sequence[Run]) -> list[str]:
     """
     wanted: dict[str, Run] = {run.job_id: run for run in runs if run.job_id}
     confirmed: set[str] = set()
-    for job_ids in _portions(list(wanted)):
+    for job_ids in portions(list(wanted)):
         answer = ask(["squeue", "--noheader", "--states=all", "--format=%i|%Z", f"--jobs={','.join(job_ids)}"])
         if not answer.ok and "Invalid job id" not in answer.messages:
             what = f"not called, as squeue cannot confirm whose jobs these are: {answer.words}"

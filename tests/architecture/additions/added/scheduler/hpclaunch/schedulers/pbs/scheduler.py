@@ -11,7 +11,7 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import Jobs, Run
-from hpclaunch.schedulers import ClusterIdentity, Estimate, QueuePlace, Search, Status
+from hpclaunch.schedulers import ClusterIdentity, Estimate, JobUsage, QueuePlace, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -91,6 +91,11 @@ def _status(letter: str, code: str) -> Status:
 
 def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
     """Return nothing: qstat is not asked for places."""
+    return {}
+
+
+def usage(jobs: Jobs) -> dict[str, JobUsage]:
+    """Return nothing: PBS keeps its accounts in files of the server."""
     return {}
 
 

@@ -1,0 +1,120 @@
+"""Shows how well runs used what they asked for: one run in detail, several in a table, or one line; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from statistics import median
+
+from hpclaunch.actions.efficiency import ACCOUNTING, Efficiency, efficiencies
+from hpclaunch.cli.show.console import say, show_bytes, table, write, write_json
+from hpclaunch.core.units import count, format_walltime
+from hpclaunch.guidelines.utilization import percent
+from hpclaunch.runs import Run, each
+
+_UNITS: dict[str, Callable[[float], str]] = {
+    "bytes": lambda amount: show_bytes(int(amount)),
+    "s": lambda amount: format_walltime(int(amount)),
+    "cores": lambda amount: f"{amount:.3g} {'core' if amount == 1 else 'cores'}",
+    "GPUs": lambda amount: f"{amount:.3g} {'GPU' if amount == 1 else 'GPUs'}",
+}
+_SOURCES = {
+    "cgroup": "the job's cgroup, sampled",
+    "proc": "the ranks' processes, sampled",
+    "pss": "the ranks' PSS, sampled",
+    "rss": "the ranks' resident memory, sampled",
+    "nvml": "NVML, sampled",
+    "rocm-smi": "ROCm SMI, sampled",
+    ACCOUNTING: "the scheduler's accounting",
+}
+_ENERGY = {
+    ACCOUNTING: "its nodes, by the scheduler's accounting",
+    "rapl": "processors and memory of its nodes, by RAPL",
+    "gpu": "its GPUs, by their driver",
+    "rapl+gpu": "processors and memory of its nodes by RAPL, and its GPUs by their driver",
+}
+_SHORTEST_S = 60
+"""A shorter run mostly starts up: its end has no line about its use."""
+_MOST_RUNS = 1000
+"""Of a larger array so many runs make up the line at its end."""
+
+
+def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
+    """Show one run in detail, and several as a table of shares."""
+    if as_json:
+        write_json([one.to_json() for one in found])
+    elif len(found) == 1:
+        _show_run(found[0])
+    elif found:
+        names = ("CPU", "memory", "GPU", "time")
+        rows = []
+        for one in found:
+            shares = _shares(one)
+            words = [percent(shares[name]) if name in shares else "-" for name in names]
+            rows.append((one.run.label, one.run.state, *words, _next(one)))
+        table(("run", "state", *names, "next time"), rows, state_column=1)
+    else:
+        say("no run of this time has begun; hpclaunch status lists all")
+
+
+def show_line(found: Sequence[Run]) -> None:
+    """Say in one line how well runs that have ended used what they asked for; nothing if it is not known."""
+    ended = list(islice((run for run in each(found) if run.final), _MOST_RUNS))
+    known = [one for one in efficiencies(ended, ask=False) if one.is_known and _seconds(one) >= _SHORTEST_S]
+    if len(known) == 1:
+        [one] = known
+        shares = [f"{name} {percent(share)}" for name, share in _shares(one).items()]
+        advice = _next(one) or next((other.words for other in one.suggestions), "")
+        more = f"; next time: {advice}" if advice else ""
+        say(f"  used of what it asked for: {', '.join(shares)}{more} (hpclaunch efficiency {one.run.label})")
+    elif known:
+        all_shares = [_shares(one) for one in known]
+        names = dict.fromkeys(name for one in all_shares for name in one)
+        shares = [f"{name} {percent(median([one[name] for one in all_shares if name in one]))}" for name in names]
+        label = found[0].label if len(found) == 1 else " ".join(run.label for run in found[:3])
+        used = f"{count(len(known), 'run')} used of what they asked for (median): {', '.join(shares)}"
+        say(f"  {used} (hpclaunch efficiency {label})")
+
+
+def _seconds(one: Efficiency) -> float:
+    return next((quantity.used or 0.0 for quantity in one.quantities if quantity.name == "time"), 0.0)
+
+
+def _shares(one: Efficiency) -> dict[str, float]:
+    """Return name -> share of the quantities that fit into a line."""
+    known = {quantity.name: quantity.share for quantity in one.quantities if quantity.name != "GPU memory"}
+    return {name: share for name, share in known.items() if share is not None}
+
+
+def _next(one: Efficiency) -> str:
+    """Return the options of all suggestions, each once: those about GPUs decide before those about CPUs."""
+    pairs: dict[str, str] = {}
+    for suggestion in one.suggestions:
+        for option, value in zip(suggestion.options[::2], suggestion.options[1::2], strict=True):
+            pairs.setdefault(option, value)
+    return " ".join(f"{option} {value}" for option, value in pairs.items())
+
+
+def _show_run(one: Efficiency) -> None:
+    rows = []
+    for quantity in one.quantities:
+        show = _UNITS[quantity.unit]
+        used, asked = ("-" if amount is None else show(amount) for amount in (quantity.used, quantity.asked))
+        share = "-" if quantity.share is None else percent(quantity.share)
+        source = one.sources.get(quantity.name, "")
+        rows.append((quantity.name, used, asked, share, _SOURCES.get(source, source)))
+    if one.energy:
+        source = one.energy.source
+        rows.append(("energy", f"{one.energy.joules / 1000:.4g} kJ", "-", "-", _ENERGY.get(source, source)))
+    say(f"{one.run.label}: {one.run.state}")
+    table(("resource", "used", "asked for", "share", "measured by"), rows)
+    if len(one.ranks) > 1:
+        ordered = sorted(one.ranks, key=lambda rank: one.ranks[rank])
+        ends = [f"{one.ranks[rank]:.3g} cores (rank {rank})" for rank in (ordered[0], ordered[-1])]
+        say(f"  ranks: {' to '.join(ends)}")
+    for text in one.unknown:
+        say(f"  {text}")
+    for suggestion in one.suggestions:
+        write(f"It {suggestion.words}.\n" if suggestion.words.startswith("used") else f"{suggestion.words}.\n")
+    if not one.suggestions and one.is_known:
+        say("  it used what it asked for well enough: nothing to change")

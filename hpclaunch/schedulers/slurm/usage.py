@@ -1,0 +1,92 @@
+"""What jobs used, from Slurm's accounting: one call of sacct for all of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from hpclaunch.core.units import whole_number
+from hpclaunch.runs import Jobs
+from hpclaunch.schedulers import JobUsage
+from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
+from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers.slurm.states import is_own_folder, portions
+
+_FIELDS = (
+    *("JobID", "ElapsedRaw", "NNodes", "NCPUS", "TotalCPU", "AllocTRES", "TRESUsageInTot", "ConsumedEnergyRaw"),
+    "WorkDir",
+)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+(?:\.\d+)?)")
+
+
+def usage(jobs: Jobs) -> dict[str, JobUsage]:
+    """Return job ID -> what it used. Without accounting, or for a job with another working folder, there is nothing.
+
+    Of a job that was queued again sacct reports the last start.
+    """
+    options = ["--noheader", "--parsable2", "--noconvert", f"--format={','.join(_FIELDS)}"]
+    found: dict[str, JobUsage] = {}
+    for job_ids in portions(ids_to_query(jobs)):
+        answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
+        for job_id, lines in _by_job(answer.text):
+            # Of nodes of several types (4711+0, 4711+1) no line has it all.
+            if "+" not in lines[0][0] and job_id in jobs and is_own_folder(jobs[job_id], lines[0][-1]):
+                found[job_id] = _usage_in(lines)
+    return found
+
+
+def _by_job(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each job with its own line and those of its steps (``4711.batch``, ``4711.0``), which follow it."""
+    named, lines = "", list[list[str]]()
+    for line in text.split("\n"):
+        words = line.split("|", len(_FIELDS) - 1)
+        if len(words) < len(_FIELDS):
+            continue
+        if named and words[0].startswith(f"{named}."):
+            lines.append(words)
+            continue
+        if lines:
+            yield from ((job_id, lines) for job_id in ids_in(named))
+        named, lines = words[0], [words]
+    if lines:
+        yield from ((job_id, lines) for job_id in ids_in(named))
+
+
+def _usage_in(lines: list[list[str]]) -> JobUsage:
+    """Return what a job used. Memory is that of the step that used most, which sacct adds up over its tasks."""
+    _, elapsed, nodes, cpus, total_cpu, allocated, _, energy, _ = lines[0]
+    on_nodes = [(_bytes(_tres(step[6]).get("mem", "")), whole_number(step[2]) or 1) for step in lines[1:]]
+    peaks = [math.ceil(memory / count) for memory, count in on_nodes if memory]
+    steps_energy = [whole_number(step[7]) or 0 for step in lines[1:]]
+    node_count = whole_number(nodes) or 1
+    asked = _bytes(_tres(allocated).get("mem", ""), "M")
+    return JobUsage(
+        seconds=whole_number(elapsed) or 0,
+        cpus=whole_number(cpus) or 0,
+        core_seconds=_seconds(total_cpu),
+        memory=max(peaks, default=None),
+        memory_asked=asked // node_count if asked else None,
+        joules=whole_number(energy) or max(steps_energy, default=0) or None,
+    )
+
+
+def _tres(text: str) -> Mapping[str, str]:
+    """Return the values of ``cpu=4,mem=8000M,node=2``."""
+    return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+
+
+def _bytes(text: str, unit: str = "") -> int | None:
+    """Return bytes; a number without a unit is in ``unit``. None for what is no amount, or none at all."""
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)", text)
+    return int(float(match[1]) * _UNITS[match[2] or unit]) or None if match else None
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of ``D-HH:MM:SS`` or ``MM:SS.mmm``; None if there are none: no step was accounted for."""
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes = (int(match[name] or 0) for name in ("days", "hours", "minutes"))
+    return ((days * 24 + hours) * 60 + minutes) * 60 + float(match["seconds"]) or None
