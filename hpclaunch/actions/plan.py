@@ -51,7 +51,7 @@ def plan_job(
         raise Refused(faults)
     case = with_key(as_typed(case))
     site, request = case.site, case.request
-    figures, unknown = _figures(system, case)
+    figures, unknown = figures_of(system, case)
     question = Question(
         case=case,
         figures=figures,
@@ -92,7 +92,7 @@ def _why_not_asked(case: Case) -> str:
     return "" if which(command) else f"this machine has no {command}"
 
 
-def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:
+def figures_of(system: System, case: Case) -> tuple[ModelFigures | None, str]:
     """Return the model's figures, or why they are unknown. The model is measured in the job's environment here."""
     from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 

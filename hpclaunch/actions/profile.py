@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.actions.advice import advised
-from hpclaunch.actions.load import load, with_run_dir
+from hpclaunch.actions.load import with_run_dir
 from hpclaunch.actions.preflight import check
+from hpclaunch.actions.short_runs import (
+    EPOCHS,
+    STEPS,
+    keyed_case,
+    layout_of_one_node,
+    leave_out_export,
+    shorten,
+    shortenable,
+)
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
@@ -22,17 +31,11 @@ from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.measured.calibration_file import Calibration, store
-from hpclaunch.planner.measured.calibrations import place_of, with_key
-from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, calibration_of, measured
-from hpclaunch.planner.workload import Workload, workload_of
+from hpclaunch.planner.measured.calibrations import place_of
+from hpclaunch.planner.measured.measurement import MeasuredRun, calibration_of, measured
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs import Run
 
-STEPS, EPOCHS = 100, WARM_UP + 3
-"""The most steps in an epoch of a run (at least 30 show the speed), and its number of epochs."""
-WALLTIME = 15 * 60
 NODES = 2
 
 
@@ -84,16 +87,16 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     """
     request = replace(request, recipe=AS_WRITTEN)  # only the speed is measured, at the batches that are named here
     case = keyed_case(system, request, runs_dir)
-    work = _workload(case.job, request)
+    work = shortenable(case.job, request)
     assert work.per_rank is not None
     more = request.nodes or NODES
     wanted = [(1, per_rank) for per_rank in dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])]
     wanted += [(more, work.per_rank)] if more > 1 else []
-    ranks = _ranks_per_node(case)
+    ranks = layout_of_one_node(case).tasks_per_node
     trials = []
     for nodes, per_rank in wanted:
         shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
-        short = replace(case, request=_leave_out_export(case.job, _shorten(request, work, shape, steps)))
+        short = replace(case, request=leave_out_export(case.job, shorten(request, work, shape, steps)))
         prepared = prepare_case(system, advised(with_run_dir(system, short, runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
     remarks = []
@@ -106,62 +109,8 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _ranks_per_node(case: Case) -> int:
-    one_node = replace(case, request=replace(case.request, nodes=1))
-    return sizing_of(one_node, Decisions()).layout.tasks_per_node
-
-
-def keyed_case(system: System, request: Request, runs_dir: str | None = None) -> Case:
-    """Return the case of a request with the key under which its measurements are stored. Raises HpclaunchError.
-
-    The key holds for every node count and batch size, so all runs of the profile carry it.
-    """
-    case = with_key(load(system, request, runs_dir))
-    if not case.calibration_key:
-        what = f"the code of {case.job.name} cannot be read, so its measurements cannot be stored"
-        raise Refused(Fault(where=case.job.folder, what=what))
-    return case
-
-
 def _place_of(case: Case) -> Path:
     return place_of(case.context.environment, case.calibration_key)
-
-
-def _workload(job: Job, request: Request) -> Workload:
-    """Return the job's numbers. Raises Refused if hpclaunch does not know how to shorten the job."""
-    if job.training is None:
-        what = f"the job {job.name} has no 'training' section, so hpclaunch does not know how to shorten it"
-        raise Refused(
-            Fault(what=what, next="add 'training' to its job file (docs/job-files.md); or plan --calibration")
-        )
-    work = workload_of(job, job.training, request.settings)
-    lacking = [role for role in ("epochs", "batch_size_per_rank") if role not in work.names]
-    if lacking or work.per_rank is None:
-        what = f"{job.name} has no parameter for {', '.join(lacking) or 'batch_size_per_rank'}: it cannot be shortened"
-        raise Refused(Fault(what=what, next="name the parameter under training.names in the job file"))
-    return work
-
-
-def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Request:
-    """Return the request of a short run: a few epochs of complete steps.
-
-    An epoch covers the whole data set if the job cannot train on a part of it, or if the data set is too small.
-    """
-    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: shape.per_rank}
-    replicas = max(1, shape.nodes * shape.ranks_per_node // work.gpus_per_replica)
-    batch = replicas * shape.per_rank * shape.accumulation
-    complete_steps = min(steps, work.samples // batch)
-    if "train_samples" in work.names and complete_steps:
-        ours[work.names["train_samples"]] = complete_steps * batch
-    others = tuple(pair for pair in request.settings if pair[0] not in ours)
-    settings = (*others, *((name, str(value)) for name, value in ours.items()))
-    return replace(request, nodes=shape.nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
-
-
-def _leave_out_export(job: Job, request: Request) -> Request:
-    """Return the request of a run that leaves no trained model, if the job can do so: nobody serves a short run."""
-    own = ("export_model", "false")
-    return replace(request, settings=(*request.settings, own)) if own[0] in job.parameters else request
 
 
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:

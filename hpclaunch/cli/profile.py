@@ -63,7 +63,7 @@ def profile(
     There are two runs on one node and one on two nodes.
     """
     from hpclaunch import runs
-    from hpclaunch.actions import profile, states
+    from hpclaunch.actions import profile, short_runs, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
 
@@ -92,7 +92,7 @@ def profile(
         accept_unverified=accept_unverified,
     )
     if from_:
-        case = profile.keyed_case(system, request)
+        case = short_runs.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
     else:
         design = profile.design(system, request, steps, runs_dir)

@@ -16,6 +16,7 @@ VERBS = {
     "shell": ("shell", "Open a shell in an allocation, with the environment of a job."),
     "plan": ("plan", "Recommend a node count and training settings for a job."),
     "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
+    "scale": ("scale", "Measure a job on several node counts: speed-up, efficiency, cost."),
     "status": ("runs", "Show the state of runs, newest first."),
     "watch": ("live_screen", "Show runs on a live screen, with queue, epochs, loss and use."),
     "logs": ("runs", "Print a run's log, with all its ranks and starts."),

@@ -65,3 +65,19 @@ def test_points_have_their_names_beside_them(tmp_path: Path) -> None:
     draw([Panel(title="noise", x_label="noise scale", y_label="critical batch", series=(points,))], path)
     for words in ("MNIST", "SVHN"):
         assert f"<!-- {words} -->" in path.read_text(encoding="utf-8"), words
+
+
+def test_stacked_bars_stand_on_each_other(tmp_path: Path) -> None:
+    stacked = Panel(
+        title="parts of a step",
+        x_label="ranks",
+        y_label="ms",
+        kind="stacked",
+        series=(
+            Series(label="compute", x=("1", "4"), y=(10.0, 5.0)),
+            Series(label="input", x=("1", "4"), y=(2.0, 1.0)),
+        ),
+    )
+    draw([stacked], tmp_path / "stacked.svg")
+    text = (tmp_path / "stacked.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {words} -->" in text for words in ("parts of a step", "compute", "input", "ranks"))

@@ -26,6 +26,7 @@ from hpclaunch.planner.measured.all_reduce_file import measured_links
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import all_reduce_file_of, place_of, run_list_of
 from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
+from hpclaunch.planner.measured.merging import median_point, shape_of
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.framework import stated_framework
@@ -195,27 +196,13 @@ def _merge_points(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Po
     """Return one point per shape: the median of the newest runs. Profiled shapes come first, then the newest others."""
     shapes: dict[tuple[int, ...], list[Point]] = {}
     for point in profiled:
-        shapes.setdefault(_shape(point), []).append(point)
+        shapes.setdefault(shape_of(point), []).append(point)
     kept = len(shapes) + SHAPES
     for point in reversed(fresh):  # the newest first
-        same = shapes.setdefault(_shape(point), [])
+        same = shapes.setdefault(shape_of(point), [])
         if len(same) < ALIKE:
             same.append(point)
-    return tuple(_median_point(points) for points in list(shapes.values())[:kept])
-
-
-def _shape(point: Point) -> tuple[int, ...]:
-    return point.nodes, point.ranks_per_node, point.per_rank, point.accumulation
-
-
-def _median_point(points: Sequence[Point]) -> Point:
-    varying = [point.straggling for point in points if point.straggling is not None]
-    return replace(
-        points[0],
-        samples_per_s=median(point.samples_per_s for point in points),
-        straggling=median(varying) if varying else None,
-        runs=tuple(name for point in points for name in point.runs),
-    )
+    return tuple(median_point(points) for points in list(shapes.values())[:kept])
 
 
 def _read_taken(place: Path) -> Taken:

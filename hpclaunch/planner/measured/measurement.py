@@ -99,7 +99,7 @@ def _read_measurements(run: Run, job: Job) -> MeasuredRun:
         raise Refused(Fault(where=str(run.path), what="its parameters contain no batch size per rank"))
     events = [event for event in run.metrics() if event.get("event") in _READ_EVENTS]
     epochs = [event for event in events if event.get("event") == "epoch"]
-    rates = [rate for event in epochs if (rate := _rate(event)) is not None]
+    rates = [rate for event in epochs if (rate := rate_of(event)) is not None]
     accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
@@ -197,13 +197,14 @@ def _whole_number(parameters: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def _rate(event: dict[str, Any]) -> float | None:
+def rate_of(event: dict[str, Any]) -> float | None:
+    """Return the samples/s of all ranks in an ``epoch`` event, by any of its names; None if it has none."""
     return next((rate for name in RATES if (rate := _positive_number(event.get(name))) is not None), None)
 
 
 def _samples(epochs: Sequence[dict[str, Any]]) -> float:
     """Return the samples of all ranks in the epochs that count."""
-    return sum((_rate(event) or 0.0) * (_positive_number(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
+    return sum((rate_of(event) or 0.0) * (_positive_number(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
 
 
 def _step_spread(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
@@ -240,9 +241,16 @@ def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:
     They are the time from start to end, less that of all epochs at the speed of the later ones.
     """
     seconds = [found for event in epochs if (found := _positive_number(event.get("seconds"))) is not None]
+    whole = elapsed_s(run)
+    if len(seconds) <= WARM_UP or whole is None or run.state != "COMPLETED":
+        return None
+    return round(max(0.0, whole - len(seconds) * median(seconds[WARM_UP:])), 1)
+
+
+def elapsed_s(run: Run) -> float | None:
+    """Return the seconds from the start of a run's script to its end; None if it has not one start that ended."""
     attempts = run.attempts()
-    # Of a failed start, or of several, the whole time is not that of these epochs.
-    if len(seconds) <= WARM_UP or len(attempts) != 1 or run.state != "COMPLETED":
+    if len(attempts) != 1:  # of a failed start, or of several, the whole time is not that of its epochs
         return None
     folder = run.path / "attempts" / attempts[0]
     try:
@@ -250,5 +258,4 @@ def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:
         ended = (folder / "exit-code").stat().st_mtime
     except (OSError, ValueError):
         return None
-    whole = ended - began.replace(tzinfo=timezone.utc).timestamp()
-    return round(max(0.0, whole - len(seconds) * median(seconds[WARM_UP:])), 1)
+    return ended - began.replace(tzinfo=timezone.utc).timestamp()

@@ -1,12 +1,15 @@
 """Trains on the arrays of --data-dir and validates; RUN/weights-RANK.npz gets the weights, RUN/logs-RANK.json all logs.
 
 --own-loop=true trains in a loop of one's own. --keras=true adds callbacks of Keras. --preempted-in=2: rank 0 gets
-SIGTERM when epoch 2 begins.
+SIGTERM when epoch 2 begins. --slow-input=0.05: a batch takes so many seconds to make. --slow-rank=0.3: a step of rank 1
+takes so many seconds more.
 """
 
+import dataclasses
 import json
 import os
 import signal
+import time
 
 from hpclaunch import training
 
@@ -16,9 +19,12 @@ settings = training.settings(
     optimizer="sgd",
     learning_rate=0.01,
     noise_scale=False,
+    export_model=False,
     own_loop={"default": False, "help": "train in a loop of one's own"},
     keras={"default": False, "help": "add callbacks of Keras"},
     preempted_in={"default": 0, "help": "the epoch in which rank 0 gets SIGTERM"},
+    slow_input={"default": 0.0, "help": "seconds in which a batch is made"},
+    slow_rank={"default": 0.0, "help": "seconds that rank 1 sleeps in a step"},
 )
 with training.start(settings) as run:
     import numpy as np
@@ -26,7 +32,28 @@ with training.start(settings) as run:
 
     def network():
         start = tf.keras.initializers.GlorotUniform(seed=3)
-        return tf.keras.Sequential([tf.keras.layers.Input((6,)), tf.keras.layers.Dense(1, kernel_initializer=start)])
+        layers = tf.keras.layers
+        parts = [layers.Input((6,)), *sleeps(), layers.Dense(1, kernel_initializer=start)]
+        return tf.keras.Sequential(parts)
+
+    def asleep(values, seconds):
+        def sleep(found):
+            time.sleep(seconds)
+            return found
+
+        return tf.ensure_shape(tf.numpy_function(sleep, [values], values.dtype), values.shape)
+
+    def sleeps():
+        if not settings.slow_rank or run.rank != 1:
+            return []
+        return [tf.keras.layers.Lambda(lambda values: asleep(values, settings.slow_rank))]
+
+    def slow(data):
+        def batches_from(epoch, step):
+            made = data.feed.batches_from(epoch, step)
+            return made.map(lambda inputs, targets: (asleep(inputs, settings.slow_input), targets))
+
+        return dataclasses.replace(data, feed=dataclasses.replace(data.feed, batches_from=batches_from))
 
     found = []
 
@@ -51,7 +78,7 @@ with training.start(settings) as run:
             keras.LambdaCallback(on_epoch_end=lambda epoch, logs: print("epoch", epoch + 1, "of rank", run.rank)),
         ]
 
-    data = training.arrays(run)
+    data = slow(training.arrays(run)) if settings.slow_input else training.arrays(run)
     if settings.own_loop:
         loop = training.loop(run, network, data)
         for inputs, targets in loop:

@@ -1,0 +1,169 @@
+"""``scale``: measures a job on several node counts, and shows speed-up, efficiency and what costs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpclaunch.cli import flags
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
+
+if TYPE_CHECKING:
+    from hpclaunch.planner.scaling import Mode
+
+MOST_COUNTS, MOST_REPEATS = 64, 100
+
+app = typer.Typer()
+
+
+@app.command(
+    "scale",
+    epilog="The same command again submits only what is missing, and shows the results (docs/scaling.md).",
+)
+def scale(
+    target: Annotated[str, typer.Argument(metavar="JOB|STUDY", help="A job; or the folder of a study, to show it.")],
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="The node counts, such as 1,2,4,8. One process comes first.")
+    ] = None,
+    strong: Annotated[
+        bool, typer.Option("--strong", help="Keep the global batch on all node counts. [default]")
+    ] = False,
+    weak: Annotated[bool, typer.Option("--weak", help="Keep the batch per rank on all node counts.")] = False,
+    global_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The global batch of --strong. [default: the job's batch per rank on the smallest node count]"
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, max=MOST_REPEATS, help="Runs of every layout; several show how much they vary.")
+    ] = 1,
+    site: flags.Site = None,
+    node_type: flags.NodeType = None,
+    tasks_per_node: flags.TasksPerNode = None,
+    cpus_per_task: flags.CpusPerTask = None,
+    gpus_per_node: flags.GpusPerNode = None,
+    launcher: flags.Launcher = None,
+    framework: flags.Framework = None,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    memory: flags.Memory = None,
+    python: flags.Python = None,
+    venv: flags.Venv = None,
+    conda: flags.Conda = None,
+    module: flags.Module = [],  # noqa: B006
+    env: flags.Env = [],  # noqa: B006
+    set_: flags.Set = [],  # noqa: B006
+    sbatch: flags.Sbatch = [],  # noqa: B006
+    data_dir: flags.DataDir = None,
+    synthetic: flags.Synthetic = False,
+    hosts: flags.Hosts = None,
+    accept_unverified: flags.AcceptUnverified = False,
+    runs_dir: flags.RunsDir = None,
+    steps: Annotated[int, typer.Option(min=1, help="The most steps in an epoch of a run.")] = 100,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
+    ] = False,
+    resubmit: Annotated[
+        bool, typer.Option("--resubmit", help="Submit runs of the study that failed again, as new runs.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the runs have ended; Ctrl-C leaves them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
+    ] = None,
+    json: flags.Json = False,
+) -> None:
+    """Measure a job on several node counts: speed-up, efficiency, the parts of a step, cost.
+
+    The first run is one process, with which all others are compared.
+    """
+    from hpclaunch.actions import scale, scale_results, scale_runs
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, scale_tables
+
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    if plot is not None:
+        from hpclaunch.reports.canvas import check_file
+
+        check_file(plot, "--plot")
+    if nodes is None:
+        study = scale_tables.study_named(system, target)
+    else:
+        request = Request(
+            target=target,
+            site=site,
+            node_type=node_type,
+            tasks_per_node=tasks_per_node,
+            cpus_per_task=cpus_per_task,
+            gpus_per_node=gpus_per_node,
+            launcher=launcher,
+            framework=framework,
+            account=account,
+            partition=partition,
+            qos=qos,
+            walltime=flags.seconds_of(walltime),
+            memory=flags.megabytes_of(memory),
+            data_dir=data_dir,
+            synthetic=synthetic,
+            hosts_file=hosts,
+            **flags.software_of(python, venv, conda, module, env),
+            settings=flags.settings_of(set_),
+            sbatch=tuple(sbatch),
+            accept_unverified=accept_unverified,
+        )
+        wish = scale.StudyWish(
+            nodes=node_counts_of(nodes),
+            mode=_mode(strong, weak, global_batch),
+            repeats=repeat,
+            steps=steps,
+            global_batch=global_batch,
+            looks=not dry_run,
+        )
+        design = scale.design(system, request, wish, runs_dir)
+        if dry_run:
+            scale_tables.show_design(design, json)
+            return
+        scale_tables.say_design(design)
+        study = scale_runs.submit_missing(system, design, one_by_one=one_by_one, again=resubmit)
+    if wait:
+        scale_runs.wait_for(system, study, scale_runs.runs_of(study))
+    results = scale_results.collect(system, study)
+    scale_tables.show_results(results, plot, json)
+    if results.problems and not results.open:
+        raise typer.Exit(1)
+
+
+def _mode(strong: bool, weak: bool, global_batch: int | None) -> Mode:
+    if strong and weak:
+        what, hint = "exclude each other", "leave one of them out"
+        raise InvalidRequest(Fault(where="--strong and --weak", what=what, next=hint))
+    if weak and global_batch is not None:
+        what = "has no effect with --weak, which keeps the batch per rank"
+        hint = "leave it out, or set the batch per rank with --set"
+        raise InvalidRequest(Fault(where="--global-batch", what=what, next=hint))
+    return "weak" if weak else "strong"
+
+
+def node_counts_of(text: str) -> tuple[int, ...]:
+    """Return the node counts of ``--nodes 1,2,4``. Raises InvalidRequest for anything else, and for a count twice."""
+    words = [word.strip() for word in text.split(",")]
+    allowed = f"1 to {MOST_COUNTS} different whole numbers above 0, such as 1,2,4,8"
+    if not all(word.isascii() and word.isdigit() and len(word) < 8 and int(word) for word in words):
+        what = f"{text[:80]!r} is not a list of node counts"
+        raise InvalidRequest(Fault(where="--nodes", what=what, allowed=allowed))
+    counts = [int(word) for word in words]
+    twice = sorted({number for number in counts if counts.count(number) > 1})
+    if twice:
+        what, hint = f"{twice[0]} nodes are named twice", "name it once; --repeat 3 runs every layout three times"
+        raise InvalidRequest(Fault(where="--nodes", what=what, allowed=allowed, next=hint))
+    if len(counts) > MOST_COUNTS:
+        raise InvalidRequest(Fault(where="--nodes", what=f"{len(counts)} node counts are too many", allowed=allowed))
+    return tuple(counts)
