@@ -48,6 +48,9 @@ fi
 # A second set-up waits for the Horovod that the first one compiles; uv would give up after five minutes.
 export UV_LOCK_TIMEOUT=3600
 
+# `make setup-dev PYTHON=…` exports MAKEFLAGS, and Horovod then compiles one file after the other instead of eight at once.
+unset MAKEFLAGS MAKEOVERRIDES
+
 # Byte code is compiled here, for where PYTHONDONTWRITEBYTECODE is set (as in many images) every start would compile anew.
 export UV_COMPILE_BYTECODE=1
 checked=()

@@ -80,7 +80,8 @@ def _build(stack: Stack, folder: Path) -> dict[str, str]:
     parts = ["WITH_TENSORFLOW", "WITH_MPI", "WITH_GLOO" if stack.whole else "WITHOUT_GLOO"]
     built = {f"HOROVOD_{name}": "1" for name in (*parts, "WITHOUT_PYTORCH", "WITHOUT_MXNET")}
     path = f"{folder / 'bin'}:{os.environ['PATH']}"  # cmake
-    return {**os.environ, **built, "PATH": path, "CPLUS_INCLUDE_PATH": str(HEADERS)}
+    # Two files at once: eight without MAKEFLAGS, one after the other with those of `make test TESTS=…`.
+    return {**os.environ, **built, "PATH": path, "CPLUS_INCLUDE_PATH": str(HEADERS), "MAKEFLAGS": "-j2"}
 
 
 def _tools(stack: Stack) -> tuple[str, str]:
