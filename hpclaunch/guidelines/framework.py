@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import JAX, MPI, PYTORCH
 from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
 
 _FRAMEWORK = f"{GUIDELINES}, distributed training framework"
@@ -36,8 +37,28 @@ class Selection:
     declined: tuple[Passed, ...]
 
 
+OTHER_FRAMEWORKS = {
+    PYTORCH: Reason(
+        rule="PyTorch's ranks are connected by torch.distributed",
+        verdict="torch.distributed: NCCL between GPUs, Gloo between CPUs; the launcher starts a process for each rank",
+        source="PyTorch documentation, torch.distributed (docs.pytorch.org/docs/stable/distributed.html)",
+    ),
+    JAX: Reason(
+        rule="JAX's ranks are connected by jax.distributed",
+        verdict="jax.distributed; srun or mpirun starts the ranks, as it learns their place from those alone",
+        source="JAX documentation, multi-process programming (docs.jax.dev/en/latest/multi_process.html)",
+    ),
+    MPI: Reason(
+        rule="a program that calls MPI connects its own ranks",
+        verdict="MPI itself; mpirun of the same MPI library starts the ranks, or srun with the interface that it uses",
+        source="MPI standard 4.1, portable MPI process startup; MPI guide of Slurm (slurm.schedmd.com/mpi_guide.html)",
+    ),
+}
+"""Framework -> what connects its ranks. The guidelines compare ways to connect those of TensorFlow alone."""
+
+
 def choose_framework() -> Selection:
-    """Return Horovod on MPI, always, with every alternative of the guidelines and why it is declined.
+    """Return Horovod on MPI, always for TensorFlow, with every alternative of the guidelines and why it is declined.
 
     Source: guidelines, "use Horovod-MPI unless you have access to Cray machine". The exception no longer applies,
     because Cray's plugin is no longer developed.

@@ -11,7 +11,7 @@ from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import explain_batch
 from hpclaunch.guidelines.dataset import judge_dataset
 from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
-from hpclaunch.guidelines.framework import MESH_TENSORFLOW, choose_framework, choose_updates
+from hpclaunch.guidelines.framework import MESH_TENSORFLOW, OTHER_FRAMEWORKS, choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Number, Reason
@@ -25,6 +25,7 @@ from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.recipe import Recipe
 from hpclaunch.planner.settings import recipe_sections
 from hpclaunch.planner.values import PlanRow, PlanSection, Rung
+from hpclaunch.resolve.framework import stated_framework
 
 
 @record
@@ -134,14 +135,16 @@ def _dataset_section(outcome: Outcome) -> PlanSection:
 
 
 def framework_section(question: Question) -> PlanSection:
-    """Return why Horovod is used, if the job trains with TensorFlow, and why updates are synchronous."""
-    framework, updates = choose_framework(), choose_updates()
-    if question.case.job.framework not in (None, TENSORFLOW):
+    """Return what connects the ranks, of TensorFlow why it is Horovod, and why updates are synchronous."""
+    horovod, updates = choose_framework(), choose_updates()
+    name = stated_framework(question.case)[1] or TENSORFLOW
+    if name != TENSORFLOW and name not in OTHER_FRAMEWORKS:  # the program's own business
         return PlanSection(title="updates", reasons=(updates.reason,), declined=updates.declined)
+    is_horovod = name == TENSORFLOW
     return PlanSection(
         title="framework and updates",
-        reasons=(framework.reason, updates.reason),
-        declined=(*framework.declined, *updates.declined),
+        reasons=(horovod.reason if is_horovod else OTHER_FRAMEWORKS[name], updates.reason),
+        declined=(*(horovod.declined if is_horovod else ()), *updates.declined),
     )
 
 
