@@ -14,7 +14,10 @@ from tests.fuzz.feeding import Child, Tally, feed_many
 from tests.fuzz.parts import page_part, record, recorded
 from tests.fuzz.ways import WAYS
 
-NEEDS = {"checkpoints": "numpy", "pickles": "numpy", "npz files": "numpy", "TFRecords": "tensorflow"}
+NEEDS = {
+    **dict.fromkeys(("checkpoints", "pickles", "npz files", "IDX files"), "numpy"),
+    **dict.fromkeys(("TFRecords", "tensorflow_datasets folders"), "tensorflow"),
+}
 QUICK = 25
 
 

@@ -8,10 +8,12 @@ from tests.fuzz.command_lines import COMMAND_LINES
 from tests.fuzz.data_ways import DATA_WAYS
 from tests.fuzz.measured_ways import MEASURED_WAYS
 from tests.fuzz.scene import Way
+from tests.fuzz.set_ways import SET_WAYS
 from tests.fuzz.sweep_ways import SWEEP_WAYS
 from tests.fuzz.text_ways import TEXT_WAYS
 
-_FOUND = {**TEXT_WAYS, **COMMAND_LINES, **DATA_WAYS, **BESIDE_WAYS, **MEASURED_WAYS, **CLUSTER_WAYS, **SWEEP_WAYS}
+_FOUND = {**TEXT_WAYS, **COMMAND_LINES, **DATA_WAYS, **SET_WAYS}
+_FOUND |= {**BESIDE_WAYS, **MEASURED_WAYS, **CLUSTER_WAYS, **SWEEP_WAYS}
 _WRITTEN = ("site files", "job files", "settings files", "templates", "command lines")
 """What people write comes first in the table."""
 WAYS: dict[str, Way] = {name: _FOUND[name] for name in dict.fromkeys([*_WRITTEN, *_FOUND])}
