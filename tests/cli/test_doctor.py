@@ -15,6 +15,7 @@ from tests.unit.actions.diagnosis.probes import a_rank
 from tests.unit.sites.describe.texts import FOLDER
 
 HERE = ("--tasks-per-node", "1")
+REFUSED = "sbatch: error: Batch job submission failed: Invalid qos specification\n"  # no doubt, so no waiting for a job
 
 
 def failed(report: dict[str, Any]) -> dict[str, str]:
@@ -45,7 +46,7 @@ def test_a_refusal_of_sbatch_is_a_finding(gpus: Desk) -> None:
 
 
 def test_the_probe_is_a_job_of_two_nodes_whose_script_holds_its_code(cluster: Desk) -> None:
-    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    cluster.fake("sbatch", err=REFUSED, code=1)
     assert cluster.type("doctor", *HERE).code == 1
     (run,) = (cluster.project / "runs").iterdir()
     script = (run / "job.sh").read_text()
@@ -58,7 +59,7 @@ def test_the_probe_is_a_job_of_two_nodes_whose_script_holds_its_code(cluster: De
 def test_one_node_is_enough_where_there_are_no_two_and_it_says_so(cluster: Desk) -> None:
     path = cluster.project / "site_configs" / "slurmsite.yaml"
     path.write_text(path.read_text().replace("nodes: 8", "nodes: 1"))
-    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    cluster.fake("sbatch", err=REFUSED, code=1)
     done = cluster.type("doctor", "--json", *HERE)
     warned = [check for check in done.json["checks"] if check["verdict"] == "WARN"]
     assert "only one node was tested: 2 nodes are not possible" in warned[0]["what"]
@@ -208,7 +209,7 @@ environment: {python: current}
 """
     cluster.write("site_configs/copied.yaml", text.replace(right, wrong) if right else text)
     cluster.program("scontrol", TEXTS.format(texts=FOLDER / "slurm_22_05"))
-    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    cluster.fake("sbatch", err=REFUSED, code=1)
     done = cluster.type("doctor", "--json", "--site", "copied", *HERE)
     (check,) = [check for check in done.json["checks"] if check["name"] == "site file"]
     if not what:

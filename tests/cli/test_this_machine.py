@@ -32,6 +32,8 @@ def answering(desk: Desk, cluster: str) -> None:
     """Put Slurm's programs on PATH, which record their calls; scontrol knows the cluster's name."""
     for name in SLURM:
         desk.program(name, RECORDING.format(name=name, spool=desk.spool))
+    # Without a job ID hpclaunch would ask for seconds whether there is a job.
+    desk.program("sbatch", RECORDING.format(name="sbatch", spool=desk.spool) + "echo Submitted batch job 4711\n")
     desk.program("scontrol", SCONTROL.format(name="scontrol", spool=desk.spool, cluster=cluster))
 
 

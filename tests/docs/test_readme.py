@@ -94,21 +94,23 @@ def test_ci_calls_the_readmes_own_commands_as_a_newcomer() -> None:
         assert f"\nas_newcomer '{marked_command(name)}'\n" in script
 
 
-@pytest.mark.timeout(900)
-def test_the_first_command_trains_on_this_machine() -> None:
-    try:
-        import horovod  # type: ignore[import-not-found, import-untyped]  # noqa: F401
-    except ImportError:
-        pytest.skip("group horovod: TensorFlow and Horovod are not installed")
-    if (ROOT / ".venv").is_symlink():
-        pytest.skip("group set-up: .venv is a link, and the set-up would change that of another checkout")
-    # A surrounding make (make test) would have the inner one talk of folders that it enters and leaves.
-    strays = ("HPCLAUNCH", "MAKE", "MFLAGS")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(strays)}
-    command = shlex.split(marked_command("demo"))
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_accuracy" in done.stderr
-    assert "stand-in images" in done.stdout
-    run = Path(done.stdout.strip().splitlines()[-1])
-    assert (run / "metrics.jsonl").is_file()
+if os.environ.get("CI") != "true":  # .ci/run types this command before the tests, and looks at the run that it leaves
+
+    @pytest.mark.timeout(900)
+    def test_the_first_command_trains_on_this_machine() -> None:
+        try:
+            import horovod  # type: ignore[import-not-found, import-untyped]  # noqa: F401
+        except ImportError:
+            pytest.skip("group horovod: TensorFlow and Horovod are not installed")
+        if (ROOT / ".venv").is_symlink():
+            pytest.skip("group set-up: .venv is a link, and the set-up would change that of another checkout")
+        # A surrounding make (make test) would have the inner one talk of folders that it enters and leaves.
+        strays = ("HPCLAUNCH", "MAKE", "MFLAGS")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(strays)}
+        command = shlex.split(marked_command("demo"))
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "test_accuracy" in done.stderr
+        assert "stand-in images" in done.stdout
+        run = Path(done.stdout.strip().splitlines()[-1])
+        assert (run / "metrics.jsonl").is_file()
