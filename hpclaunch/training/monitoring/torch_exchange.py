@@ -24,7 +24,8 @@ class TorchExchange:
     def __init__(self, model: Any, device: Any) -> None:
         self._stamp = _Events() if device.type == "cuda" else _Clock()
         self._passes = self._measured = 0
-        self._total, self._open = 0.0, list[Any]()
+        self._total = 0.0
+        self._open: list[Any] = []
         self._last: Any = None
         self._hooks = {one: one.register_hook(self._hook(one)) for one in model.parameters() if one.requires_grad}
 
