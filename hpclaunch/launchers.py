@@ -198,6 +198,10 @@ class LauncherRow:
     """Its option for the type of MPI, if it has one."""
     ranks_are_tasks: bool = False
     """Each rank is a task of a Slurm step: Slurm gives it number, CPUs and GPUs, and may start it in a container."""
+    without_mpi: str = ""
+    """The type of MPI with which it starts tasks that do not communicate."""
+    independent: tuple[str, ...] = ()
+    """The options with which the end of one task leaves the others alone."""
     places_ranks: bool = False
     """It places ranks itself, and has no option for their number of CPUs."""
     over_ssh: bool = False
@@ -263,6 +267,8 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
         ranks_are_tasks=True,
+        without_mpi="none",
+        independent=("--kill-on-bad-exit=0",),
         needs_mpi=True,
         binding_hint="set cpu_bind: cores under launchers.options.srun in the site file",
         numa_binding="set cpu_bind: map_ldom:{nodes} under launchers.options.srun in the site file",

@@ -654,6 +654,26 @@ launch() { # launch [LAUNCHER ARGUMENT...]: start the ranks and wait for their e
   start_ranks "$@" bash -c "$(rank_program)"
 }
 
+launch_search() { # launch_search PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]: start a worker of the search on every
+  # node. It shares CPUS and GPUS of the node among TRIALS trials at a time; each runs the script's function rank.
+  local sampled=$samples
+  samples=no # of each trial; the worker has a sampler
+  rank_program > "$attempt/trial" || stop "$attempt/trial cannot be written"
+  samples=$sampled
+  need "$1"
+  export HPCLAUNCH_SEARCH_PYTHON="$1" HPCLAUNCH_SEARCH_SHARES="$2 $3 $4" HPCLAUNCH_SEARCH_START="$start"
+  rank() { # the worker; one that is killed begins again, and tries its trials again
+    local code tries
+    for tries in 1 2 3 4; do
+      env -u PYTHONPATH -u PYTHONHOME HPCLAUNCH_SEARCH_PATH="${PYTHONPATH-}" HPCLAUNCH_SEARCH_HOME="${PYTHONHOME-}" \
+        "$HPCLAUNCH_SEARCH_PYTHON" -m hpclaunch.search
+      code=$?
+      [ "$code" -eq 137 ] && [ "$tries" -lt 4 ] || return "$code"
+    done
+  }
+  launch "${@:5}"
+}
+
 launch_file() { # the same, for a launcher that passes its command to a shell as text: the rank's command is in a file
   rank_program > "$attempt/rank" || stop "$attempt/rank cannot be written"
   start_ranks "$@" bash "$attempt/rank"

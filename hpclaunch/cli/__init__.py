@@ -46,9 +46,12 @@ def main(argv: list[str] | None = None) -> None:
     streams.occupy_closed()
     waiting.report_to(_tell)
     try:
-        if cut < len(words) and words[0] not in ("submit", "render"):
+        if cut < len(words) and words[0] not in ("submit", "render", "search"):
             raise InvalidRequest(
-                Fault(what="only submit and render accept arguments after --", next="leave out -- and what follows")
+                Fault(
+                    what="only submit, render and search accept arguments after --",
+                    next="leave out -- and what follows",
+                )
             )
         _run(words[:cut], tuple(words[cut + 1 :]))
     except HpclaunchError as error:

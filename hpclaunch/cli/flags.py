@@ -364,6 +364,14 @@ Set = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable. See: jobs show."),
 ]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="SEARCH@best",
+        help="Take the settings of the best trial of a search, or of its trial 12 (@12); --set replaces single ones.",
+    ),
+]
 Recipe = Annotated[
     str | None,
     typer.Option(

@@ -54,6 +54,7 @@ def submit(
     broadcast: flags.Broadcast = None,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
+    from_: flags.From = None,
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
     sbatch: flags.Sbatch = [],  # noqa: B006
@@ -107,8 +108,8 @@ def submit(
         signal=signal,
         **flags.software_of(python, venv, conda, module, env),
         **flags.code_of(include, code_in_place, broadcast),
-        recipe=recipe,
-        settings=flags.settings_of(set_),
+        recipe=recipe if from_ is None else recipe or "job",
+        settings=_settings_of(from_, set_),
         sweep=flags.axes_of(sweep),
         **flags.name_of(name, sbatch),
         after=tuple(after),
@@ -166,6 +167,7 @@ def render(
     broadcast: flags.Broadcast = None,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
+    from_: flags.From = None,
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
     sbatch: flags.Sbatch = [],  # noqa: B006
@@ -216,8 +218,8 @@ def render(
         signal=signal,
         **flags.software_of(python, venv, conda, module, env),
         **flags.code_of(include, code_in_place, broadcast),
-        recipe=recipe,
-        settings=flags.settings_of(set_),
+        recipe=recipe if from_ is None else recipe or "job",
+        settings=_settings_of(from_, set_),
         sweep=flags.axes_of(sweep),
         **flags.name_of(name, sbatch),
         after=tuple(after),
@@ -238,6 +240,20 @@ def render(
     _warn_of_strays(system, prepared, start_command)
     console.say(f"rendered; to submit it: {start_command} {output}")
     submission.show_run(run, json, prepared.spec.recipe)
+
+
+def _settings_of(from_: str | None, typed: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return the settings of ``--set``, above those of the trial that ``--from`` names."""
+    settings = flags.settings_of(typed)
+    if from_ is None:
+        return settings
+    from hpclaunch.actions.search_results import settings_of
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    own, trial = settings_of(System(warn=console.warn), from_)
+    console.say(f"--from {from_}: {trial}, " + " ".join(f"{name}={value}" for name, value in own))
+    return (*(pair for pair in own if pair[0] not in dict(settings)), *settings)
 
 
 def _refuse_contradictions(full_alone: bool, estimate_here: bool) -> None:

@@ -14,6 +14,7 @@ VERBS = {
     "submit": ("submit", "Submit a job, your own script, or any command, as a multi-node run."),
     "render": ("submit", "Print the script that submit would submit."),
     "shell": ("shell", "Open a shell in an allocation, with the environment of a job."),
+    "search": ("search", "Search for the best parameters of a job: many trials in one allocation."),
     "plan": ("plan", "Recommend a node count and training settings for a job."),
     "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
     "scale": ("scale", "Measure a job on several node counts: speed-up, efficiency, cost."),

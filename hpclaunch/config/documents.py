@@ -41,7 +41,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("^$"), [""])
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file. Raises InvalidFile for unreadable, oversized, aliased or repeated content."""
-    text = _text_of(path)
+    text = read_text_file(path)
     try:
         content = _construct(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
@@ -51,7 +51,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file. Raises InvalidFile for unreadable, oversized or repeated content."""
-    text = _text_of(path)
+    text = read_text_file(path)
     try:
         content = json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
     except (RecursionError, ValueError) as error:
@@ -86,7 +86,8 @@ def _join_lines(error: Exception) -> str:
     return shorten(" ".join(str(error).split()))
 
 
-def _text_of(path: Path) -> str:
+def read_text_file(path: Path) -> str:
+    """Return the text of a file. Raises InvalidFile if it is unreadable, oversized or not UTF-8."""
     try:
         raw = read_bytes(path, _LARGEST_FILE)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

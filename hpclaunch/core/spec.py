@@ -14,6 +14,7 @@ from hpclaunch.core.component import Component
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.records import record
+from hpclaunch.core.trials import TrialLayout
 
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = ("horovod", "mirrored", "multiworker", "central-storage", "one-device")
@@ -35,6 +36,7 @@ class Request:
 
     ``is_command``: the target is a command, typed after ``--``, and not a job, a script or a program to look for.
     ``further_nodes``: (node type, node count) of the second and further node types; ``nodes`` counts the first's.
+    ``search``: the parameters whose values differ between the trials of a search; ``at_once`` is then of trials.
     Walltime is in seconds, memory in MB per node.
     """
 
@@ -70,6 +72,7 @@ class Request:
     variables: Pairs = ()
     settings: Pairs = ()
     sweep: Pairs = ()
+    search: tuple[str, ...] = ()
     recipe: str | None = None
     name: str | None = None
     after: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
@@ -360,6 +363,7 @@ class JobSpec:
     data: DataNeed | None
     unverified: tuple[str, ...] = field(metadata=OWN)
     sweep: Sweep | None = field(default=None, metadata=OWN)
+    trials: TrialLayout | None = field(default=None, metadata=OWN)
     strategy: str = ""
     parameters: Pairs = field(default=(), metadata=OWN)
     recipe: RunRecipe | None = field(default=None, metadata=OWN)

@@ -9,6 +9,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.core.component import Component
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec, Sweep
+from hpclaunch.core.trials import TrialLayout
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import cost_of
@@ -37,7 +38,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     spec = _spec_of(case, parts, lines)
     spec = remove_lines(spec, [item for item in unwanted if item != "--export"], decisions)
     if not case.advice.objections:  # the planner has looked at the batch as well
-        check_batch(case, spec.layout, spec.sweep, decisions)
+        check_batch(case, parts.rank_layout, spec.sweep, decisions)
     spec = replace(
         spec,
         further=_further_components(parts.sizing),
@@ -103,6 +104,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         data=parts.data,
         unverified=parts.unverified,
         sweep=_place_words(sweep, lines.command, case.request.arguments) if sweep else None,
+        trials=_place_trials(parts.trials, lines.command, case.request.arguments),
         strategy=parts.strategy,
         parameters=tuple((name, text) for name, text in lines.parameters if name not in followers),
         recipe=case.advice.recipe,
@@ -143,6 +145,14 @@ def _place_words(sweep: Sweep, command: Sequence[str], arguments: Sequence[str])
     return replace(sweep, position=position, arguments=len(arguments))
 
 
+def _place_trials(trials: TrialLayout | None, command: Sequence[str], arguments: Sequence[str]) -> TrialLayout | None:
+    """Return the trials with the place of their own words, which is that of a sweep's words."""
+    if trials is None:
+        return None
+    position = len(command) if trials.free else len(command) - len(arguments)
+    return replace(trials, position=position, arguments=len(arguments))
+
+
 def _choices_of_the_recipe(spec: JobSpec) -> list[Choice]:
     """Return the parameters that have their values from the recipe, as choices with this origin."""
     if spec.recipe is None:
@@ -165,6 +175,7 @@ def _calibration_key(case: Case) -> str:
         or request.framework
         or is_synthetic(case)
         or request.sweep
+        or request.search
         or request.further_nodes
     )
     return "" if unknown or request.strategy not in (None, HOROVOD) else case.calibration_key

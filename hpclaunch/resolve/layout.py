@@ -134,7 +134,7 @@ def _check_hosts(case: Case, layout: Layout, decisions: Decisions) -> None:
 
 def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None:
     """Warn of GPUs that no task will use, although the account may be charged for them."""
-    several = takes_several_gpus(case.request)
+    several = takes_several_gpus(case.request) or case.request.search
     used = layout.gpus_per_node if several else min(layout.tasks_per_node, layout.gpus_per_node)
     if used >= layout.node_gpus:
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Pairs
@@ -45,6 +47,7 @@ class Lines:
 def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     """Return the lines; every reason to refuse the request becomes a fault in the decisions."""
     sizing, launcher, software = parts.sizing, parts.launcher, parts.software
+    layout = parts.rank_layout
     scheduler = case.site.scheduler_row
     environment = _environment(parts)
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
@@ -58,14 +61,17 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         environment=tuple(environment.items()),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
         packages=() if contained else packages_of(case),
-        rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
-        rank_identity=rank_identity_of(sizing.layout, launcher),
-        rank_setup=(*rank_setup_of(case, sizing, launcher, software.variables), *python_path_of(case)),
+        rank_number=rank_number_of(case, launcher, layout, decisions),
+        rank_identity=rank_identity_of(layout, launcher),
+        rank_setup=(
+            *rank_setup_of(case, replace(sizing, layout=layout), launcher, software.variables),
+            *python_path_of(case),
+        ),
         command=(*container.prefix, *program),
         before_launch=(
             *keras_lines_of(case, parts),
             *([call_of(parts.broadcast)] if parts.broadcast else []),
-            *before_launch_of(case, sizing.layout, launcher, parts.strategy),
+            *before_launch_of(case, layout, launcher, parts.strategy),
         ),
         launch=launch_of(case, sizing, launcher, container, exported),
         parameters=parameters.values,
@@ -82,7 +88,7 @@ def _environment(parts: Parts) -> dict[str, str]:
 
     docs/contract.md lists the contract; the template adds the variables whose values are known only inside the job.
     """
-    layout, restarts, data = parts.sizing.layout, parts.restarts, parts.data
+    layout, restarts, data = parts.rank_layout, parts.restarts, parts.data
     variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task), **parts.software.variables}
     variables["HPCLAUNCH_WORLD_SIZE"] = str(layout.world_size)
     variables["HPCLAUNCH_EXPECT_GPU"] = "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0"
@@ -96,7 +102,7 @@ def _environment(parts: Parts) -> dict[str, str]:
 def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
     """Return the names of the variables whose values are known only inside the job."""
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if parts.sweep else ()
-    workers = ("HPCLAUNCH_WORKERS",) if needs_workers(parts.strategy, parts.sizing.layout) else ()
+    workers = ("HPCLAUNCH_WORKERS",) if needs_workers(parts.strategy, parts.rank_layout) else ()
     return (*swept, *workers)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Restarts, Sweep
+from hpclaunch.core.spec import Layout, Restarts, Sweep
+from hpclaunch.core.trials import TrialLayout
 from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.components import check_components
@@ -19,6 +20,7 @@ from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import can_divide, strategy_of
 from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
+from hpclaunch.resolve.trials import layout_of_trial, trials_of
 from hpclaunch.resolve.unverified import third_party_of, unverified_of
 from hpclaunch.resolve.update_groups import check_update_groups
 
@@ -37,6 +39,12 @@ class Parts:
     restarts: Restarts
     broadcast: Broadcast | None
     samples: bool
+    trials: TrialLayout | None = None
+
+    @property
+    def rank_layout(self) -> Layout:
+        """The layout that the ranks of a program see: in a search that of one trial."""
+        return layout_of_trial(self.sizing.layout, self.trials)
 
 
 def parts_of(case: Case, decisions: Decisions) -> Parts:
@@ -44,19 +52,21 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     sizing = sizing_of(case, decisions)
     check_components(case, sizing, decisions)
     launcher = launcher_of(case, sizing.layout, decisions)
-    framework = framework_of(case, sizing.layout, launcher, decisions)
+    trials = trials_of(case, sizing.layout, decisions)
+    own = layout_of_trial(sizing.layout, trials)
+    framework = framework_of(case, own, launcher, decisions)
     software = software_of(case, sizing, framework, decisions)
     data = data_need(case, decisions)
     private_faults(case, software.python, data, decisions)
     third_party = third_party_of(case.site, sizing, launcher, software)
     unverified = unverified_of(case, sizing.layout, decisions)
     sweep = sweep_of(case, launcher, sizing.layout, decisions)
-    strategy = strategy_of(case, sizing.layout, launcher, decisions)
+    strategy = strategy_of(case, own, launcher, decisions)
     if can_divide(case.job):
         from hpclaunch.resolve.split import check_split  # few jobs divide their model
 
-        check_split(case, sizing.layout, launcher, decisions, sweep)
-    check_update_groups(case, sizing.layout, decisions, sweep)
+        check_split(case, own, launcher, decisions, sweep)
+    check_update_groups(case, own, decisions, sweep)
     restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
     restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(
@@ -70,4 +80,5 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         restarts=with_signals(restarts, launcher, sizing.layout),
         broadcast=broadcast_of(case, sizing.layout, software, decisions),
         samples=has_samples(case, decisions),
+        trials=trials,
     )

@@ -39,6 +39,8 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     launcher = decisions.pick(
         "launcher",
         ("--launcher", request.launcher),
+        ("one worker needs none", NO_LAUNCHER if request.search and layout.nodes == 1 else None),
+        ("workers of a search", usual if request.search else None),
         ("job", case.job.launcher),
         case.settings.offer("launcher", site.name),
         ("one rank needs none", NO_LAUNCHER if alone else None),
@@ -219,7 +221,8 @@ def python_path_of(case: Case) -> tuple[str, ...]:
 
 
 def _has_several_gpus(request: Request, layout: Layout) -> bool:
-    return takes_several_gpus(request) and layout.gpus_per_node > layout.tasks_per_node
+    takes_several = takes_several_gpus(request) or bool(request.search)
+    return takes_several and layout.gpus_per_node > layout.tasks_per_node
 
 
 def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> str:
@@ -246,13 +249,13 @@ def launch_of(
     launch = Launch(
         layout=layout,
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
-        mpi=_mpi_of(site, options, container),
+        mpi=(row.without_mpi if case.request.search else "") or _mpi_of(site, options, container),
         cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
         gpu_bind=_gpu_bind_of(case.request, layout, options),
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
-        extra=(*container.step_options, *options.extra),
+        extra=(*container.step_options, *options.extra, *(row.independent if case.request.search else ())),
         tcp=bool(layout.gpus_per_node) and not own_transport,
-        exit_wait=case.job.resources.exit_wait,
+        exit_wait=0 if case.request.search else case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
     )
     further = (

@@ -29,14 +29,14 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     """Return the requested sweep, or None; everything that cannot be swept becomes a fault."""
     job, request = case.job, case.request
     if not request.sweep:
-        if request.at_once is not None:
+        if request.at_once is not None and not request.search:
             decisions.fault("--at-once needs a sweep", next="add --sweep NAME=V1,V2,…, or leave --at-once out")
         return None
     _check_place(case, launcher, layout, decisions)
     axes: list[tuple[str, tuple[str, ...]]] = []
     before: set[str] = set()
     for key, text in request.sweep:
-        where, parameter = f"--sweep {key}", _parameter_of(job, key)
+        where, parameter = f"--sweep {key}", parameter_of(job, key)
         if parameter is None:
             _refuse_unknown(job, key, where, decisions)
         elif key in before:
@@ -44,7 +44,7 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         elif key in dict(request.settings) or (key == "synthetic" and request.synthetic):
             what = "the parameter is swept and set as well"
             decisions.fault(what, where=where, next="leave out either --sweep or --set for it")
-        elif values := _values(parameter, text, where, decisions):
+        elif values := values_of(parameter, text, where, decisions):
             axes.append((key, values))
         before.add(key)
     if not axes:
@@ -62,7 +62,7 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     return sweep
 
 
-def _parameter_of(job: Job, key: str) -> Parameter | None:
+def parameter_of(job: Job, key: str) -> Parameter | None:
     """Return the parameter of this name; of a job that declares none, any name is one, with a text as its value."""
     if job.parameters:
         return job.parameters.get(key)
@@ -77,7 +77,7 @@ def axes_of(job: Job, request: Request) -> tuple[tuple[str, tuple[str, ...]], ..
     """Return the swept parameters with their values; an axis that ``sweep_of`` refuses is left out."""
     unused, typed = Decisions(), dict(request.settings)
     axes = {
-        key: _values(job.parameters[key], text, "", unused)
+        key: values_of(job.parameters[key], text, "", unused)
         for key, text in request.sweep
         if key in job.parameters and key not in typed
     }
@@ -129,7 +129,7 @@ def _refuse_unknown(job: Job, key: str, where: str, decisions: Decisions) -> Non
         )
 
 
-def _values(parameter: Parameter, text: str, where: str, decisions: Decisions, ranges: bool = False) -> tuple[str, ...]:
+def values_of(parameter: Parameter, text: str, where: str, decisions: Decisions) -> tuple[str, ...]:
     """Return the values as the command line spells them; each must have the parameter's type and may occur once."""
     items = _items(text)
     if items is None:

@@ -74,8 +74,8 @@ def take(run: Run) -> Lease | None:
         if last.outcome not in (NOT_SUBMITTED, *filter(None, (run.job_id, *run.earlier))):
             return None
     number = last.number + 1 if last else 1
-    lease = Lease(folder=folder, number=number, text=f"{_this_process()} {time.monotonic():.3f} {os.urandom(8).hex()}")
-    return lease if _make(folder / str(number), lease.text) == lease.text else None
+    lease = Lease(folder=folder, number=number, text=f"{this_process()} {time.monotonic():.3f} {os.urandom(8).hex()}")
+    return lease if make_once(folder / str(number), lease.text) == lease.text else None
 
 
 def renew(path: Path) -> bool:
@@ -83,7 +83,7 @@ def renew(path: Path) -> bool:
     lease = newest(path)
     if lease is None:
         return True
-    if lease.outcome or not lease.text.startswith(f"{_this_process()} "):
+    if lease.outcome or not lease.text.startswith(f"{this_process()} "):
         return False
     with contextlib.suppress(OSError):  # without a sign the submission only looks older than it is
         write_text(lease.folder / f"{lease.number}.renewed", f"{time.monotonic():.3f}\n", durable=False)
@@ -96,7 +96,7 @@ def end(lease: Lease, outcome: str) -> str:
     If nothing can be recorded, the given outcome is returned.
     """
     try:
-        return _make(lease.folder / f"{lease.number}.ended", outcome) or outcome
+        return make_once(lease.folder / f"{lease.number}.ended", outcome) or outcome
     except OSError:
         return lease.outcome or outcome
 
@@ -104,7 +104,7 @@ def end(lease: Lease, outcome: str) -> str:
 def ended_here(run: Run) -> bool:
     """Whether this process made the newest submission of a run, which gave it its present job."""
     lease = newest(run.path)
-    mine = lease is not None and lease.text.startswith(f"{_this_process()} ")
+    mine = lease is not None and lease.text.startswith(f"{this_process()} ")
     return mine and lease is not None and lease.outcome == run.job_id != ""
 
 
@@ -154,7 +154,12 @@ def _died_early(lease: Lease) -> bool:
 
 def _lives(lease: Lease) -> bool | None:
     """Whether the process lives; None if this host cannot know: it is one of another host or container."""
-    host, boot, space, process, began = (*lease.text.split(" "), "", "", "", "", "")[:5]
+    return process_lives(lease.text)
+
+
+def process_lives(text: str) -> bool | None:
+    """Whether the process that ``this_process`` named lives; None if it is one of another host or container."""
+    host, boot, space, process, began = (*text.split(" "), "", "", "", "", "")[:5]
     if (host, boot, space) != (os.uname().nodename, _boot(), _process_space()):
         return None
     return bool(began) and began == _began_at(process)
@@ -173,11 +178,11 @@ def _seen_for(path: Path, sign: str) -> float:
     return 0.0
 
 
-def _make(file: Path, text: str) -> str:
+def make_once(file: Path, text: str, durable: bool = True) -> str:
     """Make a file with this text at once, unless it exists. Returns the text that it has now. Raises OSError."""
     draft = file.parent / f".{os.urandom(8).hex()}"
     try:
-        write_text(draft, f"{text}\n")
+        write_text(draft, f"{text}\n", durable)
         os.link(draft, file)
     except FileExistsError:
         pass
@@ -192,7 +197,8 @@ def _make(file: Path, text: str) -> str:
     return read_text(file).strip()  # also where NFS lost the answer to a link that it made
 
 
-def _this_process() -> str:
+def this_process() -> str:
+    """Return a name of this process that no other one ever has: host, boot, process space, number and beginning."""
     process = os.getpid()
     return f"{os.uname().nodename} {_boot()} {_process_space()} {process} {_began_at(str(process))}"
 

@@ -1,0 +1,182 @@
+"""``search``: the terms of a search from files and flags, its allocation, and its start."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.actions.hand_over import hand_over
+from hpclaunch.actions.load import load
+from hpclaunch.actions.programs import program_job
+from hpclaunch.actions.start import create_run, follow_present, refuse_untrusted
+from hpclaunch.actions.submit import Prepared, prepare_case
+from hpclaunch.actions.system import System
+from hpclaunch.config.documents import read_text_file, read_yaml
+from hpclaunch.config.job import Job
+from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused, unwritable
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Pairs, Request
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sweep import parameter_of, values_of
+from hpclaunch.runs import Run
+from hpclaunch.search.adaptive import missing_optuna
+from hpclaunch.search.folder import SearchFolder, SearchRecord
+from hpclaunch.search.names import renamed, unfit
+from hpclaunch.search.space import Dimension, SearchSpace
+from hpclaunch.search.terms import SearchTerms, faults_of, with_changes
+
+_RESTARTS = 50
+"""How often the allocation of a search starts again, if the job does not say it: the next one makes what is left."""
+_VALIDATION, _VALIDATION_SHARE = "validation_part", "0.2"
+"""The share of the training samples that validate a trial, if nothing else says it: that of the article's script."""
+
+
+@record
+class TypedSearch:
+    """What was typed of a search: where its space stands, and what replaces the terms in the file."""
+
+    request: Request
+    space_file: str | None = None
+    config_file: str | None = None
+    sweep: Pairs = ()
+    names: Pairs = ()
+    at_once: int | None = None
+    changes: dict[str, Any]
+
+
+@record
+class PreparedSearch:
+    """A search that can be started: its allocation, and its record. ``notices``: remarks on the terms."""
+
+    prepared: Prepared
+    searched: SearchRecord
+    notices: tuple[str, ...] = ()
+
+
+def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = None) -> PreparedSearch:
+    """Read the terms, and resolve and render the script of the allocation; nothing is written or asked.
+
+    Raises HpclaunchError with every problem of the terms. Problems of the allocation are in ``prepared.faults``.
+    """
+    request = typed.request
+    case = load(system, request, runs_dir, program_job(system, request))
+    terms = _terms_of(system, typed, case.job)
+    settings, notices = _settings_for(terms, case)
+    request = replace(case.request, search=terms.space.names, at_once=typed.at_once, settings=settings, recipe="job")
+    job = replace(
+        case.job,
+        restarts=case.job.restarts if case.job.restarts is not None else _RESTARTS,
+        resources=replace(case.job.resources, tasks_per_node=None, cpus_per_task=None, gpus_per_node=None),
+    )
+    prepared = prepare_case(system, replace(case, request=request, job=job))
+    trials = prepared.spec.trials
+    at_once = trials.per_node * prepared.spec.layout.nodes if trials else 1
+    searched = SearchRecord(
+        terms=terms, target=case.job.name, at_once=at_once, created=prepared.spec.created, free=not job.parameters
+    )
+    return PreparedSearch(prepared=prepared, searched=searched, notices=notices)
+
+
+def start_search(system: System, ready: PreparedSearch) -> Run:
+    """Check, create the run directory with the record of the search, submit. Raises HpclaunchError."""
+    from hpclaunch.actions.preflight import check
+    from hpclaunch.actions.this_machine import confirm_head_node
+
+    prepared = follow_present(system, ready.prepared)
+    check(prepared)
+    refuse_untrusted(system, prepared)
+    confirm_head_node(system, prepared.case)
+    run = create_run(system, prepared)
+    try:
+        SearchFolder(run.path).write(ready.searched)
+    except OSError as error:
+        raise unwritable(run.path, error) from None
+    return hand_over(run, prepared.text, prepared.spec.walltime)
+
+
+def _terms_of(system: System, typed: TypedSearch, job: Job) -> SearchTerms:
+    """Return the terms, in the job's own names. Raises InvalidFile, InvalidRequest or Refused with all their faults."""
+    sources = [typed.space_file is not None, typed.config_file is not None, bool(typed.sweep)]
+    if sum(sources) != 1:
+        what = "the space of the search is missing" if not any(sources) else "the space of the search is given twice"
+        allowed = "one of --space FILE.yaml, --config comet.json, --sweep NAME=V1,V2,… (repeatable)"
+        raise InvalidRequest(Fault(what=what, allowed=allowed, next="hpclaunch search JOB --sweep seed=1..5"))
+    faults: list[Fault] = []
+    terms = _read_terms(system, typed, job, faults)
+    if faults:
+        raise (InvalidRequest if typed.sweep else InvalidFile)(faults)
+    space = renamed(terms.space, dict(typed.names), faults)
+    terms = with_changes(replace(terms, space=space), **typed.changes)
+    if not terms.metric and _VALIDATION in job.parameters:
+        terms = replace(terms, metric="val_loss")
+    faults += unfit(space, job.parameters, job.name, [name for name, _ in typed.request.settings])
+    faults += faults_of(terms) if not faults else []
+    faults += missing_optuna(terms) if not faults else []
+    if faults:
+        raise Refused(faults)
+    return terms
+
+
+def _read_terms(system: System, typed: TypedSearch, job: Job, faults: list[Fault]) -> SearchTerms:
+    if typed.sweep:
+        return SearchTerms(space=_space_of_words(typed.sweep, job, faults))
+    if typed.config_file is not None:
+        from hpclaunch.search.comet import terms_in
+
+        return terms_in(read_text_file(system.cwd / typed.config_file), typed.config_file, faults)
+    from hpclaunch.search.space_file import terms_of
+
+    file = typed.space_file or ""
+    names = dict(typed.names)
+    floats = {name for name, row in job.parameters.items() if row.value_type == "float"}
+    floats |= {old for old, new in names.items() if new in floats}
+    return terms_of(read_yaml(system.cwd / file), file, floats, faults)
+
+
+def _space_of_words(words: Pairs, job: Job, faults: list[Fault]) -> SearchSpace:
+    """Return the space of ``--sweep NAME=V1,V2``; unknown names are left to the comparison with the job."""
+    decisions, dimensions = Decisions(), []
+    for name, text in words:
+        parameter = parameter_of(job, name)
+        if parameter is None:
+            dimensions.append(Dimension(name=name, values=(text,)))
+            continue
+        values = values_of(parameter, text, f"--sweep {name}", decisions)
+        dimensions.append(Dimension(name=name, values=tuple(parameter.parse(value) for value in values)))
+    faults += decisions.faults
+    return SearchSpace(dimensions=tuple(dimensions))
+
+
+def _settings_for(terms: SearchTerms, case: Case) -> tuple[Pairs, tuple[str, ...]]:
+    """Return the settings of the trials: a metric of the validation needs samples for it, which few jobs keep."""
+    settings, parameters = case.request.settings, case.job.parameters
+    typed = {name for name, _ in settings}
+    row = parameters.get(_VALIDATION)
+    if not terms.metric.startswith("val_") or row is None or row.default or typed & {_VALIDATION, "validate_on"}:
+        return settings, ()
+    if {_VALIDATION, "validate_on"} & set(terms.space.names):
+        return settings, ()
+    on = parameters.get("validate_on")
+    if on is not None and on.default != "validation":
+        return settings, ()
+    notice = f"{terms.metric} needs samples for the validation: {_VALIDATION}={_VALIDATION_SHARE} is set; "
+    return (*settings, (_VALIDATION, _VALIDATION_SHARE)), (notice + f"--set {_VALIDATION}=0.1 takes another share",)
+
+
+def folder_of(run: Run) -> SearchFolder:
+    """Return the folder of a search. Raises NotFound if the run is none."""
+    folder = SearchFolder(run.path)
+    if not os.path.isfile(run.path / "search.json"):
+        folder.read()
+    return folder
+
+
+def output_path(cwd: Path, name: str) -> Path:
+    """Return where a file of results is written. Raises Refused if its folder does not exist."""
+    path = cwd / name
+    if not path.parent.is_dir():
+        raise Refused(Fault(where=name, what=f"the folder {path.parent} does not exist", next="name another file"))
+    return path

@@ -1,0 +1,296 @@
+"""``search``: many trials of one job in one allocation; start it, follow it, read its results, use its best trial."""
+
+# Annotations stay types here: Typer would compile the text of each of fifty at every start.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+
+from hpclaunch.cli import complete, flags
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.search import PreparedSearch
+    from hpclaunch.actions.system import System
+
+
+class _Words(typer.core.TyperGroup):
+    """``search JOB`` is ``search start JOB``: a first word that is no command of the group is the job."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``start`` before what is no command."""
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Words,
+    help="Search for the best parameters of a job: many trials in one allocation. search JOB starts one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+OneSearch = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SEARCH", autocompletion=complete.runs, help="A search, by the name of its run [default: the newest]."
+    ),
+]
+
+
+@app.command("start", epilog="After --: the program's own arguments; {NAME} there is replaced by a trial's value.")
+def start(
+    context: typer.Context,
+    target: flags.Program = None,
+    space: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The space of the search, a YAML file (docs/search.md).")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The configuration of Comet's optimizer, as it is.")
+    ] = None,
+    sweep: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=V1,V2,…", help="Values of a parameter, or a range 1..10. Repeatable."),
+    ] = [],  # noqa: B006
+    map_: Annotated[
+        list[str],
+        typer.Option("--map", metavar="OLD=NEW", help="Another name for a parameter of the file. Repeatable."),
+    ] = [],  # noqa: B006
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="At most so many trials [default: until every combination was tried].")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="The name of the objective in metrics.jsonl [default: the file's, else val_loss]."),
+    ] = None,
+    direction: Annotated[
+        str | None, typer.Option(help="minimize or maximize [default: the file's, else by the metric's name].")
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="grid, random; with Optuna tpe, cmaes, nsgaii [default: the file's, else grid].")
+    ] = None,
+    pruner: Annotated[
+        str | None, typer.Option(help="End bad trials early: median, percentile, halving, hyperband (Optuna's).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed of the sampler [default: the file's, else 0].")
+    ] = None,
+    trials_at_once: Annotated[
+        int | None,
+        typer.Option(min=1, help="Trials that run at the same time, on all nodes together [default: one per GPU]."),
+    ] = None,
+    site: flags.Site = None,
+    node_type: flags.NodeType = None,
+    nodes: flags.Nodes = None,
+    gpus_per_node: flags.GpusPerNode = None,
+    framework: flags.Framework = None,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    memory: flags.Memory = None,
+    name: flags.Name = None,
+    restarts: flags.Restarts = None,
+    signal: flags.Signal = None,
+    python: flags.Python = None,
+    venv: flags.Venv = None,
+    conda: flags.Conda = None,
+    module: flags.Module = [],  # noqa: B006
+    env: flags.Env = [],  # noqa: B006
+    include: flags.Include = [],  # noqa: B006
+    code_in_place: flags.CodeInPlace = False,
+    set_: flags.Set = [],  # noqa: B006
+    sbatch: flags.Sbatch = [],  # noqa: B006
+    data_dir: flags.DataDir = None,
+    synthetic: flags.Synthetic = False,
+    accept_unverified: flags.AcceptUnverified = False,
+    runs_dir: flags.RunsDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the allocation's script; submit nothing.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the search until it has ended; Ctrl-C leaves it running.")
+    ] = False,
+    json: flags.Json = False,
+) -> None:
+    """Start a search of a job's parameters.
+
+    Its trials share one allocation, each with CPUs and GPUs of its own.
+    """
+    from hpclaunch.actions.search import TypedSearch, prepare_search
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    request = Request(
+        **flags.program_of(target, context.obj or ()),
+        site=site,
+        node_type=node_type,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        framework=framework,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=flags.seconds_of(walltime),
+        memory=flags.megabytes_of(memory),
+        data_dir=data_dir,
+        synthetic=synthetic,
+        restarts=restarts,
+        signal=signal,
+        **flags.software_of(python, venv, conda, module, env),
+        **flags.code_of(include, code_in_place, None),
+        settings=flags.settings_of(set_),
+        **flags.name_of(name, sbatch),
+        accept_unverified=accept_unverified,
+    )
+    changes = {"trials": trials, "metric": metric, "direction": direction, "sampler": sampler, "pruner": pruner}
+    typed = TypedSearch(
+        request=request,
+        space_file=space,
+        config_file=config,
+        sweep=flags.axes_of(sweep),
+        names=_names_of(map_),
+        at_once=trials_at_once,
+        changes={**changes, "seed": seed},
+    )
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    _show_or_submit(system, prepare_search(system, typed, runs_dir), dry_run, wait, json)
+
+
+def _names_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (old, _, new) in zip(texts, pairs, strict=True):
+        if not old or not new:
+            raise InvalidRequest(Fault(where="--map", what=f"{text!r} is not OLD=NEW", next="--map lr=learning_rate"))
+    return tuple((old, new) for old, _, new in pairs)
+
+
+def _show_or_submit(system: "System", ready: "PreparedSearch", dry_run: bool, wait: bool, json: bool) -> None:
+    from hpclaunch.actions import preflight
+    from hpclaunch.actions.search import start_search
+    from hpclaunch.cli.show import console, search_tables, submission
+
+    prepared = ready.prepared
+    submission.show_choices(prepared.spec, prepared.case.context.site_origin, (*prepared.notices, *ready.notices))
+    submission.show_code(preflight.code_of(prepared))
+    search_tables.show_terms(ready.searched, prepared.spec)
+    if dry_run:
+        submission.warn_missing(preflight.missing(prepared))
+        preflight.check_resolved(prepared)
+        console.write_json({"script": prepared.text}) if json else console.write(prepared.text)
+        return
+    run = start_search(system, ready)
+    if not wait:
+        submission.show_run(run, json)
+        search_tables.show_next(run)
+        return
+    console.say(f"the search {run.label} has begun; Ctrl-C leaves it running")
+    _follow(system, run.label, json)
+
+
+def _follow(system: "System", name: str, json: bool) -> None:
+    """Wait until the search has ended, and show its results; Ctrl-C leaves it running."""
+    from hpclaunch.actions.search_results import follow, found_search, read_results
+    from hpclaunch.cli.show import console, search_tables
+
+    try:
+        for text in follow(system, name):
+            console.say(text)
+    except KeyboardInterrupt:
+        console.say(f"the search goes on; hpclaunch search status {name}")
+        raise typer.Exit(130) from None
+    run = found_search(system, name)
+    search_tables.show_results(run, read_results(run), 10, json)
+    raise typer.Exit(0 if run.state == "COMPLETED" else 1)
+
+
+@app.command("status")
+def status(search: OneSearch = None, json: flags.Json = False) -> None:
+    """Show how far a search is: its trials by state, the best one, and how busy its allocation is."""
+    from hpclaunch.actions.search_results import found_search, read_results
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, search_tables
+
+    run = found_search(System(warn=console.warn), search)
+    search_tables.show_status(run, read_results(run), json)
+
+
+@app.command("results")
+def results(
+    search: OneSearch = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Show the best trials, at most so many.")] = 20,
+    csv: Annotated[bool, typer.Option("--csv", help="Write all trials as CSV to stdout.")] = False,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
+    ] = None,
+    json: flags.Json = False,
+) -> None:
+    """Show the trials of a search, the best first: as a table, CSV, JSON, or a picture."""
+    from hpclaunch.actions.search_results import found_search, read_results
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, search_tables
+
+    if csv and json:
+        raise InvalidRequest(Fault(where="--csv and --json", what="exclude each other", next="leave one of them out"))
+    if plot is not None:
+        from hpclaunch.reports.canvas import check_file
+
+        check_file(Path(plot), "--plot")
+    run = found_search(System(warn=console.warn), search)
+    found = read_results(run)
+    if plot is not None:
+        from hpclaunch.reports.search_chart import draw_search
+
+        draw_search(found.table, found.searched.terms, Path(plot), run.label)
+        console.say(f"drawn: {plot}")
+    if csv:
+        search_tables.write_csv(found)
+    elif plot is None or json:
+        search_tables.show_results(run, found, most, json)
+
+
+@app.command("resume")
+def resume(search: OneSearch = None, json: flags.Json = False) -> None:
+    """Continue a search whose allocation has ended: the trials that have no end are made, and no other ones."""
+    from hpclaunch.actions.search_results import found_search, resume_search
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, search_tables, submission
+
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    run = resume_search(system, found_search(system, search))
+    submission.show_run(run, json)
+    search_tables.show_next(run)
+
+
+@app.command("cancel")
+def cancel(search: OneSearch = None, json: flags.Json = False) -> None:
+    """Cancel a search; its finished trials stay, and resume continues it."""
+    from hpclaunch.actions import cancel as actions
+    from hpclaunch.actions.search_results import found_search
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    run_tables.show_status(actions.cancel([found_search(System(warn=console.warn), search)]), json)
+
+
+@app.command("recipe")
+def recipe(
+    search: OneSearch = None,
+    name: Annotated[str, typer.Option(help="The name of the recipe.")] = "searched",
+    write: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Add it to this job file, in place of printing it.")
+    ] = None,
+) -> None:
+    """Print the best trial as a named recipe of its job, for the section 'recipes' of a job file."""
+    from hpclaunch.actions.search_results import add_recipe, found_search, recipe_of
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    system = System(warn=console.warn)
+    text = recipe_of(found_search(system, search), name)
+    if write is None:
+        console.write(text)
+        return
+    add_recipe(system.cwd / write, text, name)
+    console.say(f"{write} has the recipe {name}; next: hpclaunch submit JOB --recipe {name}")

@@ -1,0 +1,108 @@
+"""Shows searches: their terms, how far they are, and their trials; it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch.cli.show.console import fact, say, table, write, write_json
+from hpclaunch.core.units import count
+from hpclaunch.search.importance import importances
+from hpclaunch.search.names import texts_of
+from hpclaunch.search.results import cells_of, columns_of, csv_of, json_of, ranked
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.search_results import SearchResults
+    from hpclaunch.core.spec import JobSpec
+    from hpclaunch.runs import Run
+    from hpclaunch.search.folder import SearchRecord
+    from hpclaunch.search.table import TrialRow
+    from hpclaunch.search.terms import SearchTerms
+
+
+def show_terms(searched: SearchRecord, spec: JobSpec) -> None:
+    """Show what is searched, and how the trials share the nodes."""
+    terms, trials = searched.terms, spec.trials
+    total = "no limit" if terms.total is None else count(terms.total, "trial")
+    aim = f", {_aim(terms)} {terms.metric}" if terms.metric else ""
+    say(f"  {'search':<15} {terms.sampler} over {', '.join(terms.space.names)}: {total}{aim}")
+    if trials:
+        gpus = f", {count(trials.gpus, 'GPU')}" if trials.gpus else ""
+        each = f"{count(trials.cpus, 'CPU')}{gpus} each"
+        say(f"  {'trials at once':<15} {searched.at_once}: {trials.per_node} per node, {each}")
+
+
+def _aim(terms: SearchTerms) -> str:
+    return "minimize" if terms.is_minimized else "maximize"
+
+
+def show_next(run: Run) -> None:
+    """Show which commands follow."""
+    say(f"next: hpclaunch search status {run.label}; hpclaunch search results {run.label}")
+
+
+def show_status(run: Run, found: SearchResults, as_json: bool) -> None:
+    """Show how far a search is."""
+    summary, terms = found.summary, found.searched.terms
+    if as_json:
+        write_json(_status_values(run, found))
+        return
+    fact("search", run.label)
+    fact("state", f"{run.state}{f' ({run.reason})' if run.reason else ''}")
+    parts = [f"{number} {state}" for state, number in summary.states.items()]
+    parts += [f"{summary.waiting} waiting"] if summary.waiting else []
+    fact("trials", f"{summary.total}: {', '.join(parts) or 'none has begun'}")
+    fact("at once", str(found.searched.at_once))
+    if summary.busy is not None:
+        fact("busy", f"{summary.busy:.0%} of the allocation's slots, from the first begin to the last end")
+    if summary.trials_per_second is not None:
+        fact("speed", f"{summary.trials_per_second * 3600:.0f} trials per hour")
+    if summary.best and summary.best.value is not None:
+        fact("best", f"{terms.metric} = {summary.best.value:.6g}, trial {summary.best.number}: {_words(summary.best)}")
+
+
+def _words(row: TrialRow) -> str:
+    return " ".join(f"{name}={text}" for name, text in texts_of(row.values).items())
+
+
+def _status_values(run: Run, found: SearchResults) -> dict[str, Any]:
+    summary, terms = found.summary, found.searched.terms
+    return {
+        **run.to_json(),
+        "trials": {"total": summary.total, **summary.states, "waiting": summary.waiting},
+        "at_once": found.searched.at_once,
+        "metric": terms.metric,
+        "direction": _aim(terms),
+        "busy": summary.busy,
+        "trials_per_second": summary.trials_per_second,
+        "best": json_of(summary.best) if summary.best else None,
+    }
+
+
+def show_results(run: Run, found: SearchResults, most: int, as_json: bool) -> None:
+    """Show the trials, the best first; as JSON all of them."""
+    terms, rows = found.searched.terms, list(found.table.rows())
+    shares = importances(rows, terms.space) if terms.metric else {}
+    if as_json:
+        values = {"terms": terms.to_json(), "trials": [json_of(row) for row in rows], "importance": shares}
+        write_json({**_status_values(run, found), **values})
+        return
+    shown = ranked(rows, terms)[:most]
+    table(columns_of(terms), [cells_of(row, terms) for row in shown], state_column=1)
+    if len(rows) > len(shown):
+        say(f"{len(rows) - len(shown)} more trials: --most {len(rows)}, or --csv")
+    failed = [row for row in rows if row.state == "FAILED" and row.end and row.end.reason]
+    for row in failed[:3]:
+        say(f"trial {row.number} failed: {row.end.reason if row.end else ''}; its log: {_log_of(run, row)}")
+    if shares:
+        say("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+
+
+def _log_of(run: Run, row: TrialRow) -> str:
+    return str(run.path / "trials" / f"{row.number // 1000:03d}" / f"{row.number:06d}" / "log.out")
+
+
+def write_csv(found: SearchResults) -> None:
+    """Write all trials as CSV, by number."""
+    rows: Sequence[TrialRow] = list(found.table.rows())
+    write(csv_of(rows, found.searched.terms))

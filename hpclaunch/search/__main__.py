@@ -1,0 +1,54 @@
+"""``python -m hpclaunch.search``: a worker of a search, as its script starts it on every node of the allocation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpclaunch.core.errors import HpclaunchError
+from hpclaunch.search.claims import begin_worker
+from hpclaunch.search.folder import SearchFolder
+from hpclaunch.search.processes import end_leftovers
+from hpclaunch.search.slots import slots_of, usable_cpus, usable_gpus
+from hpclaunch.search.worker import SearchWorker
+
+_UNFINISHED = "75\n"
+"""What the script reads as the exit code of its ranks: they have saved their state, and ask for a further start."""
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Work until no trial is left, or until a signal; the variables are those that the script exports."""
+    run_dir = Path(environment["HPCLAUNCH_RUN_DIR"])
+    start = environment["HPCLAUNCH_SEARCH_START"]
+    per_node, cpus, gpus = map(int, environment["HPCLAUNCH_SEARCH_SHARES"].split())
+    folder = SearchFolder(run_dir)
+    try:
+        searched = folder.read()
+        number, lost = begin_worker(folder, str(run_dir), start)
+        end_leftovers(f"{run_dir}:{worker}" for worker in lost)
+        slots = slots_of(per_node, usable_cpus(), usable_gpus(environment, gpus), cpus)
+        worker = SearchWorker(folder, searched, number, slots)
+        print(f"hpclaunch: worker {number} on {os.uname().nodename}: {per_node} trials at a time", file=sys.stderr)
+        is_complete = worker.work(run_dir / "attempts" / start / "trial", environment)
+    except HpclaunchError as error:
+        print(f"hpclaunch: {error}", file=sys.stderr)
+        return 1
+    folder.end_worker(number, "complete" if is_complete else "asked to stop")
+    if not is_complete:
+        ask_for_a_further_start(Path(environment["HPCLAUNCH_EXIT_FILE"]))
+    return 0
+
+
+def ask_for_a_further_start(file: Path) -> None:
+    """Write the exit code that the script takes from its ranks, unless one has failed before."""
+    try:
+        with open(file, "x", encoding="ascii") as made:
+            made.write(_UNFINISHED)
+    except FileExistsError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,86 @@
+"""Compares the dimensions of a search with the parameters of a job: names, types, bounds and choices; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.core.errors import Fault, did_you_mean, nearest
+from hpclaunch.search.space import Dimension, SearchSpace
+
+FREE_NAME = re.compile("[A-Za-z][A-Za-z0-9_.-]{0,63}")
+"""What can be an option of any program, and a name in braces."""
+
+
+def renamed(space: SearchSpace, names: Mapping[str, str], faults: list[Fault]) -> SearchSpace:
+    """Return the space with other names of its parameters (``--map OLD=NEW``); a name that it lacks is a fault."""
+    for name in names:
+        if name not in space.names:
+            what = f"the space has no parameter {name!r}{did_you_mean(name, space.names)}"
+            faults.append(Fault(what=what, where="--map", allowed=", ".join(space.names)))
+    dimensions = tuple(replace(one, name=names.get(one.name, one.name)) for one in space.dimensions)
+    new = [one.name for one in dimensions]
+    for name in dict.fromkeys(name for name in new if new.count(name) > 1):
+        faults.append(Fault(what=f"the parameter {name!r} would be searched twice", where="--map"))
+    return SearchSpace(dimensions=dimensions)
+
+
+def unfit(
+    space: SearchSpace, parameters: Mapping[str, Parameter], job: str, typed: Sequence[str], can_map: bool = True
+) -> list[Fault]:
+    """Return why the job cannot be searched over this space; ``typed``: the parameters that --set gives a value.
+
+    A job that declares no parameters takes any name that can be an option. ``can_map``: --map can rename a parameter.
+    """
+    faults = []
+    for one in space.dimensions:
+        if one.name in typed:
+            what = f"the parameter {one.name!r} is searched and set as well"
+            faults.append(Fault(what=what, where="--set", next="leave one of them out"))
+        if not parameters:
+            if not FREE_NAME.fullmatch(one.name):
+                what = f"{one.name!r} cannot be the name of an option"
+                allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
+                faults.append(Fault(what=what, allowed=allowed))
+        elif one.name not in parameters:
+            faults.append(_unknown(one.name, parameters, job, can_map))
+        else:
+            faults += _faults_of_values(one, parameters[one.name])
+    return faults
+
+
+def _unknown(name: str, parameters: Mapping[str, Parameter], job: str, can_map: bool) -> Fault:
+    near = next((one for one in parameters if one.startswith(f"{name}_")), "") or nearest(name, parameters)
+    what = f"{job} has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
+    mapped = f"--map {name}={near or 'PARAMETER'}" if can_map else ""
+    return Fault(what=what, allowed=", ".join(parameters), next=mapped or f"hpclaunch jobs show {job}")
+
+
+def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:
+    """Return why the parameter cannot have these values: each listed value, or the ends of the range."""
+    ends = [end for end in (one.low, one.high) if end is not None]
+    values = one.values or tuple(round(end) if one.whole else end for end in ends)
+    found = []
+    if not one.values and parameter.value_type not in ("int", "float"):
+        what = f"it has a range of numbers, but its values are of the type {parameter.value_type}"
+        return [Fault(what=what, where=one.name, next="list its values")]
+    if not one.values and parameter.value_type == "int" and not one.whole:
+        what = "the range has numbers with a fraction, but the parameter is a whole number"
+        return [Fault(what=what, where=one.name, next="an integer range, or list its values")]
+    if not one.values and parameter.choices:
+        return [
+            Fault(what="it has choices, and no range", where=one.name, allowed=", ".join(map(spell, parameter.choices)))
+        ]
+    for value in values:
+        try:
+            parameter.parse(spell(value))
+        except ValueError as error:
+            found.append(Fault(what=str(error), where=one.name))
+    return found
+
+
+def texts_of(values: Mapping[str, object]) -> dict[str, str]:
+    """Return the values of a trial as its program gets them: ``true`` and ``false`` for booleans."""
+    return {name: spell(value) if isinstance(value, bool) else str(value) for name, value in values.items()}

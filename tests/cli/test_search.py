@@ -1,0 +1,172 @@
+"""``hpclaunch search`` on this machine and at a site with fake programs of Slurm: start, status, results, resume."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk, wait_for
+
+ARTICLE = """{
+# We pick the Bayes algorithm:
+"algorithm": "random",
+"parameters": {
+"batch_size": {
+"type": "discrete",
+"values": [8, 32, 128, 512]
+},
+},
+"spec": {
+"metric": "val_loss",
+"objective": "minimize",
+},
+}
+"""
+PROGRAM = """import json, os, sys
+x, y = (float(word.partition("=")[2]) for word in sys.argv[1:3])
+with open(os.path.join(os.environ["HPCLAUNCH_RUN_DIR"], "metrics.jsonl"), "a") as file:
+    file.write(json.dumps({"event": "end", "loss": (x - 2) ** 2 + (y + 1) ** 2}) + "\\n")
+"""
+SPACE = ("--sweep", "x=0..5", "--sweep", "y=-2,-1,0,1")
+
+
+@pytest.fixture
+def local(desk: Desk) -> Desk:
+    desk.environment["HPCLAUNCH_SITE"] = "local"
+    desk.write("objective.py", PROGRAM)
+    return desk
+
+
+def search(desk: Desk, *words: str) -> dict[str, object]:
+    done = desk.type("search", "./objective.py", "--metric", "loss", *SPACE, *words, "--wait", "--json")
+    assert done.code == 0, done.err
+    found: dict[str, object] = done.json
+    return found
+
+
+def run_dir(desk: Desk) -> Path:
+    return sorted((desk.project / "runs").iterdir())[-1]
+
+
+def test_a_grid_tries_each_point_once_and_reports_the_true_best(local: Desk) -> None:
+    found = search(local)
+    trials = found["trials"]
+    assert isinstance(trials, list)
+    assert len({json.dumps(one["values"]) for one in trials}) == len(trials) == 24
+    best = found["best"]
+    assert isinstance(best, dict)
+    assert (best["values"], best["value"]) == ({"x": "2", "y": "-1"}, 0.0)
+    status = local.type("search", "status", "--json").json
+    assert status["trials"] == {"total": 24, "COMPLETED": 24, "waiting": 0}
+    lines = list(csv.DictReader(io.StringIO(local.type("search", "results", "--csv").out)))
+    assert min(lines, key=lambda line: float(line["loss"]))["trial"] == str(best["trial"])
+    table = local.type("search", "results", "--most", "2")
+    assert table.out.splitlines()[1].split("\t")[:5] == [str(best["trial"]), "COMPLETED", "0", "2", "-1"]
+    assert "22 more trials" in table.err
+    assert "importance: x" in table.err
+
+
+def test_a_killed_search_is_resumed_without_losing_or_doubling_a_trial(local: Desk) -> None:
+    local.write(
+        "slow.py", "import sys, time\nopen(sys.argv[1].partition('=')[2] + '.begun', 'a').write('x')\ntime.sleep(0.3)\n"
+    )
+    done = local.type("search", "./slow.py", "--sweep", "n=0..19", "--json")
+    assert done.code == 0, done.err
+
+    def finished() -> int:
+        return int(local.type("search", "status", "--json").json["trials"].get("COMPLETED", 0))
+
+    wait_for(lambda: finished() >= 3, "three trials have ended")
+    local.type("search", "cancel")
+    before = finished()
+    assert 3 <= before < 20
+    resumed = local.type("search", "resume", "--json")
+    assert resumed.code == 0, resumed.err
+    wait_for(lambda: local.type("search", "status", "--json").json["state"] == "COMPLETED", "the search has ended")
+    assert finished() == 20
+    begun = [len(path.read_text()) for path in local.project.glob("*.begun")]
+    assert len(begun) == 20
+    assert sum(begun) <= 22, "only trials that were running began twice"
+    refused = local.type("search", "resume")
+    assert refused.code == 1
+    assert "nothing to continue" in refused.err
+
+
+def test_ctrl_c_leaves_the_search_running(local: Desk) -> None:
+    local.write("slow.py", "import time\ntime.sleep(1)\n")
+    typed = local.start("search", "./slow.py", "--sweep", "n=0..3", "--wait")
+    wait_for(lambda: list(local.project.glob("runs/*/search/claims/1")), "the search has begun")
+    os.kill(typed.pid, signal.SIGINT)
+    _, err = typed.communicate(timeout=60)
+    assert typed.returncode == 130
+    assert "goes on" in err
+    wait_for(lambda: local.type("search", "status", "--json").json["state"] == "COMPLETED", "the search has ended")
+
+
+def test_the_articles_configuration_is_refused_without_the_map_and_taken_with_it(local: Desk) -> None:
+    local.write("optim.config", ARTICLE)
+    refused = local.type("search", "cifar", "--config", "optim.config", "--synthetic", "--dry-run")
+    assert refused.code == 1
+    assert "cifar has no parameter 'batch_size'; did you mean 'batch_size_per_rank'?" in refused.err
+    assert "--map batch_size=batch_size_per_rank" in refused.err
+    words = ("--map", "batch_size=batch_size_per_rank", "--synthetic", "--dry-run")
+    taken = local.type("search", "cifar", "--config", "optim.config", *words)
+    assert taken.code == 0, taken.err
+    assert "random over batch_size_per_rank: 4 trials, minimize val_loss" in taken.err
+    assert "validation_part=0.2 is set" in taken.err
+    assert "--validation-part=0.2" in taken.out
+    assert not (local.project / "runs").exists()
+
+
+def test_at_a_slurm_site_the_script_has_a_worker_on_every_node(cluster: Desk) -> None:
+    done = cluster.type(
+        "search", "./train.py", "--sweep", "n=1..8", "--nodes", "2", "--trials-at-once", "8", "--dry-run"
+    )
+    assert done.code == 0, done.err
+    assert "#SBATCH --nodes=2" in done.out
+    assert "#SBATCH --ntasks-per-node=1" in done.out
+    launch = done.out.partition("launch_search ")[2].replace("\\\n", " ").split("\n")[0].split()
+    assert launch[1:4] == ["4", "8", "0"]
+    assert launch[4] == "srun"
+    assert {"--ntasks=2", "--mpi=none", "--wait=0", "--kill-on-bad-exit=0"} <= set(launch)
+    submitted = cluster.type("search", "./train.py", "--sweep", "n=1..8", "--nodes", "2", "--trials-at-once", "8")
+    assert submitted.code == 0, submitted.err
+    assert (run_dir(cluster) / "search.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "the space of the search is missing"),
+        (("--sweep", "x=1", "--space", "s.yaml"), "given twice"),
+        (("--sweep", "x=1,1"), "listed twice"),
+        (("--sweep", "x=1,2", "--sampler", "gird"), "did you mean 'grid'"),
+        (("--sweep", "x=1,2", "--map", "y=z"), "no parameter 'y'"),
+        (("--sweep", "x=1,2", "--map", "y"), "not OLD=NEW"),
+        (("--space", "no.yaml"), "cannot be read"),
+        (("--sweep", "x=1,2", "--sampler", "tpe"), "name of a metric"),
+        (("--sweep", "x=1,2", "--trials-at-once", "4000"), "4000 trials"),
+    ],
+    ids=["no space", "two spaces", "repeated", "sampler", "map", "half a map", "no file", "no metric", "too many"],
+)
+def test_a_search_that_cannot_be_made_is_refused_before_anything_is_written(
+    local: Desk, words: tuple[str, ...], text: str
+) -> None:
+    done = local.type("search", "./objective.py", *words)
+    assert done.code in (1, 2)
+    assert text in done.err
+    assert not (local.project / "runs").exists()
+
+
+def test_what_is_no_search_is_said(local: Desk) -> None:
+    assert "there is no search yet" in local.type("search", "status").err
+    local.type("submit", "./objective.py", "--", "x=1", "y=1")
+    done = local.type("search", "status", run_dir(local).name)
+    assert done.code == 1
+    assert "is not a search" in done.err
