@@ -22,7 +22,8 @@ def status(
     run: flags.Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update the list until all runs have ended.")] = False,
     state: Annotated[
-        list[str], typer.Option(metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable.")
+        list[str],
+        typer.Option("--state", metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable."),
     ] = [],  # noqa: B006
     since: flags.Since = None,
     format_: Annotated[

@@ -14,6 +14,7 @@ VERBS = (
     "--help",
     "status",
     "status none --json",
+    "watch",
     "logs",
     "runs show",
     "sites show local",
@@ -40,7 +41,7 @@ def test_no_verb_ends_with_a_traceback(cluster: Desk, server: Server, state: str
             done = server.run(trial)
             assert "Traceback" not in done.text and "Exception ignored" not in done.text, (words, streams, done.text)
             assert done.code in (0, 1, 2, 141), (words, streams, done)
-            if 1 in streams and words in ("status", "sites show local", "submit ./train.py --dry-run"):
+            if 1 in streams and words in ("status", "watch", "sites show local", "submit ./train.py --dry-run"):
                 assert done.code == 1, (words, streams, done)
 
 

@@ -28,7 +28,7 @@ VERBS = [
     ["profile", "train", "--dry-run"],
     ["plan", "train"],
     ["plan", "tuned"],
-    *(["status"], ["logs"], ["wait"], ["cancel"], ["retry"], ["resume"], ["results"]),
+    *(["status"], ["watch"], ["logs"], ["wait"], ["cancel"], ["retry"], ["resume"], ["results"]),
     *(["runs", "show"], ["runs", "compare"], ["runs", "list"], ["jobs", "list"], ["jobs", "show"], ["sites", "show"]),
     [],
 ]
