@@ -101,7 +101,7 @@ def _accounts(found: Iterable[Run]) -> dict[str, JobUsage]:
 
 def _efficiency(run: Run, nodes: Sequence[NodeSamples], account: JobUsage | None) -> Efficiency:
     spec = run.spec()
-    usage = _asked(run, spec, account)
+    usage = _request_of(run, spec, account)
     if nodes:
         usage = _with_samples(usage, nodes)
     elif account is not None:
@@ -117,21 +117,21 @@ def _efficiency(run: Run, nodes: Sequence[NodeSamples], account: JobUsage | None
     )
 
 
-def _asked(run: Run, spec: Mapping[str, Any], account: JobUsage | None) -> Usage:
+def _request_of(run: Run, spec: Mapping[str, Any], account: JobUsage | None) -> Usage:
     """Return what the run asked for; of a damaged record, what accounting has of it."""
     layout = spec.get("layout")
     layouts = [layout if isinstance(layout, dict) else {}, *further_layouts(spec)]
-    first = {name: _whole(layouts[0], name) for name in _NAMES}
+    first = {name: _number_in(layouts[0], name) for name in _NAMES}
     seconds = _longest_start(run)
     return Usage(
-        nodes=sum(_whole(one, "nodes") for one in layouts) or 1,
+        nodes=sum(_number_in(one, "nodes") for one in layouts) or 1,
         tasks_per_node=first["tasks_per_node"] or 1,
         cpus_per_task=first["cpus_per_task"] or 1,
         cpus_per_core=first["cpus_per_core"] or 1,
         gpus_per_node=0 if layouts[0].get("stand_in_gpus") is True else first["gpus_per_node"],
         seconds=seconds or (account.seconds if account else 0.0),
         walltime=walltime_of(spec),
-        cores_asked=sum(_cores(one) * _whole(one, "nodes") for one in layouts),
+        cores_asked=sum(_cores(one) * _number_in(one, "nodes") for one in layouts),
         memory_asked=_memory_asked(spec) or (account.memory_asked if account else None),
         is_complete=run.state == "COMPLETED" and len(run.attempts()) == 1,
         is_mixed=len(layouts) > 1,
@@ -141,15 +141,15 @@ def _asked(run: Run, spec: Mapping[str, Any], account: JobUsage | None) -> Usage
 _NAMES = ("tasks_per_node", "cpus_per_task", "cpus_per_core", "gpus_per_node")
 
 
-def _whole(layout: Mapping[str, Any], name: str) -> int:
+def _number_in(layout: Mapping[str, Any], name: str) -> int:
     value = layout.get(name)
     return value if isinstance(value, int) and 0 < value < 2**31 else 0
 
 
 def _cores(layout: Mapping[str, Any]) -> float:
     """Return the physical cores that the tasks of one node asked for."""
-    cpus = _whole(layout, "tasks_per_node") * _whole(layout, "cpus_per_task")
-    return cpus / (_whole(layout, "cpus_per_core") or 1)
+    cpus = _number_in(layout, "tasks_per_node") * _number_in(layout, "cpus_per_task")
+    return cpus / (_number_in(layout, "cpus_per_core") or 1)
 
 
 def _memory_asked(spec: Mapping[str, Any]) -> int | None:

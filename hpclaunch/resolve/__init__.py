@@ -42,6 +42,8 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     spec = replace(
         spec,
         further=_further_components(parts.sizing),
+        broadcast=parts.broadcast,
+        samples=parts.samples,
         packages=lines.packages,
         python_folder=parts.software.folder if lines.packages else "",
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
@@ -60,7 +62,7 @@ def spec_of(case: Case) -> JobSpec:
 
 
 def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Assemble the spec from its parts and lines; ``resolve`` adds what is left: components, packages, choices."""
+    """Assemble the spec from its parts and lines; ``resolve`` adds what is left: components, broadcast, packages, choices."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
@@ -110,8 +112,6 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         recipe=case.advice.recipe,
         calibration_key=_calibration_key(case),
         after=tuple(run.run for run in context.predecessors),
-        broadcast=parts.broadcast,
-        samples=parts.samples,
     )
 
 

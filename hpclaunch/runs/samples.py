@@ -191,8 +191,8 @@ def node_in(lines: Iterator[dict[str, Any]], ends: Mapping[int, RankEnd]) -> Nod
         attempt=attempt,
         interval=_number(header.get("interval")) or 0.0,
         began=began,
-        cpus=_whole(header.get("cpus")) or None,
-        memory_limit=_whole(header.get("memory_limit")) or None,
+        cpus=_whole_number(header.get("cpus")) or None,
+        memory_limit=_whole_number(header.get("memory_limit")) or None,
         gpus=tuple(_device(place, one) for place, one in enumerate(_objects(header.get("gpus")))),
         sources={name: text for name, text in about if isinstance(text, str) and text},
         samples=tuple(one for one in samples if one.t >= began),
@@ -209,11 +209,11 @@ def _sample(line: Mapping[str, Any]) -> Sample | None:
     return Sample(
         t=t,
         cpu=_number(line.get("cpu")),
-        memory=_whole(line.get("memory")),
+        memory=_whole_number(line.get("memory")),
         ranks=_ranks(line.get("ranks")),
         gpus=tuple(_gpu(one) for one in _objects(line.get("gpu"))),
-        received=_whole(network.get("in")),
-        sent=_whole(network.get("out")),
+        received=_whole_number(network.get("in")),
+        sent=_whole_number(network.get("out")),
         joules=_number(line.get("joules")),
     )
 
@@ -225,19 +225,19 @@ def _ranks(value: Any) -> dict[int, RankSample]:
 
 
 def _rank(one: Mapping[str, Any]) -> RankSample:
-    read, write, pss = _whole(one.get("read")), _whole(one.get("write")), _whole(one.get("pss"))
+    read, write, pss = _whole_number(one.get("read")), _whole_number(one.get("write")), _whole_number(one.get("pss"))
     return RankSample(cpu=_number(one.get("cpu")), pss=pss, read=read, write=write)
 
 
 def _gpu(one: Mapping[str, Any]) -> GpuSample:
     use = _number(one.get("use"))
     shown = None if use is None else min(use, 1.0)
-    return GpuSample(use=shown, memory=_whole(one.get("memory")), power=_number(one.get("power")))
+    return GpuSample(use=shown, memory=_whole_number(one.get("memory")), power=_number(one.get("power")))
 
 
 def _device(place: int, one: Mapping[str, Any]) -> GpuDevice:
-    index, name = _whole(one.get("index")), one.get("name")
-    device = GpuDevice(index=place if index is None else index, memory=_whole(one.get("memory")))
+    index, name = _whole_number(one.get("index")), one.get("name")
+    device = GpuDevice(index=place if index is None else index, memory=_whole_number(one.get("memory")))
     return replace(device, name=name) if isinstance(name, str) else device
 
 
@@ -262,7 +262,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     number = _number(value)
     return None if number is None else int(number)
 

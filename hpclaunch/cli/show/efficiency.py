@@ -51,7 +51,7 @@ def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
         for one in found:
             shares = _shares(one)
             words = [percent(shares[name]) if name in shares else "-" for name in names]
-            rows.append((one.run.label, one.run.state, *words, _next(one)))
+            rows.append((one.run.label, one.run.state, *words, _next_options(one)))
         table(("run", "state", *names, "next time"), rows, state_column=1)
     else:
         say("no run of this time has begun; hpclaunch status lists all")
@@ -64,7 +64,7 @@ def show_line(found: Sequence[Run]) -> None:
     if len(known) == 1:
         [one] = known
         shares = [f"{name} {percent(share)}" for name, share in _shares(one).items()]
-        advice = _next(one) or next((other.words for other in one.suggestions), "")
+        advice = _next_options(one) or next((other.words for other in one.suggestions), "")
         more = f"; next time: {advice}" if advice else ""
         say(f"  used of what it asked for: {', '.join(shares)}{more} (hpclaunch efficiency {one.run.label})")
     elif known:
@@ -86,7 +86,7 @@ def _shares(one: Efficiency) -> dict[str, float]:
     return {name: share for name, share in known.items() if share is not None}
 
 
-def _next(one: Efficiency) -> str:
+def _next_options(one: Efficiency) -> str:
     """Return the options of all suggestions, each once: those about GPUs decide before those about CPUs."""
     pairs: dict[str, str] = {}
     for suggestion in one.suggestions:

@@ -30,14 +30,14 @@ def usage(jobs: Jobs) -> dict[str, JobUsage]:
     found: dict[str, JobUsage] = {}
     for job_ids in portions(ids_to_query(jobs)):
         answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
-        for job_id, lines in _by_job(answer.text):
+        for job_id, lines in _lines_of_jobs(answer.text):
             # Of nodes of several types (4711+0, 4711+1) no line has it all.
             if "+" not in lines[0][0] and job_id in jobs and is_own_folder(jobs[job_id], lines[0][-1]):
                 found[job_id] = _usage_in(lines)
     return found
 
 
-def _by_job(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+def _lines_of_jobs(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each job with its own line and those of its steps (``4711.batch``, ``4711.0``), which follow it."""
     named, lines = "", list[list[str]]()
     for line in text.split("\n"):
