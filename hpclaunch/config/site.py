@@ -110,7 +110,8 @@ class NodeType:
     ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment``,
     ``frameworks`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot
     compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the memory that the planner
-    takes them and their nodes to have, so that plans of large models can be tested with small ones.
+    takes them and their nodes to have, so that plans of large models can be tested with small ones. ``mtbf_days``: mean
+    time between two failures of one node, in days.
     """
 
     title: str = field(metadata=shown("{}"))
@@ -143,6 +144,9 @@ class NodeType:
     stand_in_node_memory: Memory | None = field(default=None, metadata=shown("{} for plans", row="memory"))
     gpu_links: GpuLinks | None = field(default=None, metadata=shown(row="GPU links"))
     nics: Nics | None = field(default=None, metadata=shown(row="network"))
+    mtbf_days: Annotated[float, AtLeast(0.01)] | None = field(
+        default=None, metadata=shown("{} days between failures of a node", row="failures")
+    )
     whole_nodes: bool = field(default=False, metadata=shown(**WHOLE_NODES, row="jobs"))
     default_tasks_per_node: PositiveInt | None = field(
         default=None, metadata=shown("{} per node by default", noun="task", row="jobs")

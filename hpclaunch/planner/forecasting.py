@@ -24,6 +24,7 @@ from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trial_of, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
+from hpclaunch.planner.saving import checkpoints_of
 from hpclaunch.planner.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.split import split_of
@@ -220,6 +221,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         gpus_per_node=gpus_of(first),
         trust=trust_of(question.evidence),
         efficiency=_efficiency_of(predictor, row),
+        checkpoints=checkpoints_of(predictor, row),
         batch_alone=predictor.best_batch_alone if row.throughput and not predictor.is_split else None,
         known=True,
         summary=decision.summary,

@@ -28,7 +28,8 @@ class Evidence:
     """Measurements of a job on a node type: throughputs, noise scale, seconds of a run outside its steps.
 
     ``origin``: where they come from, in words. ``sources``: every figure with its runs, and the runs not used.
-    ``links``: all-reduces that were measured on the node type; they hold for every job.
+    ``links``: all-reduces that were measured on the node type; they hold for every job. ``save_s``: seconds of a
+    checkpoint.
     """
 
     points: tuple[Measured, ...] = ()
@@ -37,6 +38,7 @@ class Evidence:
     origin: str = ""
     sources: tuple[str, ...] = ()
     links: tuple[MeasuredLink, ...] = ()
+    save_s: float | None = None
 
 
 def evidence_for_work(evidence: Evidence, work: Workload) -> Evidence:

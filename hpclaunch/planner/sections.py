@@ -23,6 +23,7 @@ from hpclaunch.planner.machine import link_reasons
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.recipe import Recipe
+from hpclaunch.planner.saving import checkpoint_sections
 from hpclaunch.planner.settings import recipe_sections
 from hpclaunch.planner.values import PlanRow, PlanSection, Rung
 from hpclaunch.resolve.framework import stated_framework
@@ -58,6 +59,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
         _batch_section(outcome),
         *recipe_sections(outcome.recipe),
         PlanSection(title="precision", reasons=(outcome.formats.reason,)),
+        *checkpoint_sections(outcome.predictor, outcome.row),
         *([PlanSection(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         _nodes_section(outcome),
     )

@@ -10,6 +10,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.candidates import Candidate
+from hpclaunch.guidelines.checkpoints import CheckpointAdvice
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.epochs import EpochsModel
 from hpclaunch.guidelines.framework import Passed
@@ -144,10 +145,10 @@ class Forecast:
     ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain, 1 if
     a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
     another. ``measured``: the measurements it is based on; ``links``: the measured all-reduces among
-    them; ``queue``: the queue wait, if known. ``refusals``: why the
-    request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a node that compute; 0
-    where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and
-    cost. ``ladder``: the ways to make the model fit, in the order in which they are tried; empty if its figures, or
+    them; ``queue``: the queue wait, if known. ``checkpoints``: how often to save, if what saving takes was measured.
+    ``refusals``: why the request is not feasible. ``headlines``: the first five lines.
+    ``gpus_per_node``: the GPUs of a node that compute; 0 where the ranks use CPUs.
+    ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and cost. ``ladder``: the ways to make the model fit, in the order in which they are tried; empty if its figures, or
     the memory of a rank, are not known. ``rung_settings``: the parameters that the taken one sets, among ``settings``.
     """
 
@@ -183,6 +184,7 @@ class Forecast:
     gpus_per_node: int = 0
     efficiency: StatisticalEfficiency | None = None
     batch_alone: int | None = None
+    checkpoints: CheckpointAdvice | None = None
     trust: Trust = "guess"
 
     @property

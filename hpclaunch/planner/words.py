@@ -65,7 +65,8 @@ def _action_lines(plan: Forecast) -> list[str]:
 def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of what the plan rests on, and how it is run."""
     measured = [("measured", text) for text in (plan.measured, *plan.links)]
-    for label, text in (("precision", plan.precision_words), *measured, ("queue", plan.queue)):
+    saving = plan.checkpoints.words if plan.checkpoints else ""
+    for label, text in (("precision", plan.precision_words), *measured, ("queue", plan.queue), ("saving", saving)):
         if text:
             yield label, text
     for text in plan.assumed:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,10 @@ def completed(folder: Path, *words: str) -> Path:
     return Path(json.loads(done.stdout)["run_dir"])
 
 
+def events(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
 def weights(run: Path) -> dict[str, np.ndarray]:
     (newest,) = sorted((run / "checkpoints").glob("step-*"))[-1:]
     with np.load(newest / "shared.npz") as found:
@@ -39,9 +44,13 @@ def test_the_same_run_again_ends_with_the_same_weights(tmp_path: Path) -> None:
     first = completed(tmp_path, "submit", "transformer", "--synthetic", *size, *settings, *exact)
     second = completed(tmp_path, "rerun", first.name)
     assert json.loads((second / "rerun.json").read_text())["not_the_same"] == []
-    starts = [json.loads((run / "metrics.jsonl").read_text().splitlines()[0]) for run in (first, second)]
+    starts = [events(run)[0] for run in (first, second)]
     assert [start["world_size"] for start in starts] == [2, 2]
     assert starts[0]["options"] == starts[1]["options"]
+    (saved,) = [event for event in events(second) if event["event"] == "checkpoint"]  # of the only epoch
+    (folder,) = (second / "checkpoints").glob("step-*")
+    assert saved["seconds"] > 0 and saved["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert folder.name == f"step-{saved['step']:08d}"
     before, after = weights(first), weights(second)
     assert before.keys() == after.keys() and len(before) > 10
     for name, values in before.items():

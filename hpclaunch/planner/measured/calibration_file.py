@@ -61,12 +61,13 @@ class Noise:
 class Calibration:
     """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation).
 
-    ``origin``: where the measurements come from, in words.
+    ``save_s``: seconds of a checkpoint. ``origin``: where the measurements come from, in words.
     """
 
     points: Annotated[tuple[Point, ...], AtLeast(1)]
     noise_scale: Noise | None = None
     overhead_s: NotNegative | None = None
+    save_s: NotNegative | None = None
     origin: Line = ""
 
 
@@ -113,6 +114,7 @@ def evidence_of(calibration: Calibration, origin: str, remarks: tuple[str, ...] 
         if noise is None
         else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
         overhead_s=calibration.overhead_s,
+        save_s=calibration.save_s or None,
         origin=origin,
         sources=(*map(_describe_point, calibration.points), *_describe_others(calibration), *remarks),
     )
@@ -140,6 +142,8 @@ def _describe_others(calibration: Calibration) -> list[str]:
         lines.append(f"noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
     if calibration.overhead_s is not None:
         lines.append(f"outside the steps of a run: {calibration.overhead_s:.4g} s")
+    if calibration.save_s:
+        lines.append(f"one checkpoint: {calibration.save_s:.4g} s")
     return lines
 
 

@@ -49,6 +49,7 @@ class Finished:
     point: Point
     noise: Noise | None
     overhead_s: float | None
+    save_s: float | None = None
 
 
 @record
@@ -148,7 +149,7 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
         raise _refusal("used synthetic samples")
     if not found.is_steady(STEADY):
         raise _refusal("was disturbed: its epochs differ in speed")
-    return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s)
+    return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s, save_s=found.save_s)
 
 
 def _refusal(why: str) -> Refused:
@@ -166,6 +167,7 @@ def _combine(profiled: Calibration | None, taken: Taken) -> Evidence:
         points=_merge_points(profiled.points if profiled else (), [run.point for run in fresh]),
         noise_scale=_longest_noise(profiled, fresh),
         overhead_s=_typical_overhead(profiled, fresh),
+        save_s=_typical_saving(profiled, fresh),
     )
     return evidence_of(calibration, _origin(profiled, fresh), remarks)
 
@@ -184,6 +186,14 @@ def _typical_overhead(profiled: Calibration | None, fresh: Sequence[Finished]) -
     if overheads:
         return median(overheads)
     return profiled.overhead_s if profiled else None
+
+
+def _typical_saving(profiled: Calibration | None, fresh: Sequence[Finished]) -> float | None:
+    """Return the seconds of a checkpoint: the median of the newest runs, else the profile's."""
+    found = [run.save_s for run in fresh if run.save_s is not None][-ALIKE:]
+    if found:
+        return median(found)
+    return profiled.save_s if profiled else None
 
 
 def _origin(profiled: Calibration | None, fresh: Sequence[Finished]) -> str:
@@ -226,4 +236,5 @@ def _read_finished(found: dict[str, Any], where: Place, faults: list[Fault]) -> 
         point=value_of(Point, found["point"], where, faults),
         noise=value_of(Noise | None, found["noise"], where, faults),
         overhead_s=value_of(NotNegative | None, found["overhead_s"], where, faults),
+        save_s=value_of(NotNegative | None, found.get("save_s"), where, faults),
     )

@@ -33,6 +33,7 @@ class MeasuredRun:
 
     ``ranks_per_replica``: ranks that hold the model together; ``per_rank`` is the batch of all of them.
     ``steps``: those of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if known.
+    ``save_s``: the median seconds of a checkpoint, if its program reports them.
     """
 
     run: Run
@@ -47,6 +48,7 @@ class MeasuredRun:
     noise: Noise | None
     overhead_s: float | None
     synthetic: bool
+    save_s: float | None = None
 
     def is_steady(self, within: float) -> bool:
         """Whether most of the epochs that count are ``within`` this share of their median."""
@@ -119,6 +121,7 @@ def _read_measurements(run: Run, job: Job) -> MeasuredRun:
         noise=_noise(events),
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
+        save_s=_save_seconds(events),
     )
 
 
@@ -128,7 +131,7 @@ def _ranks_per_replica(parameters: Mapping[str, str], job: Job) -> int:
     return math.prod(_whole_number(parameters, job.parameter_for(role)) or 1 for role in roles)
 
 
-_READ_EVENTS = ("start", "epoch", "noise_scale", "end")
+_READ_EVENTS = ("start", "epoch", "noise_scale", "checkpoint", "end")
 """The events of metrics.jsonl that count here; a job may write thousands of its own."""
 
 
@@ -154,12 +157,14 @@ def calibration_of(runs: Sequence[MeasuredRun]) -> Calibration:
     if disturbed:
         raise Refused([_disturbance(run) for run in disturbed])
     widest = max(runs, key=lambda run: run.nodes * run.ranks_per_node)
+    saves = [run.save_s for run in runs if run.save_s is not None]
     # The noise of synthetic samples says nothing about the user's data.
     noises = [run.noise for run in runs if run.noise is not None and not run.synthetic]
     return Calibration(
         points=tuple(run.point for run in runs if run.point is not None),
         noise_scale=max(noises, key=lambda noise: noise.steps, default=None),
         overhead_s=widest.overhead_s,
+        save_s=median(saves) if saves else None,
         origin=_origin(runs),
     )
 
@@ -233,6 +238,13 @@ def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:
         if value is not None and low is not None and high is not None and low <= value <= high:
             return Noise(value=value, low=low, high=high, steps=steps) if isinstance(steps, int) and steps else None
     return None
+
+
+def _save_seconds(events: Sequence[dict[str, Any]]) -> float | None:
+    """Return the median seconds of a checkpoint, without the first: it makes the folder, and traces what it saves."""
+    saved = (event.get("seconds") for event in events if event.get("event") == "checkpoint")
+    seconds = [found for value in saved if (found := _positive_number(value)) is not None]
+    return median(seconds[1:] or seconds) if seconds else None
 
 
 def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:

@@ -14,6 +14,7 @@ from hpclaunch.training.callbacks import stop_if_diverged
 from hpclaunch.training.checkpoints import folders, stored
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import stopping, watch
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
@@ -80,7 +81,8 @@ class Saving(tf.keras.callbacks.Callback):
 
     Place it last, and on every rank. A request to stop and the clock reach ranks at different steps. So the ranks agree
     about once a second, and save at the same step. Weights that are not finite are never saved: they would replace the
-    last good ones. epoch_facts: what the checkpoint of a place says of the epochs so far.
+    last good ones. epoch_facts: what the checkpoint of a place says of the epochs so far. log: gets an event for every
+    checkpoint, with the seconds that it took all ranks and its bytes; `step` counts those of all attempts.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class Saving(tf.keras.callbacks.Callback):
         steps: int,
         place: Place,
         epoch_facts: Callable[[Place], Mapping[str, Any]] = lambda place: {},
+        log: MetricsLog | None = None,
     ) -> None:
         super().__init__()
+        self._log = log
         self._epoch_facts = epoch_facts
         self._world, self._state, self._folder, self._asked, self._steps = world, state, folder, asked, steps
         self._place, self._epoch, self._made, self._base = place, place.epoch, place.made, 0
@@ -144,11 +148,23 @@ class Saving(tf.keras.callbacks.Callback):
             "metrics_bytes": _size(os.path.join(self._world.run_dir, "metrics.jsonl")),
             "epochs": self._epoch_facts(place) or None,
         }
+        began = time.monotonic()
         path = save(self._world, self._state, self._folder, place, facts, self._asked.keep_checkpoints)
         self._saved, self._saved_at = place.made, time.monotonic()
+        if self._log is not None and self._world.is_root:
+            seconds = round(self._saved_at - began, 4)
+            self._log.write("checkpoint", step=place.made, seconds=seconds, bytes=_size_of_folder(path))
         if stop:
             where = "epoch {}, step {} of {}".format(place.epoch + 1, place.step, self._steps)
             raise RunAgain("asked to stop; saved at {} in {}".format(where, path), speaks=self._world.is_root)
+
+
+def _size_of_folder(path: str) -> int:
+    try:
+        with os.scandir(path) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+    except OSError:
+        return 0
 
 
 def _size(path: str) -> int:

@@ -75,7 +75,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         *_records(run),
         StopTogether(world),
         kept,
-        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts),
+        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts, run.log),
     ]
     return Steady(found, kept, parts.waits)
 

@@ -195,3 +195,17 @@ def test_a_speed_that_no_number_can_hold_does_not_count(tmp_path: Path) -> None:
     events = [*epochs(10, 100, 50), {"event": "epoch", "seconds": 10**400, "images_per_s": 10**400}]
     found = measured(a_run(tmp_path, events), the_job())
     assert found.rates == (10, 100, 50)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "median"),
+    # The first makes the folder. What is no time is left out.
+    [([9.0, 2.0, 4.0], 3.0), ([9.0], 9.0), ([9.0, "fast", -1, 2.0], 2.0), ([], None), ([None], None)],
+)
+def test_what_a_checkpoint_takes_is_the_median_without_the_first(
+    tmp_path: Path, seconds: list[Any], median: float | None
+) -> None:
+    saved = [{"event": "checkpoint", "step": 1, "seconds": value} for value in seconds]
+    found = measured(a_run(tmp_path, [*epochs(10, 100), *saved]), the_job())
+    assert found.save_s == median
+    assert calibration_of([found]).save_s == median
