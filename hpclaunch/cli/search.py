@@ -155,7 +155,12 @@ def start(
         changes={**changes, "seed": seed},
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    _show_or_submit(system, prepare_search(system, typed, runs_dir), dry_run, wait, json)
+    ready = prepare_search(system, typed, runs_dir)
+    _show(ready)
+    if dry_run:
+        _show_script(ready, json)
+    else:
+        _submit(system, ready, wait, json)
 
 
 def _names_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
@@ -166,27 +171,42 @@ def _names_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((old, new) for old, _, new in pairs)
 
 
-def _show_or_submit(system: "System", ready: "PreparedSearch", dry_run: bool, wait: bool, json: bool) -> None:
+def _show(ready: "PreparedSearch") -> None:
+    """Show the choices of the allocation with their origins, and the terms of the search."""
     from hpclaunch.actions import preflight
-    from hpclaunch.actions.search import start_search
-    from hpclaunch.cli.show import console, search_tables, submission
+    from hpclaunch.cli.show import search_tables, submission
 
     prepared = ready.prepared
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, (*prepared.notices, *ready.notices))
     submission.show_code(preflight.code_of(prepared))
     search_tables.show_terms(ready.searched, prepared.spec)
-    if dry_run:
-        submission.warn_missing(preflight.missing(prepared))
-        preflight.check_resolved(prepared)
-        console.write_json({"script": prepared.text}) if json else console.write(prepared.text)
-        return
+
+
+def _show_script(ready: "PreparedSearch", json: bool) -> None:
+    """Print the script of the allocation. Raises Refused with every fault of it."""
+    from hpclaunch.actions import preflight
+    from hpclaunch.cli.show import console, submission
+
+    submission.warn_missing(preflight.missing(ready.prepared))
+    preflight.check_resolved(ready.prepared)
+    if json:
+        console.write_json({"script": ready.prepared.text})
+    else:
+        console.write(ready.prepared.text)
+
+
+def _submit(system: "System", ready: "PreparedSearch", wait: bool, json: bool) -> None:
+    """Submit the allocation and show it; with ``wait`` follow the search to its end."""
+    from hpclaunch.actions.search import start_search
+    from hpclaunch.cli.show import console, search_tables, submission
+
     run = start_search(system, ready)
-    if not wait:
-        submission.show_run(run, json)
-        search_tables.show_next(run)
+    if wait:
+        console.say(f"the search {run.label} has begun; Ctrl-C leaves it running")
+        _follow(system, run.label, json)
         return
-    console.say(f"the search {run.label} has begun; Ctrl-C leaves it running")
-    _follow(system, run.label, json)
+    submission.show_run(run, json)
+    search_tables.show_next(run)
 
 
 def _follow(system: "System", name: str, json: bool) -> None:

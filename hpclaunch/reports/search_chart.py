@@ -30,7 +30,7 @@ def draw_search(table: TrialTable, terms: SearchTerms, path: Path, title: str) -
     grid = figure.add_gridspec(2, 2)
     draw_panel(figure.add_subplot(grid[0, 0]), _best_panel(rows, terms))
     draw_panel(figure.add_subplot(grid[0, 1]), _importance_panel(rows, terms))
-    _draw_lines(figure.add_subplot(grid[1, :]), _chosen(rows, terms), terms)
+    _draw_lines(figure.add_subplot(grid[1, :]), _rows_to_draw(rows, terms), terms)
     save(figure, path)
 
 
@@ -62,7 +62,7 @@ def _importance_panel(rows: Sequence[TrialRow], terms: SearchTerms) -> Panel:
     return Panel(title=title, x_label="", y_label="%", series=[bars] if shares else [], kind="bars")
 
 
-def _chosen(rows: Sequence[TrialRow], terms: SearchTerms) -> list[TrialRow]:
+def _rows_to_draw(rows: Sequence[TrialRow], terms: SearchTerms) -> list[TrialRow]:
     order = ranked(rows, terms)
     if len(order) <= _MOST_LINES:
         return order

@@ -42,6 +42,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     spec = replace(
         spec,
         further=_further_components(parts.sizing),
+        trials=_place_trials(parts.trials, lines.command, case.request.arguments),
         broadcast=parts.broadcast,
         samples=parts.samples,
         packages=lines.packages,
@@ -106,7 +107,6 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         data=parts.data,
         unverified=parts.unverified,
         sweep=_place_words(sweep, lines.command, case.request.arguments) if sweep else None,
-        trials=_place_trials(parts.trials, lines.command, case.request.arguments),
         strategy=parts.strategy,
         parameters=tuple((name, text) for name, text in lines.parameters if name not in followers),
         recipe=case.advice.recipe,

@@ -24,17 +24,18 @@ class TrialOutcome:
     reason: str = ""
 
 
-def outcome_of(code: int, value: float | None, metric: str, asked: str, log: str = "") -> TrialOutcome:
+def outcome_of(code: int, missing: str, asked: str, log: str = "") -> TrialOutcome:
     """Return how a start ended.
 
-    ``code``: the exit code of its shell, negative for a signal. ``asked``: why the worker has asked it to end (PRUNED
-    or INTERRUPTED; empty: it has not). ``log``: the end of its log. A trial whose program failed is not tried again; it
+    ``code``: the exit code of its shell, negative for a signal. ``missing``: the metric that it should have reported
+    and has not (empty: nothing is missing). ``asked``: why the worker has asked it to end (PRUNED or INTERRUPTED;
+    empty: it has not). ``log``: the end of its log. A trial whose program failed is not tried again; it
     is if a signal from outside ended it, or if its launcher failed (`runs.retry_policy`).
     """
     code = 128 - code if code < 0 else code
     if code == 0 and asked != PRUNED:
-        if metric and value is None:
-            what = f"it ended with 0, and its metrics.jsonl has no number named {metric!r}"
+        if missing:
+            what = f"it ended with 0, and its metrics.jsonl has no number named {missing!r}"
             return TrialOutcome(state=FAILED, reason=what)
         return TrialOutcome(state=COMPLETED)
     if asked:

@@ -64,7 +64,7 @@ class _Distinct:
         self._seen: set[tuple[Value, ...]] = set()
         self._rest: Sequence[int] | None = None
         if self._count <= _MOST_SHUFFLED and all(one.is_even for one in space.dimensions):
-            self._rest = self._shuffled()
+            self._rest = self._shuffle_numbers()
 
     def __call__(self, number: int) -> Values | None:
         """Return the values of a trial; None if every combination was tried before it."""
@@ -73,15 +73,15 @@ class _Distinct:
         if self._rest is not None and not self._seen:  # nothing was drawn
             return self._space.at(self._rest[number])
         while number >= len(self._made):
-            self._made.append(self._next())
+            self._made.append(self._draw_untried())
         return self._made[number]
 
-    def _shuffled(self) -> list[int]:
+    def _shuffle_numbers(self) -> list[int]:
         order = list(range(self._count))
         self._random.shuffle(order)
         return order
 
-    def _next(self) -> Values:
+    def _draw_untried(self) -> Values:
         for _ in range(_MOST_REPETITIONS):
             values = _draw(self._space, self._random)
             key = tuple(values.values())

@@ -71,7 +71,7 @@ class Dimension:
         places = [(number + 0.5) / self.points for number in range(self.points)]
         if self.low is not None and self.high is not None:
             places = [number / max(1, self.points - 1) for number in range(self.points)]
-            return tuple(dict.fromkeys(self._between(place) for place in places))
+            return tuple(dict.fromkeys(self._value_at(place) for place in places))
         return tuple(dict.fromkeys(self.draw(place) for place in places))
 
     def draw(self, place: float) -> Value:
@@ -88,9 +88,9 @@ class Dimension:
         if self.log and self.whole:
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return int(min(self.high, max(self.low, round(math.exp(low + place * (high - low))))))
-        return self._between(place)
+        return self._value_at(place)
 
-    def _between(self, place: float) -> Value:
+    def _value_at(self, place: float) -> Value:
         """Return the value at a place between low and high, on the dimension's scale."""
         assert self.low is not None and self.high is not None
         if self.log:

@@ -28,7 +28,10 @@ def terms_of(content: dict[str, Any], where: str, floats: Collection[str], fault
     rows = Written(f"{where}: parameters", content.get("parameters"), faults)
     if isinstance(content.get("parameters"), dict) and not rows.values:
         rows.fault("there is no parameter to search for")
-    dimensions = [_dimension(name, row, where, name in floats, faults) for name, row in rows.values.items()]
+    dimensions = [
+        _dimension(name, Written(f"{where}: parameters.{name}", _long_form(row), faults), name in floats)
+        for name, row in rows.values.items()
+    ]
     return SearchTerms(
         space=SearchSpace(dimensions=tuple(dimensions)),
         metric=top.text("metric"),
@@ -41,12 +44,15 @@ def terms_of(content: dict[str, Any], where: str, floats: Collection[str], fault
     )
 
 
-def _dimension(name: str, row: Any, where: str, is_float: bool, faults: list[Fault]) -> Dimension:
-    place = f"{where}: parameters.{name}"
+def _long_form(row: Any) -> Any:
+    """Return a list of values, or a range such as ``1..5``, as the mapping that it stands for."""
     found = _RANGE.fullmatch(row) if isinstance(row, str) else None
     if found:
-        row = {"min": int(found[1]), "max": int(found[2]), "type": "int"}
-    written = Written(place, {"values": row} if isinstance(row, list) else row, faults)
+        return {"min": int(found[1]), "max": int(found[2]), "type": "int"}
+    return {"values": row} if isinstance(row, list) else row
+
+
+def _dimension(name: str, written: Written, is_float: bool) -> Dimension:
     written.only(_OF_A_PARAMETER)
     if "values" in written.values:
         others = [key for key in written.values if key != "values"]
@@ -54,18 +60,26 @@ def _dimension(name: str, row: Any, where: str, is_float: bool, faults: list[Fau
             written.fault(f"values are listed, so {others[0]} has no meaning")
         return Dimension(name=name, values=written.members("values"))
     log = written.text("scale", _SCALES, default="linear") == "log"
-    kind = written.text("type", _TYPES) if "type" in written.values else ""
-    points, step = written.whole("points", 1) or 0, written.number("step") or 0.0
+    points = written.whole("points", 1) or 0
     is_normal = "mean" in written.values or "deviation" in written.values
     low, high = written.bounds("min", "max", log, needed=not is_normal)
     if is_normal:
-        return _normal(written, Dimension(name=name, low=low, high=high, whole=kind == "int", log=log, points=points))
-    whole = kind == "int" or (not kind and not is_float and all(type(one) is int for one in (low, high, step or 1)))
-    if whole and not all(one is None or float(one).is_integer() for one in (low, high, step)):
-        written.fault("a range of whole numbers has whole ends and a whole step", next_step="type: float")
+        whole = written.values.get("type") == "int"
+        return _normal(written, Dimension(name=name, low=low, high=high, whole=whole, log=log, points=points))
+    step = written.number("step") or 0.0
     if step < 0 or (step and log):
         written.fault("a step is above 0, and has no meaning on a logarithmic scale", "step")
+    whole = _is_whole(written, is_float)
     return Dimension(name=name, low=low, high=high, whole=whole, step=step, log=log, points=points)
+
+
+def _is_whole(written: Written, is_float: bool) -> bool:
+    """Whether a range has whole numbers only: it says so, or all its numbers are written as whole ones."""
+    kind = written.text("type", _TYPES) if "type" in written.values else ""
+    numbers = [written.values[key] for key in ("min", "max", "step") if key in written.values]
+    if kind == "int" and not all(isinstance(one, int | float) and float(one).is_integer() for one in numbers):
+        written.fault("a range of whole numbers has whole ends and a whole step", next_step="type: float")
+    return kind == "int" or (not kind and not is_float and all(type(one) is int for one in numbers))
 
 
 def _normal(written: Written, bare: Dimension) -> Dimension:

@@ -141,9 +141,9 @@ class SearchWorker:
                 continue
             if trial.reports:
                 trial.reports.read()
-            value = trial.reports.value if trial.reports else None
+            missing = self._terms.metric if trial.reports and trial.reports.value is None else ""
             log = trial.end_of_log() if code and not trial.asked else ""
-            self._end(trial, outcome_of(code, value, self._terms.metric, trial.asked, log))
+            self._end(trial, outcome_of(code, missing, trial.asked, log))
         self._running = still
 
     def _end(self, trial: TrialProcess, outcome: TrialOutcome) -> None:
