@@ -159,12 +159,12 @@ def _prepare(system: System, asked: _Asked, layout: StudyLayout) -> Prepared:
     )
     request = replace(case.request, tasks_per_node=layout.tasks_per_node)
     request = shorten(request, asked.work, shape, asked.wish.steps)
-    request = leave_out_export(case.job, _with_batch(request, asked.work, batch.accumulation))
+    request = leave_out_export(case.job, _set_batch(request, asked.work, batch.accumulation))
     own = with_run_dir(system, replace(case, request=request), str(Path(case.context.run_dir).parent))
     return prepare_case(system, advised(own))
 
 
-def _with_batch(request: Request, work: Workload, accumulation: int) -> Request:
+def _set_batch(request: Request, work: Workload, accumulation: int) -> Request:
     """Return the request with so many micro-batches; the batch per rank counts, and no global batch of the job."""
     ours = {}
     if "accumulation" in work.names and accumulation != work.accumulation:
@@ -236,7 +236,7 @@ def _device(case: Case, sizing: Sizing) -> str:
 
 def _point(asked: _Asked, layout: StudyLayout, prepared: Prepared) -> StudyPoint:
     """Return the record of a layout, with the plan's prediction and the price of an hour."""
-    rate = _predicted(asked, layout)
+    rate = _predict(asked, layout)
     case = prepared.case
     price = price_of(case.site, sizing_of(case, Decisions()))
     return StudyPoint(
@@ -253,7 +253,7 @@ def _point(asked: _Asked, layout: StudyLayout, prepared: Prepared) -> StudyPoint
     )
 
 
-def _predicted(asked: _Asked, layout: StudyLayout) -> PredictedRate | None:
+def _predict(asked: _Asked, layout: StudyLayout) -> PredictedRate | None:
     try:
         return predicted(asked.question, asked.work, layout)
     except (ArithmeticError, HpclaunchError, ValueError):

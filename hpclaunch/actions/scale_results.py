@@ -165,7 +165,7 @@ def collect(system: System, study: ScalingStudy) -> StudyResults:
         problems += reasons
         counted += usable
         found_rows.append(_row(point, usable, found))
-    rows = _beside_one(found_rows)
+    rows = _compare_with_one(found_rows)
     slower = warnings_of([row.scaled for row in rows if row.scaled], study.samples, _mode(study))
     disturbed = [one for one in counted if not one.is_steady(STEADY_PROFILE)]
     return StudyResults(
@@ -174,7 +174,7 @@ def collect(system: System, study: ScalingStudy) -> StudyResults:
         warnings=(*slower, *map(_disturbance, disturbed)),
         disturbed=tuple(one.run.label for one in disturbed),
         problems=tuple(problems),
-        spent=_spent(rows, states),
+        spent=_charge_of_all(rows, states),
         unit=next((row.point.unit for row in rows if row.point.unit), ""),
         place=_keep(system, study, counted),
         synthetic=any(one.synthetic for one in counted),
@@ -247,7 +247,7 @@ def _row(point: StudyPoint, usable: Sequence[MeasuredRun], found: Sequence[Run])
     )
 
 
-def _beside_one(rows: Sequence[StudyRow]) -> tuple[StudyRow, ...]:
+def _compare_with_one(rows: Sequence[StudyRow]) -> tuple[StudyRow, ...]:
     """Return the rows with their speed-up over one process, if that was measured."""
     known = [row.measured for row in rows if row.measured is not None]
     if not any(point.ranks == 1 for point in known):
@@ -265,7 +265,7 @@ def _beside_one(rows: Sequence[StudyRow]) -> tuple[StudyRow, ...]:
     )
 
 
-def _spent(rows: Sequence[StudyRow], states: Mapping[str, Run]) -> float | None:
+def _charge_of_all(rows: Sequence[StudyRow], states: Mapping[str, Run]) -> float | None:
     """Return what all ended runs have cost; None if a price is not known."""
     charges = [
         row.point.cost(seconds)

@@ -39,8 +39,8 @@ def submit_missing(
         if not is_held:
             what, hint = "another command submits runs of this study", f"its state: hpclaunch scale {folder}"
             raise Refused(Fault(where=str(folder), what=what, next=hint))
-        study = _joined(design.study)
-        missing = list(_missing(study, design, again))
+        study = _join_recorded(design.study)
+        missing = list(_find_missing(study, design, again))
         for prepared, _, _ in missing:
             check(prepared)
         separately = one_by_one or not all(_has_queue(prepared) for prepared, _, _ in missing)
@@ -51,7 +51,7 @@ def submit_missing(
     return study
 
 
-def _joined(study: ScalingStudy) -> ScalingStudy:
+def _join_recorded(study: ScalingStudy) -> ScalingStudy:
     """Return the recorded study with the layouts of this command that it lacks; the study itself, if it is new."""
     try:
         recorded = load_study(study.path)
@@ -64,14 +64,16 @@ def _joined(study: ScalingStudy) -> ScalingStudy:
     return recorded
 
 
-def _missing(study: ScalingStudy, design: StudyDesign, again: bool) -> Iterator[tuple[Prepared, tuple[int, int], int]]:
+def _find_missing(
+    study: ScalingStudy, design: StudyDesign, again: bool
+) -> Iterator[tuple[Prepared, tuple[int, int], int]]:
     """Yield (the prepared run, its layout, the number of the repeat) of all that must be submitted, in rounds.
 
     Rounds spread the repeats of a layout over time, so that a disturbance does not meet all of them.
     """
     known = {run.path: run for run in refreshed(runs_of(study))}
     for number in range(design.repeats):
-        for wanted, prepared in zip(design.study.points, _in_order(design), strict=True):
+        for wanted, prepared in zip(design.study.points, _prepared_of(design), strict=True):
             point = study.point(wanted.shape)
             assert point is not None
             path = Path(point.run_dirs[number]) if number < len(point.run_dirs) else None
@@ -81,7 +83,7 @@ def _missing(study: ScalingStudy, design: StudyDesign, again: bool) -> Iterator[
                 yield prepared, wanted.shape, number
 
 
-def _in_order(design: StudyDesign) -> list[Prepared]:
+def _prepared_of(design: StudyDesign) -> list[Prepared]:
     """Return the prepared runs in the order of the study's points."""
     by_shape = {(one.spec.layout.nodes, one.spec.layout.tasks_per_node): one for one in design.prepared}
     return [by_shape[point.shape] for point in design.study.points]

@@ -9,6 +9,12 @@ import typer
 from hpclaunch.cli import flags
 from hpclaunch.core.spec import Request
 
+OneByOne = Annotated[
+    bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
+]
 Steps = Annotated[int, typer.Option(min=1, help="The most steps in an epoch; a small data set has fewer.")]
 
 
@@ -47,15 +53,11 @@ def profile(
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
-    one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
-    ] = False,
+    one_by_one: OneByOne = False,
     from_: Annotated[
         list[str], typer.Option("--from", metavar="RUN", help="Submit nothing; use this ended run. Repeatable.")
     ] = [],  # noqa: B006
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
-    ] = False,
+    dry_run: DryRun = False,
     json: flags.Json = False,
 ) -> None:
     """Measure a job in short runs, so that plans use measurements.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.cli.profile import DryRun, OneByOne
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -66,16 +67,12 @@ def scale(
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     steps: Annotated[int, typer.Option(min=1, help="The most steps in an epoch of a run.")] = 100,
-    one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
-    ] = False,
+    one_by_one: OneByOne = False,
     resubmit: Annotated[
         bool, typer.Option("--resubmit", help="Submit runs of the study that failed again, as new runs.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the runs have ended; Ctrl-C leaves them.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
-    ] = False,
+    dry_run: DryRun = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
@@ -94,44 +91,39 @@ def scale(
         from hpclaunch.reports.canvas import check_file
 
         check_file(plot, "--plot")
+    request = Request(
+        target=target,
+        site=site,
+        node_type=node_type,
+        tasks_per_node=tasks_per_node,
+        cpus_per_task=cpus_per_task,
+        gpus_per_node=gpus_per_node,
+        launcher=launcher,
+        framework=framework,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=flags.seconds_of(walltime),
+        memory=flags.megabytes_of(memory),
+        data_dir=data_dir,
+        synthetic=synthetic,
+        hosts_file=hosts,
+        **flags.software_of(python, venv, conda, module, env),
+        settings=flags.settings_of(set_),
+        sbatch=tuple(sbatch),
+        accept_unverified=accept_unverified,
+    )
     if nodes is None:
         study = scale_tables.study_named(system, target)
     else:
-        request = Request(
-            target=target,
-            site=site,
-            node_type=node_type,
-            tasks_per_node=tasks_per_node,
-            cpus_per_task=cpus_per_task,
-            gpus_per_node=gpus_per_node,
-            launcher=launcher,
-            framework=framework,
-            account=account,
-            partition=partition,
-            qos=qos,
-            walltime=flags.seconds_of(walltime),
-            memory=flags.megabytes_of(memory),
-            data_dir=data_dir,
-            synthetic=synthetic,
-            hosts_file=hosts,
-            **flags.software_of(python, venv, conda, module, env),
-            settings=flags.settings_of(set_),
-            sbatch=tuple(sbatch),
-            accept_unverified=accept_unverified,
-        )
+        mode, counts = _mode(strong, weak, global_batch), node_counts_of(nodes)
         wish = scale.StudyWish(
-            nodes=node_counts_of(nodes),
-            mode=_mode(strong, weak, global_batch),
-            repeats=repeat,
-            steps=steps,
-            global_batch=global_batch,
-            looks=not dry_run,
+            nodes=counts, mode=mode, repeats=repeat, steps=steps, global_batch=global_batch, looks=not dry_run
         )
         design = scale.design(system, request, wish, runs_dir)
+        scale_tables.show_design(design, json and dry_run)
         if dry_run:
-            scale_tables.show_design(design, json)
             return
-        scale_tables.say_design(design)
         study = scale_runs.submit_missing(system, design, one_by_one=one_by_one, again=resubmit)
     if wait:
         scale_runs.wait_for(system, study, scale_runs.runs_of(study))

@@ -137,10 +137,10 @@ def scale(points: Sequence[MeasuredPoint]) -> list[ScaledPoint]:
     alone = next((point for point in points if point.ranks == 1), None)
     if alone is None:
         raise ValueError("a speed-up needs a measured run of one process")
-    return [_beside(point, alone) for point in points]
+    return [_compare(point, alone) for point in points]
 
 
-def _beside(point: MeasuredPoint, alone: MeasuredPoint) -> ScaledPoint:
+def _compare(point: MeasuredPoint, alone: MeasuredPoint) -> ScaledPoint:
     share = point.batch / alone.batch / point.ranks  # of the work of one process's step, that a rank has
     ideal = alone.step_s * share
     return ScaledPoint(

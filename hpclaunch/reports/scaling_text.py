@@ -127,7 +127,7 @@ def paragraph(results: Mapping[str, Any]) -> str:
 
 def _method(results: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> list[str]:
     study = results["study"]
-    nodes = _listed([str(number) for number in sorted({row["nodes"] for row in measured})])
+    nodes = _enumerate([str(number) for number in sorted({row["nodes"] for row in measured})])
     where = f"{study['site']} (node type {study['node_type']}; a rank computes on: {study['device']})"
     kept = f"The global batch of {study['batch']} samples was the same in all layouts."
     if study["mode"] == "weak":
@@ -154,7 +154,7 @@ def _figures(results: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) 
     widest = max(measured, key=lambda row: (row["ranks"], row["nodes"]))
     if alone is None or widest is alone:
         return [f"{_layout(row)} trains {_rate(row)} samples/s." for row in measured]
-    between = "" if widest["speed_up_low"] == widest["speed_up_high"] else _between(widest)
+    between = "" if widest["speed_up_low"] == widest["speed_up_high"] else _range_of(widest)
     rates = f"One process trains {_rate(alone)} samples/s, and {_layout(widest)} train {_rate(widest)} samples/s:"
     gained = f"a speed-up of {widest['speed_up']:.2f}{between}, and an efficiency of {widest['efficiency']:.0%}."
     found = [f"{rates} {gained}"]
@@ -168,7 +168,7 @@ def _figures(results: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) 
     return found
 
 
-def _between(row: Mapping[str, Any]) -> str:
+def _range_of(row: Mapping[str, Any]) -> str:
     return f" ({row['speed_up_low']:.2f} to {row['speed_up_high']:.2f} over all pairs of runs)"
 
 
@@ -185,8 +185,8 @@ def _parts(row: Mapping[str, Any]) -> str:
         "waiting for input": split["input_s"],
     }
     shares = [f"{seconds / step:.0%} {name}" for name, seconds in named.items()] if step else []
-    return f"Its step of {MILLI * step:.3g} ms consists of {_listed(shares)}." if shares else ""
+    return f"Its step of {MILLI * step:.3g} ms consists of {_enumerate(shares)}." if shares else ""
 
 
-def _listed(words: Sequence[str]) -> str:
+def _enumerate(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

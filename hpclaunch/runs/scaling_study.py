@@ -140,8 +140,8 @@ def _study(folder: Path, values: dict[str, Any]) -> ScalingStudy:
         path=folder,
         request=values["request"],
         points=tuple(map(_point, values["points"])),
-        **{name: _typed(values[name], str) for name in texts},
-        **{name: _typed(values[name], int) for name in numbers},
+        **{name: _check_type(values[name], str) for name in texts},
+        **{name: _check_type(values[name], int) for name in numbers},
     )
 
 
@@ -152,14 +152,14 @@ def _point(values: dict[str, Any]) -> StudyPoint:
     if predicted is not None:
         low, middle, high = predicted
         kept["predicted"] = (float(low), float(middle), float(high))
-    point = StudyPoint(**{**kept, "run_dirs": tuple(_typed(one, str) for one in kept["run_dirs"])})
+    point = StudyPoint(**{**kept, "run_dirs": tuple(_check_type(one, str) for one in kept["run_dirs"])})
     counts = (point.nodes, point.tasks_per_node, point.per_rank, point.accumulation)
     if not all(isinstance(number, int) and number > 0 for number in counts):
         raise ValueError("a layout needs whole numbers above zero")
     return point
 
 
-def _typed(value: Any, kind: type) -> Any:
+def _check_type(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

@@ -27,15 +27,10 @@ def study_named(system: System, name: str) -> ScalingStudy:
 
 
 def show_design(design: StudyDesign, as_json: bool) -> None:
-    """Show the runs of a study and their highest cost."""
+    """Show the layouts of a study, each with site, limits, predicted speed and highest cost."""
     if as_json:
         write_json(design.to_json())
         return
-    say_design(design)
-
-
-def say_design(design: StudyDesign) -> None:
-    """Write the layouts of a study to stderr: with site, limits, predicted speed and highest cost."""
     study = design.study
     kept = f"global batch {study.batch}" if study.mode == "strong" else f"{study.batch} samples per rank"
     say(f"{study.name}: {study.mode} scaling of {study.job} at {study.site}, {kept}, {count(design.repeats, 'repeat')}")

@@ -41,11 +41,11 @@ class InputClock:
         def watched(epoch: int, step: int) -> Any:
             batches = batches_from(epoch, step)
             asked = tf.data.Dataset.range(_MOST).map(lambda _: tf.timestamp()).with_options(batches.options())
-            return tf.data.Dataset.zip((asked, batches)).map(self._arrived)
+            return tf.data.Dataset.zip((asked, batches)).map(self._note_arrival)
 
         return watched
 
-    def _arrived(self, asked: Any, *batch: Any) -> Any:
+    def _note_arrival(self, asked: Any, *batch: Any) -> Any:
         self._in_graph.assign_add(tf.maximum(tf.timestamp() - asked, 0.0))
         return batch[0] if len(batch) == 1 else batch
 

@@ -53,11 +53,11 @@ class TorchExchange:
                 began = self._stamp.now()
                 engine = torch.autograd.Variable._execution_engine
                 # Callbacks run in their order. This one adds the next after that of DistributedDataParallel.
-                engine.queue_callback(lambda: engine.queue_callback(lambda: self._ended(began)))
+                engine.queue_callback(lambda: engine.queue_callback(lambda: self._note_end(began)))
 
         return ready
 
-    def _ended(self, began: Any) -> None:
+    def _note_end(self, began: Any) -> None:
         self._open.append((began, self._stamp.now()))
 
 
