@@ -116,7 +116,8 @@ sys.path.insert(0, {root!r})
 from hpclaunch.actions import states
 from hpclaunch.actions.monitor import Monitor
 from hpclaunch.actions.system import System
-from hpclaunch.cli.show.watch_frame import Scene, frame
+from hpclaunch.cli.show.watch_frame import frame
+from hpclaunch.cli.show.watch_scene import Scene
 from hpclaunch.cli.show.watch_view import View
 system = System()
 monitor = Monitor(lambda: states.all_runs(system))

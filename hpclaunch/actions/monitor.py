@@ -32,7 +32,7 @@ _USE_S = 5.0
 
 
 @record
-class Found:
+class MonitoredRuns:
     """What the schedulers answered: the runs, newest first; ``places``: job ID -> place in the queue.
 
     ``answered``: when, in seconds of the monotonic clock; None before the first answer. ``trouble``: why none came.
@@ -48,7 +48,7 @@ class Monitor:
     """Runs that are followed. ``ask`` returns them with their present states, and may take long."""
 
     def __init__(self, ask: Callable[[], Sequence[Run]], wake: Callable[[], None] = lambda: None) -> None:
-        self.found = Found()
+        self.found = MonitoredRuns()
         self.messages: deque[str] = deque(maxlen=20)
         """What the thread has to say to the person, oldest first."""
         self._ask, self._wake = ask, wake
@@ -131,7 +131,7 @@ class Monitor:
         pause = max(_SHORTEST_PAUSE_S, longest_pause({run.scheduler for run in runs}), _SHARE * used)
         self._due = answered + pause
         places = {run.job_id: self.found.places[run.job_id] for run in runs if run.job_id in self.found.places}
-        self.found = Found(runs=runs, places=places, answered=answered)
+        self.found = MonitoredRuns(runs=runs, places=places, answered=answered)
 
     def _ask_places(self) -> None:
         """Ask for the places of the runs that wait; one call to each scheduler."""
@@ -142,7 +142,7 @@ class Monitor:
             partitions = {partition for run in own for partition in partitions_of(run.spec())}
             places |= scheduler_of(name).queue_places([run.job_id for run in own], sorted(partitions))
         found = self.found
-        self.found = Found(runs=found.runs, places=places, answered=found.answered, trouble=found.trouble)
+        self.found = MonitoredRuns(runs=found.runs, places=places, answered=found.answered, trouble=found.trouble)
 
     def _cancel(self, run: Run) -> None:
         (now,) = cancel([run])
@@ -153,5 +153,5 @@ class Monitor:
         words = str(error.faults[0]) if isinstance(error, HpclaunchError) else error.strerror or str(error)
         self.messages.append(words)
         found = self.found
-        self.found = Found(runs=found.runs, places=found.places, answered=found.answered, trouble="no answer")
+        self.found = MonitoredRuns(runs=found.runs, places=found.places, answered=found.answered, trouble="no answer")
         self._due = max(self._due, time.monotonic() + _SHORTEST_PAUSE_S)

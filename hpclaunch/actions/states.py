@@ -109,7 +109,7 @@ def _apply_news(run: Run, tasks: ArrayTasks | None, news: Mapping[str, Status]) 
     return runs.record_tasks(run, changed) if changed else run
 
 
-def _with_status(run: Run, status: Status) -> Run:
+def _apply_status(run: Run, status: Status) -> Run:
     """Return the run with this status; nothing is recorded."""
     nodes = status.nodes or run.nodes
     return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
@@ -133,7 +133,7 @@ def _age(run: Run, file: str) -> float:
 def _update(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
-    now = _with_status(run, status)
+    now = _apply_status(run, status)
     # The reason for waiting changes often and is asked for each time, so it is shown but not recorded.
     known = run if now.final else replace(run, reason=now.reason)
     if now == known:

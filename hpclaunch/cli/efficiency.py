@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.cli.since import Since, since_of
 from hpclaunch.core.errors import Fault, Refused
 
 app = typer.Typer()
 
 
 @app.command("efficiency")
-def efficiency(run: flags.NewestRuns = None, since: flags.Since = None, json: flags.Json = False) -> None:
+def efficiency(run: flags.NewestRuns = None, since: Since = None, json: flags.Json = False) -> None:
     """Show how well runs used their CPUs, memory, GPUs and time, and what to ask for next time."""
     from hpclaunch.actions import states
     from hpclaunch.actions.efficiency import efficiencies
@@ -20,7 +21,7 @@ def efficiency(run: flags.NewestRuns = None, since: flags.Since = None, json: fl
     from hpclaunch.cli.show.efficiency import show_efficiencies
 
     system = System(warn=console.warn)
-    begin = flags.since_of(since, system.now())
+    begin = since_of(since, system.now())
     found = states.all_runs(system, begin) if since and not run else states.find(system, run or [])
     known = efficiencies([one for one in found if one.created >= begin])
     if not known and not since:

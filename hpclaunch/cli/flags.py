@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -13,9 +13,6 @@ from hpclaunch.cli import complete
 from hpclaunch.core.errors import Fault, InvalidRequest, shorten
 from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 from hpclaunch.launchers import LAUNCHERS
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
@@ -35,37 +32,6 @@ def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str
         raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
 
 
-_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
-
-
-def since_of(text: str | None, now: datetime) -> str:
-    """Return the earliest time of ``--since`` as a record has it (UTC); empty if it was not typed.
-
-    It is a time before ``now``, or a date. Raises InvalidRequest.
-    """
-    from datetime import timedelta
-
-    if text is None:
-        return ""
-    begin = next((day for form in _DATES if (day := _date(text, form)) is not None), None)
-    try:
-        if begin is None:
-            begin = now - timedelta(seconds=parse_walltime(text))
-    except (ValueError, OverflowError) as error:
-        allowed = f"{WALLTIME_FORMS}, before now; or a date, 2026-11-24 or 2026-11-24T18:00 (UTC)"
-        raise InvalidRequest(Fault(where="--since", what=str(error), allowed=allowed, next="--since 7d")) from None
-    return f"{begin:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _date(text: str, form: str) -> datetime | None:
-    from datetime import datetime
-
-    try:
-        return datetime.strptime(text.strip(), form)
-    except ValueError:
-        return None
-
-
 def settings_of(set_: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the pairs of ``--set KEY=VALUE``. Raises InvalidRequest."""
     return tuple(_pair("--set", text, "KEY=VALUE") for text in set_)
@@ -81,34 +47,6 @@ def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
     if not key or not sign:
         raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not {form}"))
     return key, value
-
-
-class TypedNodes(TypedDict):
-    """Node types and their node counts, by the names of the fields of a request."""
-
-    node_type: str | None
-    nodes: int | None
-    further_nodes: tuple[tuple[str, str], ...]
-
-
-_NODES_OF_A_TYPE = r"([^:,]+):([1-9][0-9]{0,6})"
-
-
-def nodes_of(node_type: str | None, nodes: int | None) -> TypedNodes:
-    """Return the node types of ``--node-type NAME`` or ``NAME:NODES,NAME:NODES``. Raises InvalidRequest."""
-    if node_type is None or not set(":,") & set(node_type):
-        return TypedNodes(node_type=node_type, nodes=nodes, further_nodes=())
-    found = [re.fullmatch(_NODES_OF_A_TYPE, part) for part in node_type.split(",")]
-    counted = [(match[1], match[2]) for match in found if match is not None]
-    if len(counted) < len(found):
-        what = f"{os.fsdecode(shorten(node_type))!r} does not say how many nodes of each type"
-        allowed = "NAME, or NAME:NODES,NAME:NODES, with 1 to 9999999 nodes of each"
-        raise InvalidRequest(Fault(where="--node-type", what=what, allowed=allowed, next="--node-type cpu:1,gpu:4"))
-    if nodes is not None:
-        what = "--node-type already says how many nodes of each type"
-        raise InvalidRequest(Fault(where="--nodes", what=what, next="leave --nodes out"))
-    (first, count), *further = counted
-    return TypedNodes(node_type=first, nodes=int(count), further_nodes=tuple(further))
 
 
 class TypedProgram(TypedDict):
@@ -427,10 +365,6 @@ NewestRuns = Annotated[
         autocompletion=complete.runs,
         help="Names, directories, job IDs of runs, or @2 [default: the newest run].",
     ),
-]
-Since = Annotated[
-    str | None,
-    typer.Option(metavar="TIME|DATE", help="Only runs of the last 7d (or 12h, …), or since 2026-11-24 (UTC)."),
 ]
 EveryTask = Annotated[
     bool,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpclaunch.actions.monitor import Monitor
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show.screen import Screen
-    from hpclaunch.cli.show.watch_frame import Scene
+    from hpclaunch.cli.show.watch_scene import Scene
     from hpclaunch.cli.show.watch_view import Command, View
     from hpclaunch.runs import Run
 
@@ -57,7 +57,7 @@ def _write_lines(system: System, names: Sequence[str], json: bool) -> None:
         return
     try:
         updates = wait(found, None, 0, console.say)
-        run_tables.watch_status(updates, json, every=bool(names), live=False)
+        run_tables.watch_status(updates, json, bool(names), run_tables.ListForm(tabs=True))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -132,7 +132,7 @@ def _is_quit(command: Command, monitor: Monitor) -> bool:
 
 
 def _scene(view: View, monitor: Monitor, screen: Screen) -> Scene:
-    from hpclaunch.cli.show.watch_frame import Scene
+    from hpclaunch.cli.show.watch_scene import Scene
     from hpclaunch.cli.show.watch_view import arranged, place_of
 
     found = monitor.found

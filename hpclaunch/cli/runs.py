@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.cli.since import Since, since_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS
 
@@ -25,7 +26,7 @@ def status(
         list[str],
         typer.Option("--state", metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable."),
     ] = [],  # noqa: B006
-    since: flags.Since = None,
+    since: Since = None,
     format_: Annotated[
         str | None,
         typer.Option("--format", metavar="NAMES", help="The columns: run,state,epoch, … A wrong name lists all."),
@@ -40,19 +41,19 @@ def status(
     from hpclaunch.actions.wait import wait as poll_until_ended
     from hpclaunch.cli.show import console, run_tables
 
-    names = _columns_of(format_, json)
+    form = run_tables.ListForm(names=_columns_of(format_, json), tabs=tabs)
     system = System(warn=console.warn)
-    begin = flags.since_of(since, system.now())
+    begin = since_of(since, system.now())
     found = states.find(system, run) if run else states.all_runs(system, begin)
     found = states.in_states([one for one in found if one.created >= begin], state, every=all_ or json)
     if not found and (state or since) and not json:
         console.say("no run has this state and time; hpclaunch status lists all")
         return
     if not watch or not found:
-        run_tables.show_status(found, json, all_, names, tabs)
+        run_tables.show_status(found, json, all_, form)
         return
     try:
-        run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_, names)
+        run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_, form)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.cli.typed_nodes import nodes_of
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
@@ -89,7 +90,7 @@ def submit(
     request = Request(
         **flags.program_of(target, context.obj),
         site=site,
-        **flags.nodes_of(node_type, nodes),
+        **nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
         cpus_per_task=cpus_per_task,
         gpus_per_node=gpus_per_node,
@@ -199,7 +200,7 @@ def render(
     request = Request(
         **flags.program_of(target, context.obj),
         site=site,
-        **flags.nodes_of(node_type, nodes),
+        **nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
         cpus_per_task=cpus_per_task,
         gpus_per_node=gpus_per_node,

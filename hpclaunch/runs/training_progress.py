@@ -115,10 +115,10 @@ class ProgressReader:
     def _take_event(self, event: dict[str, Any]) -> None:
         if event.get("event") == "start":
             options = event.get("options")
-            self._epochs = _whole(options.get("epochs")) if isinstance(options, dict) else self._epochs
+            self._epochs = _whole_number(options.get("epochs")) if isinstance(options, dict) else self._epochs
             self._reported = None  # what lies between two starts is no part of an epoch
         elif event.get("event") == "epoch":
-            epoch = _whole(event.get("epoch")) or self._epoch + 1  # a program of another kind may not number them
+            epoch = _whole_number(event.get("epoch")) or self._epoch + 1  # other programs may not number them
             time, seconds, loss = (_number(event.get(name)) for name in ("time", "seconds", "loss"))
             if time is not None and self._reported is not None and epoch == self._epoch + 1:
                 seconds = max(time - self._reported, 0.0)
@@ -142,7 +142,7 @@ class ProgressReader:
         )
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     return value if type(value) is int and 0 < value <= _MOST_EPOCHS else None
 
 

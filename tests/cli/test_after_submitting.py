@@ -172,7 +172,8 @@ def test_an_ended_run_is_not_asked_for_again(cluster: Desk, run: Path) -> None:
 
 def test_status_is_a_table_that_programs_can_read(cluster: Desk, run: Path) -> None:
     names, cells = (line.split("\t") for line in cluster.type("status").out.splitlines())
-    assert names == ["run", "job id", "site", "state", "exit", "created (UTC)", "reason"]
+    assert names[:6] == ["run", "job id", "site", "state", "exit", "created (UTC)"]
+    assert names[6:] == ["nodes", "elapsed", "left", "epoch", "reason"]
     assert cells[:4] == [run.name, "4711", "slurmsite", "UNKNOWN"]
 
 

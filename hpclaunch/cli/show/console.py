@@ -152,7 +152,7 @@ def live_lines(pictures: Iterable[Callable[[int], Lines]]) -> None:
     console = Console(no_color=bool(os.environ.get("NO_COLOR")))
     with Live(console=console, auto_refresh=False) as live:
         for picture in pictures:
-            live.update(Group(*map(_styled, picture(console.width))), refresh=True)
+            live.update(Group(*map(_style_line, picture(console.width))), refresh=True)
 
 
 def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None) -> Table:
@@ -209,10 +209,10 @@ def show_lines(lines: Callable[[int], Lines], widest: int = _WIDEST) -> None:
 
     terminal_console = Console()
     for line in made:
-        terminal_console.print(_styled(line), soft_wrap=True)
+        terminal_console.print(_style_line(line), soft_wrap=True)
 
 
-def _styled(line: Sequence[tuple[str, str]]) -> Text:
+def _style_line(line: Sequence[tuple[str, str]]) -> Text:
     from rich.text import Text
 
     shown = Text(no_wrap=True)

@@ -56,11 +56,11 @@ class ProgressLine:
 def progress_text(listed: Sequence[ListedRun], width: int) -> str:
     """Return the line for these runs, at most ``width`` characters long."""
     is_one = len(listed) == 1 and not listed[0].run.tasks
-    text = _of_one(listed[0], width) if is_one else _of_several(listed, width)
+    text = _describe_run(listed[0], width) if is_one else _describe_runs(listed, width)
     return cut(escape_controls(text).replace("\n", " "), max(width, 1))
 
 
-def _of_one(one: ListedRun, width: int) -> str:
+def _describe_run(one: ListedRun, width: int) -> str:
     progress, run = one.progress, one.run
     parts = [f"{run.label}: {run.state}"]
     if progress.epoch is not None:
@@ -78,7 +78,7 @@ def _of_one(one: ListedRun, width: int) -> str:
     return "  ".join(parts)
 
 
-def _of_several(listed: Sequence[ListedRun], width: int) -> str:
+def _describe_runs(listed: Sequence[ListedRun], width: int) -> str:
     """Return how many have ended; the runs of an array count each."""
     states: dict[str, int] = {}
     for one in listed:

@@ -62,7 +62,7 @@ def _curve(one: ListedRun) -> str:
     return curve(one.progress.training.losses, _CURVE, one.ascii) if one.progress.training else ""
 
 
-def _left(one: ListedRun) -> str:
+def _time_left(one: ListedRun) -> str:
     """Return the time until the training ends; if that is not known, that of the walltime, as "at most"."""
     if one.progress.left_s is not None:
         return duration(one.progress.left_s)
@@ -79,7 +79,7 @@ COLUMNS: dict[str, Column] = {
     "created": Column(title="created (UTC)", text=lambda one: one.run.created),
     "nodes": Column(title="nodes", text=lambda one: _number(one.progress.nodes), right=True),
     "elapsed": Column(title="elapsed", text=lambda one: duration(one.progress.elapsed_s), right=True),
-    "left": Column(title="left", text=_left, right=True),
+    "left": Column(title="left", text=_time_left, right=True),
     "walltime-left": Column(title="walltime left", text=lambda one: duration(one.progress.walltime_left_s), right=True),
     "epoch": Column(title="epoch", text=lambda one: epoch_of(one.progress), right=True),
     "loss": Column(title="loss", text=lambda one: "-" if one.progress.loss is None else f"{one.progress.loss:.4g}"),
@@ -143,7 +143,7 @@ def fitted(found: Sequence[ListedRun], names: Sequence[str], width: int, fixed: 
     """Return one line for each run, at most ``width`` characters long. ``fixed``: no column may be left out."""
     texts = {name: [one_line(COLUMNS[name].text(one)) for one in found] for name in dict.fromkeys(names)}
     widths = {name: max(map(len, [COLUMNS[name].title, *texts[name]])) for name in texts}
-    shown = _chosen(list(dict.fromkeys(names)), widths, width, fixed)
+    shown = _choose_columns(list(dict.fromkeys(names)), widths, width, fixed)
     _shrink(shown, widths, width)
     lines = [_line(shown, widths, {name: COLUMNS[name].title for name in shown}, "heading")]
     for number, one in enumerate(found):
@@ -159,7 +159,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split()) if not text.isprintable() else text
 
 
-def _chosen(names: list[str], widths: dict[str, int], width: int, fixed: bool) -> list[str]:
+def _choose_columns(names: list[str], widths: dict[str, int], width: int, fixed: bool) -> list[str]:
     """Return the columns that fit, with the shortest reason that is of use; the reason goes last."""
     needed = {**widths, "reason": min(widths.get("reason", 0), _SHORTEST_REASON)}
     for name in () if fixed else (*_DROPPED_FIRST, "reason"):

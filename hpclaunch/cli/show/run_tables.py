@@ -24,6 +24,7 @@ from hpclaunch.cli.show.console import (
     write_json,
 )
 from hpclaunch.cli.show.run_columns import COLUMNS, EVERY_DEFAULT, ListedRun, fitted
+from hpclaunch.core.records import record
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
@@ -34,45 +35,45 @@ _PIPED_WATCH = tuple(name for name in EVERY_DEFAULT if name not in ("elapsed", "
 _WIDEST = 1000
 
 
-def show_status(
-    found: Sequence[Run], as_json: bool, every: bool = False, names: Sequence[str] = (), tabs: bool = False
-) -> None:
-    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own.
+@record
+class ListForm:
+    """How a list is shown: its columns by ``names`` (none: the usual ones), and always with ``tabs``, as in a pipe."""
 
-    ``names``: the columns; ``tabs``: as tab-separated values on a terminal too.
-    """
-    listed = _listed(each(found) if every or as_json else found, ProgressOfRuns())
+    names: Sequence[str] = ()
+    tabs: bool = False
+
+
+_USUAL = ListForm()
+
+
+def show_status(found: Sequence[Run], as_json: bool, every: bool = False, form: ListForm = _USUAL) -> None:
+    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own."""
+    listed = _list_runs(each(found) if every or as_json else found, ProgressOfRuns())
     if as_json:
         write_json([{**_run_values(one.run), **one.progress.to_json()} for one in listed])
     elif not listed:
         say("there is no run yet; next: hpclaunch submit JOB")
-    elif tabs or not streams.is_terminal():
-        chosen = [COLUMNS[name] for name in names or EVERY_DEFAULT]
+    elif form.tabs or not streams.is_terminal():
+        chosen = [COLUMNS[name] for name in form.names or EVERY_DEFAULT]
         write_cells([[column.title for column in chosen], *([column.text(one) for column in chosen] for one in listed)])
     else:
-        show_lines(lambda width: _lines(listed, names, width), widest=_WIDEST)
+        show_lines(lambda width: _lines(listed, form.names, width), widest=_WIDEST)
 
 
-def watch_status(
-    updates: Iterable[Sequence[Run]],
-    as_json: bool,
-    every: bool = False,
-    names: Sequence[str] = (),
-    live: bool = True,
-) -> None:
+def watch_status(updates: Iterable[Sequence[Run]], as_json: bool, every: bool = False, form: ListForm = _USUAL) -> None:
     """Show the lines again each time the scheduler was asked; as JSON write one line for each change.
 
-    Without ``live``, and in a pipe, only the lines that are new are written.
+    With tabs, and in a pipe, only the lines that are new are written.
     """
     progress = ProgressOfRuns()
     if as_json:
         _write_changes(updates, progress)
         return
-    lists = (_listed(each(found) if every else found, progress) for found in updates)
-    if live and streams.is_terminal():
-        live_lines(partial(_lines, listed, names) for listed in lists)
+    lists = (_list_runs(each(found) if every else found, progress) for found in updates)
+    if streams.is_terminal() and not form.tabs:
+        live_lines(partial(_lines, listed, form.names) for listed in lists)
         return
-    chosen = [COLUMNS[name] for name in names or _PIPED_WATCH]
+    chosen = [COLUMNS[name] for name in form.names or _PIPED_WATCH]
     write_cells([[column.title for column in chosen]])
     shown: Sequence[Sequence[str]] = ()
     for listed in lists:
@@ -85,14 +86,14 @@ def _write_changes(updates: Iterable[Sequence[Run]], progress: ProgressOfRuns) -
     """Write the JSON of all runs on one line whenever a state or an epoch is another one; times alone are no change."""
     shown: list[tuple[dict[str, Any], int | None]] = []
     for found in updates:
-        listed = _listed(each(found), progress)
+        listed = _list_runs(each(found), progress)
         now = [(_run_values(one.run), one.progress.epoch) for one in listed]
         if now != shown:
             write(json.dumps([{**_run_values(one.run), **one.progress.to_json()} for one in listed]) + "\n")
         shown = now
 
 
-def _listed(found: Sequence[Run], progress: ProgressOfRuns) -> list[ListedRun]:
+def _list_runs(found: Sequence[Run], progress: ProgressOfRuns) -> list[ListedRun]:
     now = time.time()
     return [ListedRun(run=run, progress=progress.of(run, now)) for run in found]
 

@@ -142,7 +142,7 @@ class Screen:
 
     def draw(self, lines: Lines) -> None:
         """Show these lines. Raises ScreenEnded if the terminal is gone."""
-        texts = ["".join(_coded(text, style) for text, style in line) for line in lines]
+        texts = ["".join(_add_codes(text, style) for text, style in line) for line in lines]
         if len(texts) != len(self._drawn):
             self._write("\x1b[2J")
             self._drawn = [""] * len(texts)
@@ -192,7 +192,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
     raise ScreenEnded(128 + number)
 
 
-def _coded(text: str, style: str) -> str:
+def _add_codes(text: str, style: str) -> str:
     """Return a text with the codes of its style."""
     shown = escape_controls(text).replace("\n", " ").replace("\t", " ")
     codes = [_CODES[word] for word in style_of(style).split() if word in _CODES]

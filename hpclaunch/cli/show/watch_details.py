@@ -8,6 +8,7 @@ from hpclaunch.actions.states import explanation
 from hpclaunch.cli.show.bars import bar, curve, levels
 from hpclaunch.cli.show.console import show_bytes
 from hpclaunch.cli.show.run_columns import ListedRun, Piece, duration, epoch_of, one_line, place_words
+from hpclaunch.cli.show.watch_scene import Scene
 from hpclaunch.core.units import count
 from hpclaunch.runs.latest_samples import GpuUse, RunUse
 
@@ -17,18 +18,16 @@ _WIDEST_BAR = 30
 _NO_USE = "not measured"
 
 
-def details(one: ListedRun, use: RunUse | None, now: float, width: int, ascii: bool) -> list[Line]:
+def details(one: ListedRun, scene: Scene, width: int) -> list[Line]:
     """Return the lines about a run, the most important first; each at most ``width`` characters, after cutting."""
     title = f" {one.run.label}: {one.run.state} " + (f"(exit code {one.run.exit_code}) " if _has_failed(one) else "")
-    rule = "-" if ascii else "─"
+    rule = "-" if scene.ascii else "─"
     lines: list[Line] = [((f"{rule * 2}{title}{rule * width}", "source"),)]
-    waits = _queue(one)
-    if waits:
-        lines += waits
-    else:
-        lines += [_epochs(one, width, ascii), _loss(one, width, ascii)]
-    if use is not None and not one.run.final:
-        lines += [_cpus(use, now, width, ascii), _gpus(use, width, ascii)]
+    lines += _reasons(one)
+    if one.run.state != "PENDING" and not one.run.tasks:
+        lines += [_epochs(one, width, scene.ascii), _loss(one, width, scene.ascii)]
+    if scene.use is not None and not one.run.final:
+        lines += [_cpus(scene.use, scene.now, width, scene.ascii), _gpus(scene.use, width, scene.ascii)]
     return lines
 
 
@@ -36,20 +35,16 @@ def _has_failed(one: ListedRun) -> bool:
     return one.run.final and one.run.state != "COMPLETED" and bool(one.run.exit_code)
 
 
-def _labelled(label: str, text: str) -> Line:
+def _label_line(label: str, text: str) -> Line:
     return ((label.ljust(_LABEL), "label"), (text, ""))
 
 
-def _queue(one: ListedRun) -> list[Line]:
-    """Return why the run waits, its place in the queue, and when it may start; nothing if it does not wait."""
-    words = explanation(one.run)
-    lines = []
-    if one.place is not None:
-        lines.append(_labelled("queue", place_words(one.place, long=True)))
-    if one.run.reason and (one.run.tasks or not one.run.final):
-        lines.append(_labelled("reason", one_line(f"{one.run.reason}: {words}" if words else one.run.reason)))
-    elif one.run.reason:
-        lines.append(_labelled("reason", one_line(one.run.reason)))
+def _reasons(one: ListedRun) -> list[Line]:
+    """Return the place of a waiting run in the queue, and why it waits or ended, or the states of an array's runs."""
+    lines = [] if one.place is None else [_label_line("queue", place_words(one.place, long=True))]
+    if one.run.reason:
+        words = explanation(one.run)
+        lines.append(_label_line("reason", one_line(f"{one.run.reason}: {words}" if words else one.run.reason)))
     return lines
 
 
@@ -66,15 +61,15 @@ def _epochs(one: ListedRun, width: int, ascii: bool) -> Line:
         text += f"  {duration(progress.left_s)} left"
     if progress.walltime_left_s is not None:
         text += f"  walltime {duration(progress.walltime_left_s)} left"
-    return _labelled("epoch", text)
+    return _label_line("epoch", text)
 
 
 def _loss(one: ListedRun, width: int, ascii: bool) -> Line:
     losses: Sequence[float] = one.progress.training.losses if one.progress.training else ()
     if not losses:
-        return _labelled("loss", "-")
+        return _label_line("loss", "-")
     words = f"  {losses[0]:.4g} to {losses[-1]:.4g}" if len(losses) > 1 else f"  {losses[-1]:.4g}"
-    return _labelled("loss", curve(losses, max(width - _LABEL - len(words), 1), ascii) + words)
+    return _label_line("loss", curve(losses, max(width - _LABEL - len(words), 1), ascii) + words)
 
 
 def _cpus(use: RunUse, now: float, width: int, ascii: bool) -> Line:
@@ -83,15 +78,15 @@ def _cpus(use: RunUse, now: float, width: int, ascii: bool) -> Line:
     words += f"; {show_bytes(use.memory)} of memory" if use.memory is not None else ""
     words += f"; {count(use.nodes, 'node')}, {duration(max(now - use.t, 0.0))} ago"
     shown = [rank.cpu for rank in use.ranks][: max(width - _LABEL - len(words) - 2, 0)]
-    return _labelled("CPU/rank", f"{levels(shown, ascii)}  {words}")
+    return _label_line("CPU/rank", f"{levels(shown, ascii)}  {words}")
 
 
 def _gpus(use: RunUse, width: int, ascii: bool) -> Line:
     if not use.gpus:
-        return _labelled("GPU", _NO_USE)
+        return _label_line("GPU", _NO_USE)
     words = _range_of([gpu.use for gpu in use.gpus]) + _fullest(use.gpus)
     shown = [gpu.use for gpu in use.gpus][: max(width - _LABEL - len(words) - 2, 0)]
-    return _labelled("GPU", f"{levels(shown, ascii)}  {words}")
+    return _label_line("GPU", f"{levels(shown, ascii)}  {words}")
 
 
 def _fullest(gpus: Sequence[GpuUse]) -> str:

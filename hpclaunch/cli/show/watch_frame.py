@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 
-from hpclaunch.actions.progress import RunProgress
-from hpclaunch.cli.show.run_columns import ListedRun, Piece, cut, fitted
+from hpclaunch.cli.show.run_columns import Piece, cut, fitted
 from hpclaunch.cli.show.watch_details import Line, details
+from hpclaunch.cli.show.watch_scene import Scene
 from hpclaunch.cli.show.watch_view import View, arranged, place_of
-from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.runs import Run
-from hpclaunch.runs.latest_samples import RunUse
-from hpclaunch.schedulers import QueuePlace
 
 _COLUMNS = ("run", "job", "state", "nodes", "elapsed", "left", "epoch", "loss", "curve", "reason")
 _DETAILS = 5
@@ -34,31 +29,6 @@ HELP = (
     ("left", "until its training ends; <: at most, the rest of its walltime"),
     ("CPU/rank", "one character a rank: the share of its cores that it used"),
 )
-
-
-@record
-class Scene:
-    """What the screen shows: the runs, newest first, and what is known about them.
-
-    - ``progress``: called for the runs that are shown, or for all if the order needs it.
-    - ``places``: job ID -> place in the queue. ``use``: of the selected run. ``log``: the lines of its log.
-    - ``asked_s``: seconds since the scheduler answered; None before its first answer. ``trouble``: why it did not.
-    """
-
-    runs: Sequence[Run]
-    progress: Callable[[Run], RunProgress]
-    now: float
-    places: Mapping[str, QueuePlace] = field(default_factory=dict)
-    use: RunUse | None = None
-    log: Sequence[str] = ()
-    asked_s: float | None = None
-    trouble: str = ""
-    ascii: bool = False
-
-    def listed(self, run: Run) -> ListedRun:
-        """Return the run with what is known about it."""
-        place = self.places.get(run.job_id) if run.state == "PENDING" else None
-        return ListedRun(run=run, progress=self.progress(run), place=place, ascii=self.ascii)
 
 
 def page_of(height: int) -> int:
@@ -108,14 +78,14 @@ def _list(view: View, scene: Scene, width: int, height: int) -> list[Line]:
         lines.append(((f"  no run matches {view.filter!r}; Esc shows all", ""),))
     if height >= _LEAST_WITH_DETAILS and shown:
         lines += [()] * (2 + page - len(lines))
-        lines += details(listed[place - first], scene.use, scene.now, width, scene.ascii)[:_DETAILS]
+        lines += details(listed[place - first], scene, width)[:_DETAILS]
     return lines
 
 
 def _log(view: View, scene: Scene, width: int, height: int) -> list[Line]:
     run = next((run for run in scene.runs if run.path == view.selected), None)
     room = max(height - 2, 1)
-    lines = [part for line in scene.log for part in _folded(line, width)]
+    lines = [part for line in scene.log for part in _fold_line(line, width)]
     last = max(len(lines) - min(view.scrolled, max(len(lines) - room, 0)), 0)
     title = f"log of {run.label}: {run.state}" if run else "this run is not in the list any more"
     more = f"  ({len(lines) - last} lines below)" if last < len(lines) else ""
@@ -123,7 +93,7 @@ def _log(view: View, scene: Scene, width: int, height: int) -> list[Line]:
     return [((title + more, "heading"),), *(((line, ""),) for line in shown)]
 
 
-def _folded(line: str, width: int) -> list[str]:
+def _fold_line(line: str, width: int) -> list[str]:
     return [line[begin : begin + width] for begin in range(0, max(len(line), 1), max(width, 1))]
 
 

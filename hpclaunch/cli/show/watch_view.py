@@ -51,7 +51,7 @@ class Command:
 def arranged(runs: Sequence[Run], view: View, progress: Callable[[Run], RunProgress]) -> list[Run]:
     """Return the runs that match the filter, in the order of the view. ``runs`` are newest first."""
     words = view.filter.lower().split()
-    wanted = [run for run in runs if all(word in _searched(run) for word in words)]
+    wanted = [run for run in runs if all(word in _search_text(run) for word in words)]
     keys: Mapping[str, Callable[[Run], object]] = {
         "active": _activity,
         "name": lambda run: run.label,
@@ -64,7 +64,7 @@ def arranged(runs: Sequence[Run], view: View, progress: Callable[[Run], RunProgr
     return ordered[::-1] if view.reverse else ordered
 
 
-def _searched(run: Run) -> str:
+def _search_text(run: Run) -> str:
     return f"{run.label} {run.job_id} {run.site} {run.state}".lower()
 
 
@@ -88,24 +88,24 @@ def press(view: View, key: str, shown: Sequence[Run], page: int) -> tuple[View, 
     """Return the view after a key, and what the key asks for. ``shown``: the runs of the list; ``page``: its lines."""
     view = replace(view, message="")
     if view.asked is not None:
-        return _answered(view, view.asked, key)
+        return _take_answer(view, view.asked, key)
     if view.typing:
-        return _typed(view, key), None
+        return _type_filter(view, key), None
     if view.mode == "help":
         return replace(view, mode="list"), None
     if view.mode == "log":
-        return _in_log(view, key, page), None
-    return _in_list(view, key, shown, page)
+        return _press_in_log(view, key, page), None
+    return _press_in_list(view, key, shown, page)
 
 
-def _answered(view: View, run: Run, key: str) -> tuple[View, Command | None]:
+def _take_answer(view: View, run: Run, key: str) -> tuple[View, Command | None]:
     """Return the view after the answer to the question whether to cancel the run; only y is a yes."""
     if key not in ("y", "Y"):
         return replace(view, asked=None, message="nothing was cancelled"), None
     return replace(view, asked=None, message=f"cancelling {run.label} ..."), Command(name="cancel", run=run)
 
 
-def _typed(view: View, key: str) -> View:
+def _type_filter(view: View, key: str) -> View:
     if key == "enter":
         return replace(view, typing=False)
     if key == "escape":
@@ -117,7 +117,7 @@ def _typed(view: View, key: str) -> View:
     return view
 
 
-def _in_log(view: View, key: str, page: int) -> View:
+def _press_in_log(view: View, key: str, page: int) -> View:
     if key in ("q", "escape", "l", "enter", "left"):
         return replace(view, mode="list", scrolled=0)
     steps = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": page, "pagedown": -page, " ": -page}
@@ -125,7 +125,7 @@ def _in_log(view: View, key: str, page: int) -> View:
     return replace(view, scrolled=max(0, ends.get(key, view.scrolled + steps.get(key, 0))))
 
 
-def _in_list(view: View, key: str, shown: Sequence[Run], page: int) -> tuple[View, Command | None]:
+def _press_in_list(view: View, key: str, shown: Sequence[Run], page: int) -> tuple[View, Command | None]:
     run = shown[place_of(view, shown)] if shown else None
     if key in ("l", "enter") and run is not None:
         if run.tasks:
@@ -145,10 +145,10 @@ def _in_list(view: View, key: str, shown: Sequence[Run], page: int) -> tuple[Vie
         "?": replace(view, mode="help"),
         "h": replace(view, mode="help"),
     }
-    return changes.get(key) or _moved(view, key, shown, page), None
+    return changes.get(key) or _move_selection(view, key, shown, page), None
 
 
-def _moved(view: View, key: str, shown: Sequence[Run], page: int) -> View:
+def _move_selection(view: View, key: str, shown: Sequence[Run], page: int) -> View:
     steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -page, "pagedown": page, " ": page}
     steps |= {"home": -len(shown), "g": -len(shown), "end": len(shown), "G": len(shown)}
     if key not in steps or not shown:

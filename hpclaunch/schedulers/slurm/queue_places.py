@@ -42,7 +42,9 @@ def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str,
     if not own:
         return {}
     priorities = {} if _hides_jobs() else _priorities(lines)
-    return {job_id: QueuePlace(before=_before(line, priorities), start=line.start) for job_id, line in own.items()}
+    return {
+        job_id: QueuePlace(before=_count_before(line, priorities), start=line.start) for job_id, line in own.items()
+    }
 
 
 def _line_in(text: str) -> _Line | None:
@@ -79,7 +81,7 @@ def _priorities(lines: Mapping[str, _Line]) -> dict[str, list[int]]:
     return {name: sorted(numbers) for name, numbers in found.items()}
 
 
-def _before(line: _Line, priorities: Mapping[str, list[int]]) -> int | None:
+def _count_before(line: _Line, priorities: Mapping[str, list[int]]) -> int | None:
     """Return how many jobs have a higher priority, in the partition where they are fewest."""
     if line.priority is None or not priorities:
         return None

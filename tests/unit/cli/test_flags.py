@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from hpclaunch.cli.flags import nodes_of, since_of
+from hpclaunch.cli.since import since_of
+from hpclaunch.cli.typed_nodes import nodes_of
 from hpclaunch.core.errors import InvalidRequest
 
 

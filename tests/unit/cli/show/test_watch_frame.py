@@ -10,7 +10,8 @@ import pytest
 
 from hpclaunch.actions.progress import RunProgress
 from hpclaunch.cli.show.run_columns import ListedRun
-from hpclaunch.cli.show.watch_frame import HELP, Scene, frame, page_of
+from hpclaunch.cli.show.watch_frame import HELP, frame, page_of
+from hpclaunch.cli.show.watch_scene import Scene
 from hpclaunch.cli.show.watch_view import View
 from hpclaunch.runs import Run
 from hpclaunch.runs.latest_samples import GpuUse, RankUse, RunUse
@@ -100,6 +101,17 @@ def test_a_run_that_waits_shows_its_place_and_the_reason() -> None:
     assert lines[19] == "queue    3 jobs before it, expected start 2026-11-24 18:05"
     assert lines[20].startswith("reason   Priority: ")
     assert "before it" not in drawn(View(selected=FEW.runs[0].path), shown, 80, 24)[19]
+
+
+def test_an_ended_run_shows_its_reason_and_its_epochs_and_an_array_its_states() -> None:
+    one = running()
+    ended = replace(one, run=replace(one.run, state="FAILED", reason="its log was gone", exit_code="1:0"))
+    array = replace(waiting(2), run=a_named_run(2, "RUNNING", tasks=3, reason="3 runs: 1 RUNNING, 2 PENDING"))
+    lines = drawn(View(), scene([ended]), 80, 24)
+    assert "FAILED (exit code 1:0)" in lines[18] and lines[19] == "reason   its log was gone"
+    assert lines[20].startswith("epoch    6/60") and lines[21].startswith("loss     ")
+    lines = drawn(View(), scene([array]), 80, 24)
+    assert lines[19:22] == ["reason   3 runs: 1 RUNNING, 2 PENDING", "", ""]
 
 
 def test_the_page_follows_the_selection() -> None:
