@@ -662,6 +662,7 @@ launch_search() { # launch_search PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]
   samples=$sampled
   need "$1"
   export HPCLAUNCH_SEARCH_PYTHON="$1" HPCLAUNCH_SEARCH_SHARES="$2 $3 $4" HPCLAUNCH_SEARCH_START="$start"
+  # shellcheck disable=SC2317 # the launcher calls it
   rank() { # the worker; one that is killed begins again, and tries its trials again
     local code tries
     for tries in 1 2 3 4; do

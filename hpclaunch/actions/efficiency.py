@@ -103,9 +103,9 @@ def _efficiency(run: Run, nodes: Sequence[NodeSamples], account: JobUsage | None
     spec = run.spec()
     usage = _request_of(run, spec, account)
     if nodes:
-        usage = _with_samples(usage, nodes)
+        usage = _add_samples(usage, nodes)
     elif account is not None:
-        usage = _with_account(usage, account)
+        usage = _add_account(usage, account)
     return Efficiency(
         run=run,
         quantities=quantities(usage),
@@ -174,7 +174,7 @@ def _longest_start(run: Run) -> float:
     return max(lengths)
 
 
-def _with_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
+def _add_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
     """Return the usage with what was sampled, in all starts together."""
     cores = usage.cores_asked / usage.nodes
     possible = sum(node.seconds * cores for node in nodes if node.cpu is not None)
@@ -194,7 +194,7 @@ def _with_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
     )
 
 
-def _with_account(usage: Usage, account: JobUsage) -> Usage:
+def _add_account(usage: Usage, account: JobUsage) -> Usage:
     """Return the usage with what accounting has: of the last start alone."""
     used, seconds = account.core_seconds, account.seconds
     cores = usage.cores_asked or account.cpus / usage.cpus_per_core

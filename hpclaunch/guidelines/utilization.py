@@ -103,7 +103,7 @@ def quantities(usage: Usage) -> tuple[Quantity, ...]:
 
 def suggestions(usage: Usage) -> tuple[Suggestion, ...]:
     """Return what to change, the most expensive resource first."""
-    return (*_about_gpus(usage), *_about_cpus(usage), *_about_memory(usage), *_about_time(usage))
+    return (*_check_gpus(usage), *_check_cpus(usage), *_check_memory(usage), *_check_time(usage))
 
 
 def percent(share: float) -> str:
@@ -111,7 +111,7 @@ def percent(share: float) -> str:
     return "<1 %" if 0 < share < 0.005 else f"{share:.0%}".replace("%", " %")
 
 
-def _about_gpus(usage: Usage) -> Iterator[Suggestion]:
+def _check_gpus(usage: Usage) -> Iterator[Suggestion]:
     """Too few computations for these GPUs: fewer GPUs, each with more CPUs for its input."""
     total = len(usage.gpus)
     share = sum(usage.gpus) / total if total else 1.0
@@ -146,7 +146,7 @@ def _fewer_gpus(usage: Usage, wanted: int) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _about_cpus(usage: Usage) -> Iterator[Suggestion]:
+def _check_cpus(usage: Usage) -> Iterator[Suggestion]:
     """Fewer CPUs per rank would do; of a run with GPUs nothing is said, as in jobstats: CPUs there feed the GPUs."""
     if usage.cores is None or not usage.cores_asked or usage.gpus_per_node:
         return
@@ -166,7 +166,7 @@ def _about_cpus(usage: Usage) -> Iterator[Suggestion]:
         yield Suggestion(about="CPU", words=f"{used}.{waited}".rstrip("."))
 
 
-def _about_memory(usage: Usage) -> Iterator[Suggestion]:
+def _check_memory(usage: Usage) -> Iterator[Suggestion]:
     """Less memory would do: the peak, and 20 % more."""
     if usage.memory is None or not usage.memory_asked or usage.seconds < SHORTEST_S:
         return
@@ -176,7 +176,7 @@ def _about_memory(usage: Usage) -> Iterator[Suggestion]:
         yield Suggestion(about="memory", words=words, options=("--memory", f"{enough}G"))
 
 
-def _about_time(usage: Usage) -> Iterator[Suggestion]:
+def _check_time(usage: Usage) -> Iterator[Suggestion]:
     """A shorter walltime would do, and jobs with less walltime start earlier (backfill)."""
     if not usage.is_complete or not usage.walltime or usage.seconds < SHORTEST_S:
         return

@@ -63,7 +63,7 @@ def spec_of(case: Case) -> JobSpec:
 
 
 def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Assemble the spec from its parts and lines; ``resolve`` adds what is left: components, broadcast, packages, choices."""
+    """Assemble the spec from its parts and lines; ``resolve`` adds what is left, such as packages and choices."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
