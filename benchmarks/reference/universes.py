@@ -57,7 +57,7 @@ class Setup:
     seed_seconds: float
 
 
-FULL = Setup(data={"train": 1000, "validation": 200, "volume_size": 64}, data_seconds=840, seed_seconds=1050)
+FULL = Setup(data={"train": 1000, "validation": 200, "volume_size": 64}, data_seconds=930, seed_seconds=720)
 SMALL = Setup(
     data={"train": 4, "validation": 4, "volume_size": 32, "per_file": 2},
     training={"volume_size": 32, "epochs": 1},
