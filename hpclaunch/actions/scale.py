@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.actions.advice import advised
-from hpclaunch.actions.load import with_run_dir
 from hpclaunch.actions.short_runs import STEPS, keyed_case, layout_of_one_node, leave_out_export, shorten, shortenable
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
@@ -107,9 +106,9 @@ def design(system: System, request: Request, wish: StudyWish, runs_dir: str | No
     # One process has the CPUs that a rank has elsewhere: more CPUs would be another comparison.
     case = replace(case, request=replace(request, cpus_per_task=request.cpus_per_task or one_node.cpus_per_task))
     asked = _Asked(case=case, work=work, wish=wish, question=_question(system, case, wish))
-    layouts = _layouts(asked, one_node.tasks_per_node)
+    layouts, uneven = _layouts(asked, one_node.tasks_per_node)
     prepared = [_prepare(system, asked, layout) for layout in layouts]
-    faults = _faults(layouts, prepared)
+    faults = [*uneven, *_faults(layouts, prepared)]
     if faults:
         raise Refused(faults)
     study = _record(system, asked, layouts)
@@ -124,20 +123,21 @@ def _check_whole_models(case: Case, work: Workload) -> None:
         raise Refused(Fault(what=what, next="a speed-up over one process needs tensor_parallel=1, pipeline_stages=1"))
 
 
-def _layouts(asked: _Asked, tasks_per_node: int) -> list[StudyLayout]:
-    """Return one process, then the wanted node counts. Raises Refused for a batch that does not suit all of them."""
+def _layouts(asked: _Asked, tasks_per_node: int) -> tuple[list[StudyLayout], list[Fault]]:
+    """Return one process, then the wanted node counts; and why a global batch does not suit all of them.
+
+    With such a fault the layouts have the batch per rank, so that the other faults of a request are found as well.
+    """
     wish, work = asked.wish, asked.work
     shapes = list(dict.fromkeys([(1, 1), *((nodes, tasks_per_node) for nodes in sorted(wish.nodes))]))
     samples = _kept_samples(wish, work, min(wish.nodes) * tasks_per_node)
-    if wish.mode == "strong":
-        fault = undivided(shapes, samples)
-        if samples > work.samples:
-            what = f"a global batch of {samples} is larger than the data set of {work.samples} samples"
-            fault = Fault(where="--global-batch", what=what, allowed=f"1 to {work.samples}")
-        if fault is not None:
-            raise Refused(fault)
-    kept = KeptBatch(mode=wish.mode, samples=samples, largest=largest_alone(asked.question, work))
-    return layouts_of(shapes, work, kept)
+    fault = undivided(shapes, samples) if wish.mode == "strong" else None
+    if wish.mode == "strong" and samples > work.samples:
+        what = f"a global batch of {samples} is larger than the data set of {work.samples} samples"
+        fault = Fault(where="--global-batch", what=what, allowed=f"1 to {work.samples}")
+    mode: Mode = "weak" if fault else wish.mode
+    kept = KeptBatch(mode=mode, samples=samples, largest=largest_alone(asked.question, work))
+    return layouts_of(shapes, work, kept), [fault] if fault else []
 
 
 def _kept_samples(wish: StudyWish, work: Workload, fewest_ranks: int) -> int:
@@ -149,7 +149,7 @@ def _kept_samples(wish: StudyWish, work: Workload, fewest_ranks: int) -> int:
 
 
 def _prepare(system: System, asked: _Asked, layout: StudyLayout) -> Prepared:
-    """Return a run of a layout, with a run directory of its own."""
+    """Return a run of a layout. All have the run directory of the case; each gets its own when it is submitted."""
     case, batch = asked.case, layout.batch
     shape = Shape(
         nodes=layout.nodes,
@@ -160,8 +160,7 @@ def _prepare(system: System, asked: _Asked, layout: StudyLayout) -> Prepared:
     request = replace(case.request, tasks_per_node=layout.tasks_per_node)
     request = shorten(request, asked.work, shape, asked.wish.steps)
     request = leave_out_export(case.job, _set_batch(request, asked.work, batch.accumulation))
-    own = with_run_dir(system, replace(case, request=request), str(Path(case.context.run_dir).parent))
-    return prepare_case(system, advised(own))
+    return prepare_case(system, advised(replace(case, request=request)))
 
 
 def _set_batch(request: Request, work: Workload, accumulation: int) -> Request:

@@ -154,7 +154,10 @@ def node_counts_of(text: str) -> tuple[int, ...]:
     counts = [int(word) for word in words]
     twice = sorted({number for number in counts if counts.count(number) > 1})
     if twice:
-        what, hint = f"{twice[0]} nodes are named twice", "name it once; --repeat 3 runs every layout three times"
+        what, hint = (
+            f"the node count {twice[0]} is named twice",
+            "name it once; --repeat 3 runs every layout three times",
+        )
         raise InvalidRequest(Fault(where="--nodes", what=what, allowed=allowed, next=hint))
     if len(counts) > MOST_COUNTS:
         raise InvalidRequest(Fault(where="--nodes", what=f"{len(counts)} node counts are too many", allowed=allowed))

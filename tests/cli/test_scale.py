@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import re
 import signal
@@ -243,6 +244,25 @@ def test_the_proposal_has_measured_figures_alone(site: Desk) -> None:
     assert r"\begin{tabular}" in latex and r"$\pm$" in latex and r"\%" in latex
 
 
+def test_the_picture_shows_what_was_measured(site: Desk) -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("group plot: needs matplotlib (the extra plot)")
+    done = site.type("scale", "mine", "--nodes", "1,2", "--wait", "--plot", "study.svg")
+    assert done.code == 0 and "the study is drawn in study.svg" in done.err, done.err
+    text = (site.project / "study.svg").read_text(encoding="utf-8")
+    for words in (
+        "speed-up",
+        "ideal",
+        "efficiency",
+        "parts of a step",
+        "communication",
+        "waiting for the slowest rank",
+    ):
+        assert f"<!-- {words} -->" in text, words
+    wrong = site.type("scale", "mine", "--nodes", "1,4", "--plot", "study.txt")
+    assert wrong.code == 2 and "has no known format" in wrong.err and len(submitted(site)) == 2
+
+
 def test_a_dry_run_writes_nothing(site: Desk) -> None:
     site.type("plan", "mine")  # keeps the model's figures
     before = site.listing()
@@ -257,10 +277,12 @@ def test_a_dry_run_writes_nothing(site: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--nodes", "1,2,2"), "--nodes: 2 nodes are named twice"),
+        (("--nodes", "1,2,2"), "--nodes: the node count 2 is named twice"),
         (("--nodes", "1,0"), "--nodes: '1,0' is not a list of node counts"),
         (("--nodes", "1,two"), "--nodes: '1,two' is not a list of node counts"),
-        (("--nodes", "1,2000"), "2000"),
+        (("--nodes", "1,7"), "7 nodes requested"),
+        (("--nodes", "1,8", "--global-batch", "12"), "8 nodes requested"),
+        (("--nodes", "1,8", "--global-batch", "12"), "12 samples does not divide evenly among 8 ranks"),
         (("--nodes", "1,3"), "--global-batch: a global batch of 64 samples does not divide evenly among 3 ranks"),
         (("--nodes", "1,2", "--global-batch", "90000"), "larger than the data set of 50000 samples"),
         (("--nodes", "1,2", "--weak", "--global-batch", "8"), "--global-batch: has no effect with --weak"),
@@ -269,7 +291,6 @@ def test_a_dry_run_writes_nothing(site: Desk) -> None:
         (("--nodes", "1,2", "--set", "colour=red"), "colour"),
         ((), "'mine' is not the folder of a study, so --nodes is missing"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_bad_request_is_one_error_before_anything_is_queued_or_written(
     words: tuple[str, ...], message: str, site: Desk
