@@ -14,6 +14,7 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS, ROOT, Ended
+from tests.horovod.step_parts import SLOW, check_the_parts_of_a_step
 from tests.unit.training.monitoring.test_records import scalars_of
 
 PROGRAM = PROGRAMS / "monitored.py"
@@ -104,8 +105,9 @@ FIRST_IS_BEST = ("--patience=2", "--monitor-mode=max", "--restore-best=true", "-
 @pytest.mark.parametrize("how", ["--own-loop=false", "--own-loop=true"])
 def test_training_ends_early_with_the_weights_of_the_best_epoch(how: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     arrays = write(tmp_path)
-    ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST, how)
+    ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST, *SLOW, how)
     assert ended.code == 0, ended.text
+    check_the_parts_of_a_step(ended, size=2, samples=40, batch=4)
     (end,), (stop,) = ended.events("end"), ended.events("early_stop")
     assert len(ended.events("epoch")) == end["epochs"] == stop["after"] == 3 and end["best_epoch"] == 1
     assert end["best_value"] == pytest.approx(weights_error(ended, arrays, 1), rel=1e-5)
