@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ ARTICLE = """{
 }
 """
 PROGRAM = """import json, os, sys
-x, y = (float(word.partition("=")[2]) for word in sys.argv[1:3])
+words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
+x, y = float(words["x"]), float(words["y"])
 with open(os.path.join(os.environ["HPCLAUNCH_RUN_DIR"], "metrics.jsonl"), "a") as file:
     file.write(json.dumps({"event": "end", "loss": (x - 2) ** 2 + (y + 1) ** 2}) + "\\n")
 """
@@ -170,3 +172,58 @@ def test_what_is_no_search_is_said(local: Desk) -> None:
     done = local.type("search", "status", run_dir(local).name)
     assert done.code == 1
     assert "is not a search" in done.err
+
+
+JOB = """summary: a bowl
+script: bowl.py
+parameters: {x: 0, y: 0.0, note: {default: "", help: a text}}
+resources: {walltime: "00:05:00"}
+"""
+
+
+@pytest.fixture
+def bowl(local: Desk) -> Desk:
+    local.write("jobs/bowl/job.yaml", JOB)
+    local.write("jobs/bowl/bowl.py", PROGRAM)
+    local.type("trust")
+    return local
+
+
+def test_the_best_trial_is_submitted_by_its_name_and_kept_as_a_recipe(bowl: Desk) -> None:
+    done = bowl.type("search", "bowl", "--metric", "loss", *SPACE, "--set", "note=a b", "--wait", "--json")
+    assert done.code == 0, done.err
+    best = done.json["best"]
+    assert best["values"] == {"x": 2, "y": -1.0}
+    name = run_dir(bowl).name
+    shown = bowl.type("submit", "bowl", "--from", f"{name}@best", "--set", "y=0.5", "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "--x=2 --y=0.5" in shown.out
+    assert "'--note=a b'" in shown.out
+    other = bowl.type("render", "bowl", "--from", f"{name}@0")
+    assert "--x=0 --y=-2.0" in other.out
+    added = bowl.type("search", "recipe", name, "--name", "found", "--write", "jobs/bowl/job.yaml")
+    assert added.code == 0, added.err
+    assert "--x=2 --y=-1.0" in bowl.type("submit", "bowl", "--recipe", "found", "--dry-run").out.replace(
+        "--default=", "--"
+    )
+    again = bowl.type("search", "recipe", name, "--name", "found", "--write", "jobs/bowl/job.yaml")
+    assert again.code == 1
+    assert "has a recipe 'found' already" in again.err
+
+
+@pytest.mark.parametrize("text", ["none@best", "best", "@best", "x@"])
+def test_a_trial_that_cannot_be_found_is_refused(local: Desk, text: str) -> None:
+    done = local.type("submit", "./objective.py", "--from", text, "--dry-run")
+    assert done.code == 1
+    assert "no run is called" in done.err or "names no trial" in done.err
+
+
+def test_the_results_are_drawn(local: Desk) -> None:
+    if find_spec("matplotlib") is None:
+        pytest.skip("group plot: needs matplotlib (the extra plot)")
+    search(local)
+    for name in ("search.svg", "search.png"):
+        done = local.type("search", "results", "--plot", name)
+        assert done.code == 0, done.err
+        assert (local.project / name).stat().st_size > 10_000
+    assert "format" in local.type("search", "results", "--plot", "search.gif").err
