@@ -331,8 +331,9 @@ find_sampler() { # print the path of the sampler; nothing if this run has none
 }
 
 sample_rank() { # list this rank for the sampler of its node; the first rank of a node starts it
-  local start=${HPCLAUNCH_EXIT_FILE%/*} folder="$HPCLAUNCH_RUN_DIR/samples" me
-  sampled="$folder/$HOSTNAME-${start##*/}.ranks"
+  local start=${HPCLAUNCH_EXIT_FILE%/*} folder="$HPCLAUNCH_RUN_DIR/samples" node me
+  read -r node < /proc/sys/kernel/hostname # HOSTNAME may come from the first node, with its other variables
+  sampled="$folder/$node-${start##*/}.ranks"
   me="begin $RANK $$ $(began_at $$)"
   [ -d "$folder" ] || mkdir -p "$folder" 2> /dev/null
   if ! (set -o noclobber && echo "$me" > "$sampled") 2> /dev/null; then
@@ -341,11 +342,11 @@ sample_rank() { # list this rank for the sampler of its node; the first rank of 
     (
       trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
       exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF \
-        python3 -I -S "$sampler" "$HOSTNAME" "${start##*/}" "$folder"
+        python3 -I -S "$sampler" "$node" "${start##*/}" "$folder"
     ) < /dev/null > /dev/null 2>&1 &
     disown # else this shell reports how it ended
   elif [ "$RANK" = 0 ]; then
-    echo "hpclaunch: no samples: there is no program python3 on $HOSTNAME" >&2
+    echo "hpclaunch: no samples: there is no program python3 on $node" >&2
   fi
 }
 

@@ -192,6 +192,7 @@ def test_the_ranks_of_a_node_start_one_sampler(tmp_path: Path) -> None:
     (tmp_path / "python3").write_text(f'#!/bin/bash\necho "$@" >> {tmp_path}/started\nenv >> {tmp_path}/seen\n')
     (tmp_path / "python3").chmod(0o755)
     known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/attempts/7_1.0/first-failure"}
+    known["HOSTNAME"] = "the-first-node"  # as a login shell exports it, and srun takes it to all nodes
     for rank in (2, 3):
         done = with_library(f"PATH={tmp_path}:$PATH; sampler=/x/sampler.py; set_rank 2 {rank}; wait", **known)
         assert (done.returncode, done.stderr) == (0, "")

@@ -253,3 +253,14 @@ def test_row_16_what_hpclaunch_writes_itself_is_refused(desk: Desk, jobs: Jobs) 
         assert done.returncode == 1, option
         assert "--nodes" in done.stderr or "--export" in done.stderr or "is not a single sbatch option" in done.stderr
     assert len(list((desk.folder / "runs").iterdir())) == before
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_ranks_of_each_node_are_listed_for_its_sampler_with_the_kernels_account(jobs: Jobs, launcher: str) -> None:
+    run = jobs.clean[launcher]
+    files = sorted((run.path / "samples").glob(f"*-{run.job_id}.0.ranks"))
+    words = [[line.split()[:2] for line in file.read_text().splitlines()] for file in files]
+    assert [sorted(map(tuple, one)) for one in words] == [
+        [("begin", first), ("begin", second), ("end", first), ("end", second)]
+        for first, second in (("0", "1"), ("2", "3"))
+    ]
