@@ -52,6 +52,9 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     environment = _environment(parts)
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
+    if parts.trials and container.step_options:
+        what = "the workers of a search start outside of the container, which only the launcher of a rank enters"
+        decisions.fault(what, where="container", next="hpclaunch submit --sweep, with a job for every combination")
     parameters = parameters_of(case.job, case.request, decisions)
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
     directives = directives_of(case, parts, container, decisions)
