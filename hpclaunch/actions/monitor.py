@@ -51,6 +51,8 @@ class Monitor:
         self.found = MonitoredRuns()
         self.messages: deque[str] = deque(maxlen=20)
         """What the thread has to say to the person, oldest first."""
+        self.fault: Exception | None = None
+        """What ended the thread, if it was an error of hpclaunch: the screen is to end with it."""
         self._ask, self._wake = ask, wake
         self._progress = ProgressOfRuns()
         self._use: tuple[Path, UseReader, float, RunUse | None] | None = None
@@ -99,9 +101,13 @@ class Monitor:
     # --- the thread's side
 
     def _work(self) -> None:
-        while not self._is_over:
-            self._news.wait(max(0.0, self.turn() - time.monotonic()))
-            self._news.clear()
+        try:
+            while not self._is_over:
+                self._news.wait(max(0.0, self.turn() - time.monotonic()))
+                self._news.clear()
+        except Exception as error:
+            self.fault = error
+            self._wake()
 
     def turn(self) -> float:
         """Do what is due, one question at most, and return when something is due again (monotonic clock)."""
@@ -112,8 +118,7 @@ class Monitor:
             elif now >= self._due:
                 self._ask_states(now)
             elif now >= self._places_due:
-                self._places_due = now + _PLACES_S
-                self._ask_places()
+                self._ask_places(now)
         except (HpclaunchError, OSError) as error:
             self._fail(error)
         self._wake()
@@ -129,12 +134,13 @@ class Monitor:
         used = time.thread_time() - used
         answered = time.monotonic()
         pause = max(_SHORTEST_PAUSE_S, longest_pause({run.scheduler for run in runs}), _SHARE * used)
-        self._due = answered + pause
+        self._due, self._places_due = answered + pause, max(self._places_due, answered + _SHORTEST_PAUSE_S)
         places = {run.job_id: self.found.places[run.job_id] for run in runs if run.job_id in self.found.places}
         self.found = MonitoredRuns(runs=runs, places=places, answered=answered)
 
-    def _ask_places(self) -> None:
+    def _ask_places(self, now: float) -> None:
         """Ask for the places of the runs that wait; one call to each scheduler."""
+        self._places_due, self._due = now + _PLACES_S, max(self._due, now + _SHORTEST_PAUSE_S)
         waiting = [run for run in self.found.runs if run.state == "PENDING" and run.job_id]
         places: dict[str, QueuePlace] = {}
         for name in {run.scheduler for run in waiting}:

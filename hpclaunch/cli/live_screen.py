@@ -110,6 +110,8 @@ def _follow_keys(screen: Screen, monitor: Monitor) -> None:
 
     view, size = View(), screen.size()
     while True:
+        if monitor.fault is not None:
+            raise monitor.fault
         if monitor.messages:
             view = replace(view, message=monitor.messages.popleft())
         if screen.size() != size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import Terminal
 from tests.slurm.desk import HPCLAUNCH, PATIENCE_S, Desk, Submitted, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -25,6 +27,24 @@ def talking(desk: Desk) -> Iterator[Submitted]:
     run = desk.submit("talks", *ONE)
     yield run
     subprocess.run(["scancel", run.job_id], env=desk.shell())
+
+
+def test_the_live_screen_shows_a_waiting_jobs_place_and_cancels_it(desk: Desk) -> None:
+    desk.job("probe")
+    run = desk.submit("probe", *ONE, "--sbatch=--hold")
+    screen = Terminal([HPCLAUNCH, "watch", run.path.name], desk.folder, desk.shell(TERM="xterm-256color"))
+    try:
+        screen.shows("reason   JobHeldUser")
+        (place,) = [row for row in screen.shows("before it") if row.startswith("queue")]
+        assert re.fullmatch(r"queue    [0-9]+ jobs? before it, (no expected start yet|expected start 20.*)", place)
+        screen.type("cy")
+        screen.shows("1 run: 1 CANCELLED")
+        screen.type("q")
+        assert screen.end() == 0
+    finally:
+        screen.close()
+        subprocess.run(["scancel", run.job_id], env=desk.shell())
+    assert json.loads(desk.run("status", run.job_id, "--json").stdout)[0]["state"] == "CANCELLED"
 
 
 def start(desk: Desk, heard: Path, *arguments: str) -> subprocess.Popen[bytes]:

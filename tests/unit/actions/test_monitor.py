@@ -196,6 +196,18 @@ def test_samples_are_read_seldom_and_of_one_run(tmp_path: Path, clock: Clock) ->
     assert monitor.use(first) == found
 
 
+def test_an_error_of_hpclaunch_ends_the_thread_and_is_known() -> None:
+    woken = threading.Event()
+
+    def ask() -> list[Run]:
+        raise ZeroDivisionError
+
+    monitor = Monitor(ask, woken.set)
+    monitor.start()
+    assert woken.wait(60)
+    assert isinstance(monitor.fault, ZeroDivisionError)
+
+
 def test_the_thread_asks_until_it_is_stopped(tmp_path: Path) -> None:
     asked = threading.Event()
 
