@@ -28,13 +28,18 @@ def draw_search(table: TrialTable, terms: SearchTerms, path: Path, title: str) -
     figure = new_figure(2.4 * WIDTH, 2 * HEIGHT)
     figure.suptitle(title)
     grid = figure.add_gridspec(2, 2)
-    draw_panel(figure.add_subplot(grid[0, 0]), _best_panel(rows, terms))
-    draw_panel(figure.add_subplot(grid[0, 1]), _importance_panel(rows, terms))
+    draw_panel(figure.add_subplot(grid[0, 0]), best_panel(rows, terms))
+    importance = importance_panel(rows, terms)
+    right = figure.add_subplot(grid[0, 1])
+    draw_panel(right, importance)
+    if not importance.series:
+        right.axis("off")
     _draw_lines(figure.add_subplot(grid[1, :]), _rows_to_draw(rows, terms), terms)
     save(figure, path)
 
 
-def _best_panel(rows: Sequence[TrialRow], terms: SearchTerms) -> Panel:
+def best_panel(rows: Sequence[TrialRow], terms: SearchTerms) -> Panel:
+    """Return the panel of the value of each completed trial, and of the best until then."""
     points = best_so_far(rows, terms)
     first = min((row.begin.time for row in rows if row.begin), default=0.0)
     ends = [(row.end.time - first, row.value) for row in rows if row.end and row.value is not None]
@@ -55,11 +60,14 @@ def _steps(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[flo
     return xs, ys
 
 
-def _importance_panel(rows: Sequence[TrialRow], terms: SearchTerms) -> Panel:
+def importance_panel(rows: Sequence[TrialRow], terms: SearchTerms) -> Panel:
+    """Return the panel of the share of the variance that each parameter explains."""
     shares = importances(rows, terms.space)
     title = "Share of the variance" if shares else "Too few trials for an importance"
     bars = Series(label="importance", x=list(shares), y=[100 * share for share in shares.values()])
-    return Panel(title=title, x_label="", y_label="%", series=[bars] if shares else [], kind="bars")
+    return Panel(
+        title=title, x_label="", y_label="%", series=[bars] if shares else [], kind="bars" if shares else "curves"
+    )
 
 
 def _rows_to_draw(rows: Sequence[TrialRow], terms: SearchTerms) -> list[TrialRow]:

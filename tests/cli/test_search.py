@@ -227,3 +227,6 @@ def test_the_results_are_drawn(local: Desk) -> None:
         assert done.code == 0, done.err
         assert (local.project / name).stat().st_size > 10_000
     assert "format" in local.type("search", "results", "--plot", "search.gif").err
+    few = local.type("search", "./objective.py", "--metric", "loss", *SPACE, "--trials", "3", "--wait")
+    assert few.code == 0, few.err
+    assert local.type("search", "results", "--plot", "few.svg").code == 0, "too few trials for an importance"
