@@ -95,6 +95,15 @@ def wait_for_sampler(run: Path) -> list[int]:
     return samplers(run)
 
 
+def test_every_start_of_a_run_is_measured_for_itself(local: Desk) -> None:
+    local.write("run.sh", "exit 75\n")
+    run = Path(local.type("submit", "./run.sh", *TWO, "--wait", "--json").json["run_dir"])
+    assert local.type("resume", run.name, "--wait").code == 1
+    files = (run / "samples").glob("*.ranks")
+    starts = {file.stem.removeprefix(f"{os.uname().nodename}-") for file in files}
+    assert starts == {folder.name for folder in (run / "attempts").iterdir()} and len(starts) == 2
+
+
 def test_a_run_that_is_cancelled_leaves_no_sampler(local: Desk) -> None:
     local.write("run.sh", "sleep 1000\n")
     run = Path(local.type("submit", "./run.sh", *TWO).out.strip())

@@ -37,6 +37,8 @@ def test_a_sweep_of_a_command_fills_in_its_values(desk: Desk) -> None:
     for log, (note, n) in zip(shown, [(NOTE, 1), (NOTE, 2), ("plain", 1), ("plain", 2)], strict=True):
         assert f"<in {note}><{{other}}><$HOME><--n={n}>\n" in log
     assert not list(desk.folder.rglob("sneaked-in"))
+    measured = {file.parents[1].name for file in run.path.glob("*/samples/*.ranks")}
+    assert measured == {f"{n:04d}" for n in range(4)}, "each run has the samples of its own ranks"
 
 
 def test_a_run_begins_when_another_has_completed(desk: Desk) -> None:
