@@ -263,14 +263,14 @@ def argv(words: Iterable[str], indent: int = 2) -> str:
 
 
 def swept_argv(spec: JobSpec, indent: int = 2) -> str:
-    """Return the command of the runs of a sweep or the trials of a search as bash text; the array ``own`` holds the words of one.
+    """Return the command of the runs of a sweep, or of trials, as bash text; the array ``own`` holds the words of one.
 
     A ``{NAME}`` in a typed argument becomes the value of that word, between pieces of quoted text.
     """
-    sweep = spec.sweep or spec.trials
+    swept = [name for name, _ in spec.sweep.axes] if spec.sweep else []
+    sweep, names = (spec.trials, spec.trials.names) if spec.trials else (spec.sweep, swept)
     if sweep is None:
         return argv(spec.command, indent)
-    names = [name for name, _ in spec.sweep.axes] if spec.sweep else spec.trials.names if spec.trials else ()
     typed_from = len(spec.command) - sweep.arguments
     words = [
         _fill(word, names, sweep.filled) if sweep.filled and place >= typed_from else quote(word)

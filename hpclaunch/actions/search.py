@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.array_parts import submit_array
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.load import load
 from hpclaunch.actions.programs import program_job
@@ -36,7 +37,10 @@ _VALIDATION, _VALIDATION_SHARE = "validation_part", "0.2"
 
 @record
 class TypedSearch:
-    """What was typed of a search: where its space stands, and what replaces the terms in the file."""
+    """What was typed of a search: where its space stands, and what replaces the terms in the file.
+
+    ``at_once``: the trials at the same time. ``cpus``: the CPUs of one trial.
+    """
 
     request: Request
     space_file: str | None = None
@@ -44,6 +48,7 @@ class TypedSearch:
     sweep: Pairs = ()
     names: Pairs = ()
     at_once: int | None = None
+    cpus: int | None = None
     changes: dict[str, Any]
 
 
@@ -65,19 +70,37 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
     case = load(system, request, runs_dir, program_job(system, request))
     terms = _terms_of(system, typed, case.job)
     settings, notices = _settings_for(terms, case)
-    request = replace(case.request, search=terms.space.names, at_once=typed.at_once, settings=settings, recipe="job")
+    request = replace(case.request, search=terms.space.names, settings=settings, recipe="job")
     job = replace(
         case.job,
         restarts=case.job.restarts if case.job.restarts is not None else _RESTARTS,
         resources=replace(case.job.resources, tasks_per_node=None, cpus_per_task=None, gpus_per_node=None),
     )
-    prepared = prepare_case(system, replace(case, request=request, job=job))
-    trials = prepared.spec.trials
-    at_once = trials.per_node * prepared.spec.layout.nodes if trials else 1
+    prepared = _prepare_shares(system, typed, replace(case, request=request, job=job))
+    trials, sweep = prepared.spec.trials, prepared.spec.sweep
+    at_once = sweep.count if sweep else trials.per_node * prepared.spec.layout.nodes if trials else 1
     searched = SearchRecord(
         terms=terms, target=case.job.name, at_once=at_once, created=prepared.spec.created, free=not job.parameters
     )
     return PreparedSearch(prepared=prepared, searched=searched, notices=notices)
+
+
+def _prepare_shares(system: System, typed: TypedSearch, case: Case) -> Prepared:
+    """Resolve and render the allocation: one whose nodes the workers divide, or an array that the scheduler packs.
+
+    It can pack the trials where jobs share nodes. Then every trial at a time is a small job, unless a number of nodes
+    is typed.
+    """
+    at_once, nodes = typed.at_once or 1, case.request.nodes
+    cpus = typed.cpus and typed.cpus * -(-at_once // (nodes or 1))
+    whole = replace(case.request, at_once=typed.at_once, cpus_per_task=cpus)
+    prepared = prepare_case(system, replace(case, request=whole))
+    spec = prepared.spec
+    if nodes is not None or at_once < 2 or spec.layout.whole_nodes or not case.site.scheduler_row.array_index:
+        return prepared
+    own = typed.cpus or (None if spec.layout.gpus_per_node else spec.layout.cpus_per_core)
+    packed = replace(case.request, nodes=1, sweep=(("worker", str(at_once)),), cpus_per_task=own)
+    return prepare_case(system, replace(case, request=packed))
 
 
 def start_search(system: System, ready: PreparedSearch) -> Run:
@@ -94,6 +117,8 @@ def start_search(system: System, ready: PreparedSearch) -> Run:
         SearchFolder(run.path).write(ready.searched)
     except OSError as error:
         raise unwritable(run.path, error) from None
+    if run.tasks:
+        return submit_array(run, prepared.text, range(run.tasks))
     return hand_over(run, prepared.text, prepared.spec.walltime)
 
 

@@ -82,6 +82,9 @@ def start(
         int | None,
         typer.Option(min=1, help="Trials that run at the same time, on all nodes together [default: one per GPU]."),
     ] = None,
+    cpus_per_trial: Annotated[
+        int | None, typer.Option(min=1, help="CPUs (hardware threads) of a trial [default: its share of the node].")
+    ] = None,
     site: flags.Site = None,
     node_type: flags.NodeType = None,
     nodes: flags.Nodes = None,
@@ -152,6 +155,7 @@ def start(
         sweep=flags.axes_of(sweep),
         names=_names_of(map_),
         at_once=trials_at_once,
+        cpus=cpus_per_trial,
         changes={**changes, "seed": seed},
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)

@@ -57,7 +57,7 @@ def command_of(case: Case, strategy: str, python: str, parameters: Parameters, d
 
 def parameters_of(job: Job, request: Request, decisions: Decisions) -> Parameters:
     """Return the parameters; a typed one that the job does not have, or that cannot be read, becomes a fault."""
-    typed, swept = _typed_parameters(job, request, decisions), {*dict(request.sweep), *request.search}
+    typed, swept = _typed_parameters(job, request, decisions), {*(request.search or dict(request.sweep))}
     values, words = [], []
     for key, parameter in job.parameters.items():
         if key in swept:

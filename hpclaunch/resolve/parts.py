@@ -19,7 +19,7 @@ from hpclaunch.resolve.samples import has_samples
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import can_divide, strategy_of
-from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
+from hpclaunch.resolve.sweep import restarts_in_array, sweep_of, workers_of
 from hpclaunch.resolve.trials import layout_of_trial, trials_of
 from hpclaunch.resolve.unverified import third_party_of, unverified_of
 from hpclaunch.resolve.update_groups import check_update_groups
@@ -60,7 +60,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     private_faults(case, software.python, data, decisions)
     third_party = third_party_of(case.site, sizing, launcher, software)
     unverified = unverified_of(case, sizing.layout, decisions)
-    sweep = sweep_of(case, launcher, sizing.layout, decisions)
+    sweep = (workers_of if case.request.search else sweep_of)(case, launcher, sizing.layout, decisions)
     strategy = strategy_of(case, own, launcher, decisions)
     if can_divide(case.job):
         from hpclaunch.resolve.split import check_split  # few jobs divide their model

@@ -99,7 +99,8 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
         (f"site {site.name}", site.defaults.walltime),
     )
     chosen = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    all_gpus = (single and takes_several_gpus(request)) or request.search  # the trials divide those of a node
+    divides = request.search and not request.sweep  # its trials divide the GPUs of a node
+    all_gpus = (single and takes_several_gpus(request)) or divides
     usual = node.gpus_per_node if all_gpus else min(tasks or 1, node.gpus_per_node)
     gpus = usual if chosen is None else chosen
     return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)

@@ -29,7 +29,7 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     """Return the requested sweep, or None; everything that cannot be swept becomes a fault."""
     job, request = case.job, case.request
     if not request.sweep:
-        if request.at_once is not None and not request.search:
+        if request.at_once is not None:
             decisions.fault("--at-once needs a sweep", next="add --sweep NAME=V1,V2,…, or leave --at-once out")
         return None
     _check_place(case, launcher, layout, decisions)
@@ -60,6 +60,15 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         sizes = " x ".join(str(len(values)) for _, values in axes)
         decisions.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
     return sweep
+
+
+def workers_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> Sweep | None:
+    """Return the workers of a search as the runs of an array, one for each trial at a time; None in one allocation."""
+    if not case.request.sweep:
+        return None
+    _check_place(case, launcher, layout, decisions)
+    ((name, number),) = case.request.sweep
+    return Sweep(axes=((name, tuple(map(str, range(int(number))))),), free=True)
 
 
 def parameter_of(job: Job, key: str) -> Parameter | None:

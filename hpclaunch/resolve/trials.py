@@ -19,9 +19,12 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
     request = case.request
     if not request.search:
         return None
-    at_once = request.at_once or layout.nodes * max(1, layout.gpus_per_node)
-    per_node = max(1, at_once // layout.nodes)
-    _check(case, layout, at_once, decisions)
+    if request.sweep:  # a job of an array for each trial at a time: the scheduler divides the nodes
+        per_node = 1
+    else:
+        at_once = request.at_once or layout.nodes * max(1, layout.gpus_per_node)
+        per_node = max(1, at_once // layout.nodes)
+        _check(case, layout, at_once, decisions)
     free = not case.job.parameters
     return TrialLayout(
         per_node=per_node,

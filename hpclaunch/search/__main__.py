@@ -23,11 +23,11 @@ def main(environment: Mapping[str, str]) -> int:
     run_dir = Path(environment["HPCLAUNCH_RUN_DIR"])
     start = environment["HPCLAUNCH_SEARCH_START"]
     per_node, cpus, gpus = map(int, environment["HPCLAUNCH_SEARCH_SHARES"].split())
-    folder = SearchFolder(run_dir)
+    folder = SearchFolder(Path(environment.get("HPCLAUNCH_ARRAY_DIR", run_dir)))
     try:
         searched = folder.read()
         number, lost = begin_worker(folder, str(run_dir), start)
-        end_leftovers(f"{run_dir}:{worker}" for worker in lost)
+        end_leftovers(f"{folder.path}:{worker}" for worker in lost)
         slots = slots_of(per_node, usable_cpus(), usable_gpus(environment, gpus), cpus)
         worker = SearchWorker(folder, searched, number, slots)
         print(f"hpclaunch: worker {number} on {os.uname().nodename}: {per_node} trials at a time", file=sys.stderr)

@@ -142,6 +142,15 @@ def test_at_a_slurm_site_the_script_has_a_worker_on_every_node(cluster: Desk) ->
     assert (run_dir(cluster) / "search.json").exists()
 
 
+def test_where_jobs_share_nodes_the_trials_are_small_jobs_of_an_array(cluster: Desk) -> None:
+    words = ("--sweep", "n=1..8", "--trials-at-once", "3", "--cpus-per-trial", "2", "--dry-run")
+    done = cluster.type("search", "./train.py", *words, "--", "--n={n}")
+    assert done.code == 0, done.err
+    assert {"#SBATCH --array=0-2", "#SBATCH --nodes=1", "#SBATCH --cpus-per-task=2"} <= {*done.out.splitlines()}
+    assert '--n="${own[0]#*=}"' in done.out
+    assert "each a job of an array, 2 CPUs each" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

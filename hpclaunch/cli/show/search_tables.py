@@ -29,6 +29,9 @@ def show_terms(searched: SearchRecord, spec: JobSpec) -> None:
     if trials:
         gpus = f", {count(trials.gpus, 'GPU')}" if trials.gpus else ""
         each = f"{count(trials.cpus, 'CPU')}{gpus} each"
+        if spec.sweep:
+            say(f"  {'trials at once':<15} {searched.at_once}: each a job of an array, {each}")
+            return
         say(f"  {'trials at once':<15} {searched.at_once}: {trials.per_node} per node, {each}")
 
 
