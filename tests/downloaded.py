@@ -14,12 +14,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def folder_of(group: str, *requirements: str) -> str:
+def folder_of(group: str, *requirements: str, apart: bool = False) -> str:
     """A folder for PYTHONPATH with the packages, in versions that fit those of this Python, installed by uv.
+
+    apart: they need not fit, because a process uses nothing else.
 
     In CI they are downloaded; elsewhere only if HPCLAUNCH_TEST_GROUP is 1, else the test is skipped.
     """
-    kept = ROOT / ".cache" / f"{group}-beside-protobuf-{metadata.version('protobuf')}"  # TensorFlow needs its own
+    beside = "" if apart else f"-beside-protobuf-{metadata.version('protobuf')}"  # TensorFlow needs its own
+    kept = ROOT / ".cache" / f"{group}{beside}"
     if (kept / "complete").is_file():
         return str(kept)
     variable = f"HPCLAUNCH_TEST_{group.upper()}"
@@ -33,7 +36,8 @@ def folder_of(group: str, *requirements: str) -> str:
     have = subprocess.run([uv, "pip", "freeze", "--python", sys.executable], capture_output=True, text=True, check=True)
     pinned = [line for line in have.stdout.splitlines() if "==" in line]
     (kept / "have.txt").write_text("\n".join(pinned) + "\n")
-    options = ["--quiet", "--python", sys.executable, "--target", str(kept), "--constraints", str(kept / "have.txt")]
+    options = ["--quiet", "--python", sys.executable, "--target", str(kept)]
+    options += [] if apart else ["--constraints", str(kept / "have.txt")]
     step = [uv, "--no-config", "pip", "install", *options, *requirements]
     done = subprocess.run(step, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

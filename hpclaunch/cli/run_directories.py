@@ -1,4 +1,4 @@
-"""``runs list``, ``show``, ``compare``, ``clean``, ``forget``, ``adopt`` and ``rebuild``: the run directories."""
+"""``runs list``, ``show``, ``compare``, ``export``, ``clean``, ``forget``, ``adopt``, ``rebuild``: run directories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hpclaunch.actions.system import System
     from hpclaunch.runs import Run
 
-app = typer.Typer(help="List, show, compare and delete run directories.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, show, compare, export and delete run directories.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
@@ -102,6 +104,49 @@ def compare(
     if len(found) < 2:
         raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
     run_tables.show_differences(found, inspect.differences(found), json)
+
+
+@app.command()
+def export(
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of ended runs."
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="tensorboard, mlflow or ro-crate.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The new folder to write.")],
+    license_: Annotated[
+        str,
+        typer.Option(
+            "--license", metavar="SPDX", help="The license of an RO-Crate, such as CC-BY-4.0, or its address."
+        ),
+    ] = "",
+    with_paths: Annotated[
+        bool,
+        typer.Option("--with-paths", help="Leave this machine's folders in an RO-Crate [default: names for them]."),
+    ] = False,
+    json: flags.Json = False,
+) -> None:
+    """Write ended runs as files of other tools.
+
+    tensorboard: event files. mlflow: a file store. ro-crate: one run with its script, code, settings and results, for a
+    repository of research data (Workflow Run Crate 0.5).
+    """
+    from hpclaunch.actions import export, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    found = states.find(System(warn=console.warn), run)
+    exported = export.export(found, to, output, license_, with_paths)
+    if json:
+        console.write_json({"format": to, "folder": str(output), "runs": [one.label for one in exported]})
+        return
+    console.say(f"{count(len(exported), 'run')} written as {to}")
+    command = export.next_command(to, output)
+    if command:
+        console.say(f"  {command}")
+    console.write(f"{output}\n")
 
 
 @app.command()

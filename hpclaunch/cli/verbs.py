@@ -29,7 +29,7 @@ VERBS = {
     "efficiency": ("efficiency", "Show how well runs used what they asked for, and what to ask for next time."),
     "results": ("runs", "Show the final metrics of runs, newest first."),
     "report": ("report", "Write a page about a run: what it did, how well it used the machine."),
-    "runs": ("run_directories", "List, show, compare and delete run directories."),
+    "runs": ("run_directories", "List, show, compare, export and delete run directories."),
     "jobs": ("jobs", "List and show jobs, or make a new one."),
     "sites": ("sites", "List and show clusters, or describe this one."),
     "doctor": ("doctor", "Check a site with a short probe job."),

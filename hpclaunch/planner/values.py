@@ -148,8 +148,9 @@ class Forecast:
     them; ``queue``: the queue wait, if known. ``checkpoints``: how often to save, if what saving takes was measured.
     ``refusals``: why the request is not feasible. ``headlines``: the first five lines.
     ``gpus_per_node``: the GPUs of a node that compute; 0 where the ranks use CPUs.
-    ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and cost. ``ladder``: the ways to make the model fit, in the order in which they are tried; empty if its figures, or
-    the memory of a rank, are not known. ``rung_settings``: the parameters that the taken one sets, among ``settings``.
+    ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and cost. ``ladder``: the ways to
+    make the model fit, in the order in which they are tried; empty if its figures, or the memory of a rank, are not
+    known. ``rung_settings``: the parameters that the taken one sets, among ``settings``.
     """
 
     job: str

@@ -1,0 +1,1 @@
+"""A run as the files of other tools: TensorBoard, MLflow, RO-Crate."""
