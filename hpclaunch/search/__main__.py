@@ -32,10 +32,10 @@ def main(environment: Mapping[str, str]) -> int:
         worker = SearchWorker(folder, searched, number, slots)
         print(f"hpclaunch: worker {number} on {os.uname().nodename}: {per_node} trials at a time", file=sys.stderr)
         is_complete = worker.work(run_dir / "attempts" / start / "trial", environment)
-    except HpclaunchError as error:
-        print(f"hpclaunch: {error}", file=sys.stderr)
+        folder.end_worker(number, "complete" if is_complete else "asked to stop")
+    except (HpclaunchError, OSError) as error:  # a disk that is full, a folder that is gone: the run has failed
+        print(f"hpclaunch: this worker ends: {error}", file=sys.stderr)
         return 1
-    folder.end_worker(number, "complete" if is_complete else "asked to stop")
     if not is_complete:
         ask_for_a_further_start(Path(environment["HPCLAUNCH_EXIT_FILE"]))
     return 0

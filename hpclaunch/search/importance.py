@@ -1,9 +1,9 @@
 """How much each parameter decides the value of a trial: the share of the variance that its values explain; pure.
 
 The first-order index of Sobol, estimated by the correlation ratio: trials are grouped by the values of one parameter
-(of a range by ten intervals with equally many trials), and the variance of the groups' means is divided by that of all
-values (Saltelli et al., "Global Sensitivity Analysis: The Primer", 2008, section 1.2.7). It is corrected for chance as
-the adjusted R-squared is: a parameter without any influence has about 0.
+(of a range with many values by at most ten intervals with equally many trials), and the variance of the groups' means
+is divided by that of all values (Saltelli et al., "Global Sensitivity Analysis: The Primer", 2008, section 1.2.7). It
+is corrected for chance as the adjusted R-squared is: a parameter without any influence has about 0.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from hpclaunch.search.events import COMPLETED
 from hpclaunch.search.space import Dimension, SearchSpace, Value
 from hpclaunch.search.table import TrialRow
 
-FEWEST = 8
+FEWEST = 10
 """With fewer trials nothing is estimated."""
-_INTERVALS = 10
+_MOST_INTERVALS, _IN_AN_INTERVAL = 10, 3
 
 
 def importances(rows: Sequence[TrialRow], space: SearchSpace) -> dict[str, float]:
-    """Return parameter -> share of the variance, from 0 to 1, the largest first; nothing of fewer than eight trials."""
+    """Return parameter -> share of the variance, from 0 to 1, the largest first; nothing of fewer than ten trials."""
     known = [row for row in rows if row.state == COMPLETED and row.value is not None]
     if len(known) < FEWEST:
         return {}
@@ -35,13 +35,13 @@ def importances(rows: Sequence[TrialRow], space: SearchSpace) -> dict[str, float
 
 def _groups(one: Dimension, given: Sequence[Value]) -> list[Hashable]:
     """Return for each trial the group that its value belongs to."""
-    distinct = set(given)
-    if one.values or len(distinct) <= _INTERVALS:
+    intervals = max(2, min(_MOST_INTERVALS, len(given) // _IN_AN_INTERVAL))
+    if one.values or 2 * len(set(given)) <= len(given):
         return list(given)
     order = sorted(range(len(given)), key=lambda place: float(given[place]))
     groups: list[Hashable] = [0] * len(given)
     for rank, place in enumerate(order):
-        groups[place] = rank * _INTERVALS // len(given)
+        groups[place] = rank * intervals // len(given)
     return groups
 
 

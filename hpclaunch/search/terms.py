@@ -89,6 +89,9 @@ def faults_of(terms: SearchTerms) -> list[Fault]:
     if terms.needs_optuna and not terms.metric:
         what = f"the {'sampler' if terms.sampler in ADAPTIVE else 'pruner'} needs the name of a metric"
         faults.append(Fault(what=what, where="--metric", next="--metric val_loss"))
+    if terms.sampler in ADAPTIVE and terms.repeats > 1:
+        what = f"the sampler {terms.sampler} proposes every combination once"
+        faults.append(Fault(what=what, where="repeats", next="a grid or random search, or repeats: 1 (trials in JSON)"))
     faults += [fault for one in terms.space.dimensions for fault in _faults_of_dimension(one.name, terms)]
     if not faults and terms.total is None:
         what = "the space has no end: a parameter of it can have infinitely many values"

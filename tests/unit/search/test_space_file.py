@@ -69,5 +69,7 @@ def test_terms_that_cannot_be_met_are_refused() -> None:
     assert "no normal distributions" in str(faults_of(terms)[0])
     terms, _ = read(parameters={"n": [1, 2]}, sampler="tpe")
     assert "name of a metric" in str(faults_of(terms)[0])
+    terms, _ = read(parameters={"n": [1, 2]}, sampler="tpe", metric="loss", repeats=2)
+    assert "every combination once" in str(faults_of(terms)[0])
     terms, _ = read(parameters={f"n{number}": {"min": 1, "max": 1000} for number in range(3)})
     assert "1000000000 trials" in str(faults_of(terms)[0])
