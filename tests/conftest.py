@@ -31,7 +31,7 @@ _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
-_TOGETHER = ("docs", "faults", "frameworks", "horovod", "hostile", "packaging", "site_environment", "slurm")
+_TOGETHER = ("browser", "docs", "faults", "frameworks", "horovod", "hostile", "packaging", "site_environment", "slurm")
 # This file writes down a few hundred scripts, which takes longer than its tests.
 _IN_ONE_PROCESS = "tests/script/test_every_script.py"
 # Their tests start no process (tests/no_processes.py).

@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.spec import Request
+from hpclaunch.search.events import TrialBegin, TrialEnd
+from hpclaunch.search.folder import SearchFolder, SearchRecord
+from hpclaunch.search.space import Dimension, SearchSpace
+from hpclaunch.search.terms import SearchTerms
 
 BEGAN = datetime(2026, 11, 20, 9, 0, tzinfo=timezone.utc).timestamp()
 NOW = BEGAN + 86400.0
@@ -297,4 +301,102 @@ def hostile(folder: Path) -> Path:
     )
     (path / "logs").mkdir()
     (path / "logs/4711.out").write_text(HOSTILE + "\n")
+    return path
+
+
+def study(folder: Path) -> Path:
+    """Make a scaling study of four layouts, whose largest one is inefficient."""
+    path = folder / "scale-20261120-090000-0a1b2c3d"
+    path.mkdir(parents=True)
+    layouts = [(1, 1, 1000.0), (1, 4, 3700.0), (2, 4, 6600.0), (4, 4, 9100.0)]
+    values = {
+        "format": 1,
+        "kind": "scaling",
+        "job": "cifar",
+        "target": "cifar",
+        "site": "cluster",
+        "node_type": "gpu",
+        "created": at(0),
+        "mode": "strong",
+        "key": "",
+        "device": "H100",
+        "cwd": "/home/ada/project",
+        "batch": 512,
+        "samples": 50_000,
+        "steps": 100,
+        "request": {"target": "cifar"},
+        "points": [
+            {
+                "nodes": nodes,
+                "tasks_per_node": tasks,
+                "per_rank": 512 // (nodes * tasks),
+                "run_dirs": [f"/x/{nodes}-{tasks}"],
+            }
+            for nodes, tasks, _ in layouts
+        ],
+    }
+    (path / "study.json").write_text(json.dumps(values))
+    rows = [_study_row(nodes, tasks, rate) for nodes, tasks, rate in layouts]
+    warnings = ["16 ranks: each added node gives less than 60 % of its work; communication takes most of it"]
+    results = {"rows": rows, "warnings": warnings, "problems": [], "open": 0, "complete": True, "spent": 3.5}
+    (path / "results.json").write_text(json.dumps({**results, "unit": "GPU-hour", "synthetic": False}))
+    return path
+
+
+def _study_row(nodes: int, tasks: int, rate: float) -> dict[str, Any]:
+    ranks, speed_up = nodes * tasks, rate / 1000.0
+    split = {"compute_s": 0.5 / ranks, "communication_s": 0.004 * ranks**0.5, "waiting_s": 0.002, "input_s": 0.001}
+    return {
+        "nodes": nodes,
+        "ranks": ranks,
+        "batch_per_rank": 512 // ranks,
+        "accumulation": 1,
+        "global_batch": 512,
+        "runs": ["a"],
+        "open": 0,
+        "rates": [rate],
+        "samples_per_s": rate,
+        "samples_per_s_low": 0.97 * rate,
+        "samples_per_s_high": 1.03 * rate,
+        "deviation": None,
+        "step_s": 512 / rate,
+        "split": split,
+        "speed_up": speed_up,
+        "speed_up_low": 0.97 * speed_up,
+        "speed_up_high": 1.03 * speed_up,
+        "efficiency": speed_up / ranks,
+        "verdict": "" if ranks < 16 else "inefficient",
+        "causes": [],
+        "predicted": 1.08 * rate,
+        "predicted_low": 0.9 * rate,
+        "predicted_high": 1.3 * rate,
+        "prediction_error": 0.08,
+        "cost_of_epoch": 0.02 * nodes,
+        "unit": "GPU-hour",
+    }
+
+
+def search(folder: Path) -> Path:
+    """Make a search of a grid of eight trials, one of which failed."""
+    path = make(folder, "cifar-20261120-090000-search00", state="COMPLETED")
+    write_start(path, "4711.0", 60, 960)
+    space = SearchSpace(
+        dimensions=(
+            Dimension(name="learning_rate", values=("0.001", "0.01", "0.1", "1")),
+            Dimension(name="seed", values=("1", "2")),
+        )
+    )
+    terms = SearchTerms(space=space, metric="test_accuracy")
+    place = SearchFolder(path)
+    place.write(SearchRecord(terms=terms, target="cifar", at_once=2, created=at(0), free=False))
+    lines = []
+    for number, (rate, seed) in enumerate((rate, seed) for rate in (0.001, 0.01, 0.1, 1.0) for seed in (1, 2)):
+        value = 0.9 - 0.06 * (math.log10(rate) + 2) ** 2 - 0.005 * seed
+        began = BEGAN + 60 + 200 * (number // 2) + seed
+        state = "COMPLETED" if number < 7 else "FAILED"
+        values = {"learning_rate": f"{rate:g}", "seed": str(seed)}
+        end = TrialEnd(number, 1, began + 190, state, value if state == "COMPLETED" else None)
+        lines += [TrialBegin(number, 1, began, values, "gpu01", "0-7").line(), end.line()]
+    place.journal(1).parent.mkdir(parents=True, exist_ok=True)
+    place.journal(1).write_text("".join(f"{line}\n" for line in lines))
     return path

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__, runs
+from hpclaunch.actions import states
 from hpclaunch.actions.inspect import differences
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean
+from hpclaunch.core.errors import Fault, InvalidRequest, NotFound, Refused, did_you_mean
+from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.reports.canvas import import_matplotlib
 from hpclaunch.reports.page.comparison_page import comparison_page
 from hpclaunch.reports.page.files import FORMATS, check_folder, check_page, write_figures, write_page, write_tables
-from hpclaunch.reports.page.model import Page
+from hpclaunch.reports.page.model import Page, PageSection, Sentence
 from hpclaunch.reports.page.recorded import read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import MOST_READ, runs_page
+from hpclaunch.reports.page.search_section import search_section
+from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.runs import Run
+from hpclaunch.runs.scaling_study import RESULTS, STUDY, ScalingStudy, load_study
+from hpclaunch.search.folder import SearchFolder, is_search
+from hpclaunch.search.journal import JournalReader
+from hpclaunch.search.results import summary_of
 
 
 @record
@@ -31,10 +40,25 @@ class ReportFiles:
     formats: tuple[str, ...] = ("svg",)
     tables: Path | None = None
 
-    def page_for(self, found: Sequence[Run]) -> Path:
+    def page_for(self, subject: ReportSubject) -> Path:
         """Return the path of the page."""
-        name = "-and-".join(run.label.replace("/", "-") for run in found[:2])
-        return self.page or self.folder / f"report-{name}{'-and-more' if len(found) > 2 else ''}.html"
+        return self.page or self.folder / f"report-{subject.name}.html"
+
+
+@record
+class ReportSubject:
+    """What a page is about: runs (arrays and searches among them), or a scaling study."""
+
+    runs: tuple[Run, ...] = ()
+    study: ScalingStudy | None = None
+
+    @property
+    def name(self) -> str:
+        """A name for files."""
+        if self.study is not None:
+            return self.study.name
+        name = "-and-".join(run.label.replace("/", "-") for run in self.runs[:2])
+        return f"{name}-and-more" if len(self.runs) > 2 else name
 
 
 @record
@@ -60,9 +84,27 @@ def formats_of(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def check_files(files: ReportFiles, found: Sequence[Run]) -> None:
+def find(system: System, names: Sequence[str]) -> ReportSubject:
+    """Return what the names mean: runs with their present states, the newest without a name; or one study.
+
+    Raises NotFound with every unknown name, and InvalidRequest for a study beside other names.
+    """
+    studies = [study for name in names if (study := _study_named(system, name)) is not None]
+    if studies and len(names) > 1:
+        what = f"{studies[0].name} is a scaling study, which has a page of its own"
+        raise InvalidRequest(Fault(what=what, next=f"hpclaunch report {studies[0].path}"))
+    return ReportSubject(study=studies[0]) if studies else ReportSubject(runs=tuple(states.find(system, names)))
+
+
+def _study_named(system: System, name: str) -> ScalingStudy | None:
+    """Return the study in a folder, or of that name beside the runs of this project; None if it is no study."""
+    folders = (Path(name), *(folder / name for folder in system.run_folders))
+    return next((load_study(folder.absolute()) for folder in folders if os.path.isfile(folder / STUDY)), None)
+
+
+def check_files(files: ReportFiles, subject: ReportSubject) -> None:
     """Raise Refused, before anything is written, if a file cannot be, or if nothing can be drawn."""
-    check_page(files.page_for(found))
+    check_page(files.page_for(subject))
     for folder, flag in ((files.figures, "--figures"), (files.tables, "--csv")):
         if folder is not None:
             check_folder(folder, flag)
@@ -73,17 +115,33 @@ def check_files(files: ReportFiles, found: Sequence[Run]) -> None:
         raise Refused(Fault(where="report", what=what, next=next_step)) from None
 
 
-def page_of(system: System, found: Sequence[Run]) -> Page:
-    """Return the page of a run, of an array with its runs, or of several runs. It reads their directories."""
+def page_of(system: System, subject: ReportSubject) -> Page:
+    """Return the page of a run, of an array with its runs, of several runs, or of a study; it reads their files."""
     now = system.now().timestamp()
-    if len(found) > 1:
-        return runs_page(None, [read_run(run) for run in runs.each(found)[:MOST_READ]], now, __version__)
-    (run,) = found
+    if subject.study is not None:
+        results = json_object(read_text(subject.study.path / RESULTS))
+        return study_page(subject.study, results, now, __version__)
+    if len(subject.runs) > 1:
+        return runs_page(None, [read_run(run) for run in runs.each(subject.runs)[:MOST_READ]], now, __version__)
+    (run,) = subject.runs
+    if is_search(run.path):
+        return run_page(read_run(run), now, __version__, first=[_search(run)])
     array = _array_of(run)
     if array is None:
         return run_page(read_run(run), now, __version__)
     each = [read_run(one) for one in runs.tasks_of(array, range(min(array.tasks, MOST_READ)))]
     return runs_page(read_run(array), each, now, __version__)
+
+
+def _search(run: Run) -> PageSection:
+    """Return the section of a search; a sentence if its record cannot be read."""
+    try:
+        searched = SearchFolder(run.path).read()
+    except NotFound as error:
+        words = Sentence(text=f"The record of the search cannot be read: {error.faults[0].what}.", tone="warning")
+        return PageSection(name="search", title="The search", blocks=(words,))
+    table = JournalReader(SearchFolder(run.path)).read()
+    return search_section([*table.rows()], searched.terms, summary_of(table, searched.terms, searched.at_once))
 
 
 def _array_of(run: Run) -> Run | None:

@@ -21,9 +21,9 @@ def report(
     run: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN|ARRAY...",
+            metavar="RUN|ARRAY|SEARCH|STUDY...",
             autocompletion=complete.runs,
-            help="Names, directories, job IDs of runs or arrays, or @2 [default: the newest run].",
+            help="Names, directories, job IDs of runs, or @2 [default: the newest run]; or the folder of a study.",
         ),
     ] = None,
     compare: Annotated[
@@ -51,7 +51,6 @@ def report(
     The page is one HTML file that needs no network. It needs matplotlib.
     """
     from hpclaunch.actions import report as reporting
-    from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -63,10 +62,10 @@ def report(
     files = reporting.ReportFiles(
         folder=Path(), page=output, figures=figures, formats=reporting.formats_of(format_), tables=csv
     )
-    found = states.find(system, compare or run or [])
-    reporting.check_files(files, found)
-    page = reporting.comparison_of(system, found) if compare else reporting.page_of(system, found)
-    _show(reporting.write(page, files.page_for(found), files), json)
+    subject = reporting.find(system, compare or run or [])
+    reporting.check_files(files, subject)
+    page = reporting.comparison_of(system, subject.runs) if compare else reporting.page_of(system, subject)
+    _show(reporting.write(page, files.page_for(subject), files), json)
 
 
 def _show(written: WrittenReport, as_json: bool) -> None:

@@ -177,6 +177,7 @@ def test_arrays_several_runs_and_comparisons(desk: Desk) -> None:
     folder = desk.project / "runs"
     array, first, second = fabricated.array(folder), fabricated.preempted(folder), fabricated.failed(folder)
     typed = [("report", array.name), ("report", first.name, second.name), ("report", f"{array.name}/0003")]
+    typed += [("report", fabricated.study(folder).name), ("report", fabricated.search(folder).name)]
     typed.append(("report", "--compare", first.name, second.name))
     for words in typed:
         done = desk.type(*words, "-o", "page.html", "--json", **CACHE)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpclaunch.core.units import count
 from hpclaunch.reports.page.amounts import finite, number, readable, short
 from hpclaunch.reports.page.model import Block, Drawing, Figure, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun
@@ -144,7 +145,7 @@ def _range_in_words(name: str, column: Sequence[Any]) -> str:
         return f"{short_name(name)} was never a finite number."
     words = f"{short_name(name)} went from {known[0]:.4g} to {known[-1]:.4g}"
     words += f" (least {min(known):.4g}, most {max(known):.4g})"
-    return f"{words}; {bad} values were not finite." if bad else f"{words}."
+    return f"{words}; not a finite number {count(bad, 'time')}." if bad else f"{words}."
 
 
 def _rate_figure(recorded: RecordedRun) -> Figure:

@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 5.0, 2.7
 """Inches of one panel. A phone shows it at its own size, so that its text can be read."""
 _ROW, _LEFT = 0.24, 0.72
 """Inches of a row of a time line, and left of all axes."""
-_LEGEND = 78
+_LEGEND = 68
 """Characters in a line of the legend."""
 _LEGEND_STYLE = {"fontsize": 8, "loc": "upper left", "borderaxespad": 0.0, "columnspacing": 1.2, "handlelength": 1.8}
 _INK, _QUIET, _RULE, _ON = "#1b1f24", "#57606a", "#d0d7de", "#fefefe"

@@ -23,10 +23,11 @@ NO_RESULTS = ("seconds", "epochs")
 """Numbers of the last event that say nothing about the model."""
 
 
-def run_page(recorded: RecordedRun, now: float, version: str) -> Page:
-    """Return the page of a run. ``now``: Unix seconds at which it is made."""
+def run_page(recorded: RecordedRun, now: float, version: str, first: Sequence[PageSection] = ()) -> Page:
+    """Return the page of a run. ``now``: Unix seconds at which it is made. ``first``: sections before all others."""
     run = recorded.run
     sections = (
+        *first,
         remarks_section(recorded),
         course_section(recorded, now),
         training_section(recorded),

@@ -24,9 +24,15 @@ from hpclaunch.reports.page.model import (
 from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import is_smaller_better, runs_page
+from hpclaunch.reports.page.search_section import search_section
 from hpclaunch.reports.page.speed import slowest_rank
+from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.reports.study_chart import Panel
 from hpclaunch.runs import load, tasks_of
+from hpclaunch.runs.scaling_study import load_study
+from hpclaunch.search.folder import SearchFolder
+from hpclaunch.search.journal import JournalReader
+from hpclaunch.search.results import summary_of
 from tests import fabricated_runs as fabricated
 
 
@@ -224,6 +230,41 @@ def test_idle_gpus_and_full_memory_are_warned_of(tmp_path: Path) -> None:
 )
 def test_a_loss_is_better_when_it_is_smaller(name: str, smaller: bool) -> None:
     assert is_smaller_better(name) == smaller
+
+
+def test_a_search_shows_its_best_trial_and_all_others(tmp_path: Path) -> None:
+    folder = SearchFolder(fabricated.search(tmp_path))
+    terms, table = folder.read().terms, JournalReader(folder).read()
+    found = search_section([*table.rows()], terms, summary_of(table, terms, 2))
+    words = texts(found)
+    assert "8 trials begun of 8: 7 COMPLETED, 1 FAILED. The best test_accuracy is 0.895 (trial 2)." in words
+    assert "learning_rate 0.01" in words
+    listing = next(block for block in found.blocks if isinstance(block, Listing))
+    assert listing.columns == ("trial", "test_accuracy", "learning_rate", "seed", "state", "took")
+    assert listing.rows[0][0] == 2
+    assert listing.rows[-1][4] == "FAILED"
+    assert found.figures[0].name == "best-so-far"
+
+
+def test_a_study_shows_its_layouts(tmp_path: Path) -> None:
+    path = fabricated.study(tmp_path)
+    results = json.loads((path / "results.json").read_text())
+    page = study_page(load_study(path), results, fabricated.NOW, "1.2.3")
+    assert page.state == "COMPLETE"
+    assert page.lead == "strong scaling of cifar at cluster on gpu nodes; global batch 512."
+    assert [one.name for one in page.figures] == ["speed-up", "efficiency", "parts-of-a-step"]
+    assert any("less than 60 %" in warning for warning in page.warnings)
+    listing = next(block for block in section(page, "layouts").blocks if isinstance(block, Listing))
+    assert listing.rows[-1][:5] == (4, 16, 512, 9100.0, 9.1)
+
+
+@pytest.mark.parametrize(
+    "results", [{}, {"rows": 3}, {"rows": [3, {"speed_up": 1.0}, {"split": {}}]}, {"rows": [{"split": 1}]}]
+)
+def test_a_study_without_results_or_with_damaged_ones_has_a_page(tmp_path: Path, results: dict[str, object]) -> None:
+    page = study_page(load_study(fabricated.study(tmp_path)), results, fabricated.NOW, "1.2.3")
+    assert page.figures == ()
+    assert "Nothing can be drawn" in texts(page)
 
 
 def test_the_array_shares_the_price_among_its_runs(tmp_path: Path) -> None:
