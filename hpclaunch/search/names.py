@@ -27,12 +27,10 @@ def renamed(space: SearchSpace, names: Mapping[str, str], faults: list[Fault]) -
     return SearchSpace(dimensions=dimensions)
 
 
-def unfit(
-    space: SearchSpace, parameters: Mapping[str, Parameter], job: str, typed: Sequence[str], can_map: bool = True
-) -> list[Fault]:
+def unfit(space: SearchSpace, parameters: Mapping[str, Parameter], job: str, typed: Sequence[str]) -> list[Fault]:
     """Return why the job cannot be searched over this space; ``typed``: the parameters that --set gives a value.
 
-    A job that declares no parameters takes any name that can be an option. ``can_map``: --map can rename a parameter.
+    A job that declares no parameters takes any name that can be an option.
     """
     faults = []
     for one in space.dimensions:
@@ -45,17 +43,16 @@ def unfit(
                 allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
                 faults.append(Fault(what=what, allowed=allowed))
         elif one.name not in parameters:
-            faults.append(_unknown(one.name, parameters, job, can_map))
+            faults.append(_unknown(one.name, parameters, job))
         else:
             faults += _faults_of_values(one, parameters[one.name])
     return faults
 
 
-def _unknown(name: str, parameters: Mapping[str, Parameter], job: str, can_map: bool) -> Fault:
+def _unknown(name: str, parameters: Mapping[str, Parameter], job: str) -> Fault:
     near = next((one for one in parameters if one.startswith(f"{name}_")), "") or nearest(name, parameters)
     what = f"{job} has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
-    mapped = f"--map {name}={near or 'PARAMETER'}" if can_map else ""
-    return Fault(what=what, allowed=", ".join(parameters), next=mapped or f"hpclaunch jobs show {job}")
+    return Fault(what=what, allowed=", ".join(parameters), next=f"--map {name}={near or 'PARAMETER'}")
 
 
 def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:
