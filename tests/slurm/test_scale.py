@@ -78,21 +78,32 @@ if LONG:
         folder = os.environ.get("HPCLAUNCH_TEST_DATA", "")
         if not (Path(folder) / "cifar10").is_dir():
             pytest.skip("group cifar10: set HPCLAUNCH_TEST_DATA to a folder that holds cifar10/")
-        job = ("--tasks-per-node", "1", "--data-dir", str(Path(folder).resolve()), "--one-by-one", "--json")
-        words = ("scale", "cifar", "--nodes", "1,2,4", "--steps", "30", "--global-batch", "128", *job)
+        job = (
+            "--tasks-per-node",
+            "1",
+            "--data-dir",
+            str(Path(folder).resolve()),
+            "--one-by-one",
+            "--json",
+            "--walltime",
+            "1:00:00",
+        )
+        words = ("scale", "cifar", "--nodes", "1,2,4", "--steps", "20", "--global-batch", "128", *job)
         done = desk.run(*words, seconds=1800)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert found["complete"] and [row["ranks"] for row in found["rows"]] == [1, 2, 4]
         for row in found["rows"]:
-            assert row["predicted"] > 0 and row["prediction_error"] is not None
             split = row["split"]
             assert 0 < sum(split.values()) <= 1.05 * row["step_s"] and split["compute_s"] > 0
             assert (split["communication_s"] > 0) == (row["ranks"] > 1)
         proposal = (Path(found["study"]["path"]) / "proposal.md").read_text()
         assert "The global batch of 128 samples was the same in all layouts." in proposal
-        tiny = desk.run("scale", "cifar", "--nodes", "4", "--steps", "60", "--global-batch", "4", *job, seconds=1800)
+        tiny = desk.run("scale", "cifar", "--nodes", "4", "--steps", "30", "--global-batch", "4", *job, seconds=1800)
         assert tiny.returncode == 0, tiny.stderr
-        (warning,) = json.loads(tiny.stdout)["warnings"]
+        found = json.loads(tiny.stdout)
+        (warning,) = [text for text in found["warnings"] if "one process" in text]
+        # The first study has measured the job here, so a plan can predict the second.
+        assert all(row["predicted"] > 0 and row["prediction_error"] is not None for row in found["rows"])
         assert "4 ranks on 4 nodes x 1 sample are slower than one process with the same global batch of 4" in warning
         assert "what costs most is " in warning and "the cause is not known" not in warning
