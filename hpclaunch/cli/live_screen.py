@@ -34,7 +34,7 @@ def watch(run: flags.Runs = None, json: flags.Json = False) -> None:
     from hpclaunch.cli.show import console, screen
 
     system = System(warn=console.warn)
-    if json or not screen.is_usable(dict(system.environment)):
+    if json or not screen.is_usable(system.environment):
         _write_lines(system, run or [], json)
         return
     ask = _question(system, run or [])

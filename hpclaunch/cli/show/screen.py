@@ -13,7 +13,7 @@ import select
 import signal
 import termios
 import tty
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -44,7 +44,7 @@ class ScreenEnded(Exception):
         self.code = code
 
 
-def is_usable(environment: dict[str, str]) -> bool:
+def is_usable(environment: Mapping[str, str]) -> bool:
     """Whether stdin and stdout are a terminal that shows screens, and the person wants them: NO_COLOR wants lines."""
     wants = not environment.get("NO_COLOR") and environment.get("TERM", "dumb") not in ("", "dumb", "unknown")
     return wants and os.isatty(0) and os.isatty(1)
@@ -73,6 +73,7 @@ class Screen:
         self._handlers: dict[int, Any] = {}
         self._drawn: list[str] = []
         self._typed = ""
+        self._is_to_suspend = False
         self._waker, self._alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def __enter__(self) -> Screen:
@@ -81,7 +82,7 @@ class Screen:
             signal.SIGHUP: _end,
             signal.SIGTERM: _end,
             signal.SIGWINCH: lambda number, _: self.wake(),
-            signal.SIGTSTP: lambda number, _: self._suspend(),
+            signal.SIGTSTP: lambda number, _: self._ask_to_suspend(),
         }
         try:
             for number, handler in handlers.items():
@@ -103,8 +104,7 @@ class Screen:
         self._leave()
         for restored, handler in self._handlers.items():
             signal.signal(restored, handler)
-        os.close(self._waker)
-        os.close(self._alarm)
+        # The pipe stays open: a thread may still call `wake`, and its number must not be that of another file.
 
     def _enter(self) -> None:
         tty.setcbreak(0, termios.TCSANOW)
@@ -118,14 +118,18 @@ class Screen:
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(0, termios.TCSANOW, self._before)
 
+    def _ask_to_suspend(self) -> None:
+        self._is_to_suspend = True  # not here: a half of a screen may have been written
+        self.wake()
+
     def _suspend(self) -> None:
         """Stop as Ctrl-Z asks, with the terminal as it was, and draw everything again when the process continues."""
+        self._is_to_suspend = False
         self._leave()
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, lambda number, _: self._suspend())
+        signal.signal(signal.SIGTSTP, handler)
         self._enter()
-        self.wake()
 
     def wake(self) -> None:
         """End a wait for keys; any thread may call it."""
@@ -164,6 +168,9 @@ class Screen:
         if self._waker in ready:
             with contextlib.suppress(OSError):
                 os.read(self._waker, 4096)
+        if self._is_to_suspend:
+            self._suspend()
+            return []
         if 0 in ready:
             try:
                 content = os.read(0, 1024)
