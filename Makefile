@@ -56,7 +56,7 @@ mutants: setup-dev
 lint: setup-dev
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/mypy hpclaunch
+	.venv/bin/mypy hpclaunch templates/sampler.py
 	.venv/bin/lint-imports
 
 setup:

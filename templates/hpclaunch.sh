@@ -17,7 +17,7 @@ stepped=no         # whether srun's step got SIGTERM
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
-sampler_sha256=1c0c599514d2310291c8e67eb91b487113b0e8d033555496cb8d4709953b8a0f # of sampler.py
+sampler_sha256=3ca9604cc3d6731ccb5c30e29ccf5b7441aa303c9fe7c92b36a5e782f225bcbb # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
 

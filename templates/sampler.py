@@ -412,16 +412,18 @@ class Sampler:
         self.rapl = Rapl()
         self.began = time.time()
         self.measured = self.began
+        first = self.gpus.measure()
+        has_power = any(gpu["energy"] is not None or gpu["power"] is not None for gpu in first)
         self.sources = {
             "cpu": "proc" if self.cgroup.cpu() is None else "cgroup",
             "memory": "pss" if self.cgroup.memory() is None else "cgroup",
             "gpu": self.gpus.vendor.name if self.gpus.vendor is not None else None,
-            "energy": "+".join((["rapl"] if self.rapl.folders else []) + (["gpu"] if self.gpus.about else [])) or None,
+            "energy": "+".join((["rapl"] if self.rapl.folders else []) + (["gpu"] if has_power else [])) or None,
         }
         self.cpu_at = self.cgroup.cpu() or 0.0
         self.net_at = network()
         self.rank_at: Dict[int, Dict[str, float]] = {}
-        self.energy_at = [gpu["energy"] for gpu in self.gpus.measure()]
+        self.energy_at = [gpu["energy"] for gpu in first]
         self.pss_due = self.began
         self.cost = 0.0
         self._begin_line()

@@ -18,6 +18,8 @@ from hpclaunch.runs.recorded_layout import further_layouts, options_of, walltime
 from hpclaunch.runs.samples import NodeSamples, samples_of
 from hpclaunch.schedulers import JobUsage, scheduler_of
 
+START_S = 60
+"""Seconds; a shorter run mostly starts up."""
 ACCOUNTING = "accounting"
 """The source of what no sampler, but the scheduler, has measured."""
 
@@ -80,11 +82,12 @@ def _round(number: float | None) -> float | None:
 def efficiencies(found: Sequence[Run], ask: bool = True) -> list[Efficiency]:
     """Return what the runs used, those that have begun: each run of an array for itself.
 
-    With ``ask`` the scheduler's accounting is asked, with one call for all runs; otherwise only if nothing was sampled.
+    With ``ask`` the scheduler's accounting is asked, with one call for all runs. Otherwise it is asked about those that
+    were not sampled, and whose longest start took at least a minute: a shorter run mostly starts up.
     """
     begun = [run for run in runs.each(found) if run.attempts()]
     sampled = {run.path: samples_of(run.path) for run in begun}
-    accounted = _accounts([run for run in begun if ask or not sampled[run.path]])
+    accounted = _accounts([run for run in begun if ask or (not sampled[run.path] and _longest_start(run) >= START_S)])
     return [_efficiency(run, sampled[run.path], accounted.get(run.job_id)) for run in begun]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.core.spec import SAMPLER
 from tests.architecture.source_tree import (
     CHECKOUT,
     LAUNCHER,
@@ -123,7 +124,8 @@ def test_no_function_of_the_launcher_is_longer_than_50_lines(path: Path) -> None
 
 
 def in_a_sites_own_environment() -> list[Path]:
-    return sorted([*(PACKAGE / "training").rglob("*.py"), *(CHECKOUT / "jobs").rglob("*.py")])
+    beside = [CHECKOUT / "templates" / SAMPLER]
+    return sorted([*(PACKAGE / "training").rglob("*.py"), *(CHECKOUT / "jobs").rglob("*.py"), *beside])
 
 
 @pytest.mark.parametrize("path", in_a_sites_own_environment(), ids=lambda path: path.stem)

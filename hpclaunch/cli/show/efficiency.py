@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from statistics import median
 
-from hpclaunch.actions.efficiency import ACCOUNTING, Efficiency, efficiencies
+from hpclaunch.actions.efficiency import ACCOUNTING, START_S, Efficiency, efficiencies
 from hpclaunch.cli.show.console import say, show_bytes, table, write, write_json
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.utilization import percent
-from hpclaunch.runs import Run, each
+from hpclaunch.runs import Run, tasks_of
 
 _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": lambda amount: show_bytes(int(amount)),
@@ -33,8 +32,6 @@ _ENERGY = {
     "gpu": "its GPUs, by their driver",
     "rapl+gpu": "processors and memory of its nodes by RAPL, and its GPUs by their driver",
 }
-_SHORTEST_S = 60
-"""A shorter run mostly starts up: its end has no line about its use."""
 _MOST_RUNS = 1000
 """Of a larger array so many runs make up the line at its end."""
 
@@ -59,8 +56,9 @@ def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
 
 def show_line(found: Sequence[Run]) -> None:
     """Say in one line how well runs that have ended used what they asked for; nothing if it is not known."""
-    ended = list(islice((run for run in each(found) if run.final), _MOST_RUNS))
-    known = [one for one in efficiencies(ended, ask=False) if one.is_known and _seconds(one) >= _SHORTEST_S]
+    first = [tasks_of(run, range(min(run.tasks, _MOST_RUNS))) if run.tasks else [run] for run in found[:_MOST_RUNS]]
+    ended = [run for some in first for run in some if run.final][:_MOST_RUNS]
+    known = [one for one in efficiencies(ended, ask=False) if one.is_known and _seconds(one) >= START_S]
     if len(known) == 1:
         [one] = known
         shares = [f"{name} {percent(share)}" for name, share in _shares(one).items()]
