@@ -47,12 +47,12 @@ def typed_command(request: Request) -> str:
     """Return ``hpclaunch submit …`` with every flag of the request, as text for a shell."""
     words = ["hpclaunch", "submit"]
     words += [] if request.is_command else [request.target]
-    words += [word for flag, value in _flags(request) for word in _spelled(flag, value)]
+    words += [word for flag, value in _flags(request) for word in _words_of_flag(flag, value)]
     last = [request.target, *request.arguments] if request.is_command else [*request.arguments]
     return shlex.join([*words, "--", *last] if last else words)
 
 
-def _spelled(flag: str, value: str | None) -> list[str]:
+def _words_of_flag(flag: str, value: str | None) -> list[str]:
     """Return the words of a flag; ``--sbatch=--x`` in one word, as its value begins with a dash."""
     if value is None:
         return [flag]

@@ -49,7 +49,7 @@ def _settings(found: Sequence[RecordedRun], differences: Differences) -> PageSec
 
 
 def _results(found: Sequence[RecordedRun]) -> PageSection:
-    tables = [_measured(one) for one in found]
+    tables = [_measured_values(one) for one in found]
     rows: list[tuple[Value, ...]] = []
     for name in dict.fromkeys(name for table in tables for name in table):
         first, second = (table.get(name) for table in tables)
@@ -64,7 +64,7 @@ def _results(found: Sequence[RecordedRun]) -> PageSection:
     return PageSection(name="results", title="Results", blocks=blocks)
 
 
-def _measured(one: RecordedRun) -> dict[str, float]:
+def _measured_values(one: RecordedRun) -> dict[str, float]:
     values = results_of(one)
     rate = typical_rate(one.epochs)
     values |= {"samples per second": rate} if rate is not None else {}

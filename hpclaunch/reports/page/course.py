@@ -31,7 +31,7 @@ _MOST_ROWS = 24
 def course_section(recorded: RecordedRun, now: float) -> PageSection:
     """Return the states over time and the starts. ``now`` (Unix seconds) is the end of a state that still lasts."""
     run = recorded.run
-    blocks: list[Block] = [Sentence(text=_in_words(recorded), tone=tone_of(run.state))]
+    blocks: list[Block] = [Sentence(text=_course_in_words(recorded), tone=tone_of(run.state))]
     spans = _spans(recorded, now)
     if spans:
         blocks.append(_figure(recorded, spans))
@@ -65,7 +65,7 @@ def ending_of(start: RunStart) -> str:
     return f"{words}; first rank to fail: {start.first_failure}" if start.first_failure else words
 
 
-def _in_words(recorded: RecordedRun) -> str:
+def _course_in_words(recorded: RecordedRun) -> str:
     run, starts = recorded.run, recorded.starts
     words = f"{run.label} is {run.state}"
     if run.exit_code and run.state != "COMPLETED":

@@ -32,6 +32,8 @@ _PREFIXES = ("val_", "validation_", "test_")
 _MOST_FIGURES = 6
 _MOST_CURVES = 6
 _LONGEST_NAME = 40
+_WIDE = 50.0
+"""The ratio of the largest to the smallest value from which an axis is logarithmic: two powers of ten stand on it."""
 
 
 def training_section(recorded: RecordedRun) -> PageSection:
@@ -189,13 +191,16 @@ def _noise_figure(recorded: RecordedRun) -> Figure | None:
         high=[row[3] for row in rows],
     )
     marks = (("global batch size", float(batch)),) if batch else ()
+    ends = [*(row[2] for row in rows), *(row[3] for row in rows), *(height for _, height in marks)]
+    is_wide = max(ends) >= _WIDE * min(ends)
     panel = Panel(
         title="Noise scale and batch",
         x_label="epoch",
         y_label="samples",
         series=(series,),
-        logarithmic="y",
+        logarithmic="y" if is_wide else "",
         marks=marks,
+        from_zero=not is_wide,
     )
     return Figure(
         name="noise-scale",

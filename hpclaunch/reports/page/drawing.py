@@ -81,7 +81,7 @@ def inline_svg(figure: Figure) -> InlineSvg:
     Matplotlib escapes all text. Raises ImportError without matplotlib.
     """
     with style(_STYLE):
-        text = svg_text(_drawn(figure), figure.name)
+        text = svg_text(_draw_figure(figure), figure.name)
     found = _ROOT.search(_LEFT_OUT.sub("", text))
     if found is None:
         raise ValueError("matplotlib wrote no svg element")
@@ -93,7 +93,7 @@ def inline_svg(figure: Figure) -> InlineSvg:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, SVG or PDF, by the name of the file, on white. Raises ImportError, OSError."""
     with style({**_STYLE, "savefig.facecolor": "white", "savefig.dpi": 200}):
-        save(_drawn(figure), path)
+        save(_draw_figure(figure), path)
 
 
 def _variable(found: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def _variable(found: re.Match[str]) -> str:
     return f"var(--{name})" if name else found[0]
 
 
-def _drawn(figure: Figure) -> Any:
+def _draw_figure(figure: Figure) -> Any:
     """Return matplotlib's figure: the drawings one under the other. Margins are fixed, as computing them is slow."""
     heights = [_height(drawing) for drawing in figure.drawings]
     drawn, top = new_figure(WIDTH, sum(heights), "none"), sum(heights)

@@ -78,11 +78,11 @@ def csv_of(figure: Figure) -> str:
     """Return the data of a figure as CSV (RFC 4180), numbers with all their digits; nothing for what is missing."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([_plain(column) for column in figure.columns])
-    writer.writerows([_plain(value) for value in row] for row in figure.rows)
+    writer.writerow([_spreadsheet_cell(column) for column in figure.columns])
+    writer.writerows([_spreadsheet_cell(value) for value in row] for row in figure.rows)
     return text.getvalue()
 
 
-def _plain(value: Value) -> Value:
+def _spreadsheet_cell(value: Value) -> Value:
     """Return a cell; a text that a spreadsheet would compute gets an apostrophe before it, as OWASP recommends."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

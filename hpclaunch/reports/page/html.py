@@ -35,12 +35,12 @@ def html_of(page: Page) -> str:
 
     Figures that would make it larger are not drawn, and the page says so; then tables get fewer rows.
     """
-    figures = _drawn(page)
-    pages = (_rendered(page, figures, most_rows) for most_rows in (MOST_ROWS, MOST_ROWS // 4, 2))
-    return next((text for text in pages if len(text.encode("utf-8")) <= LARGEST), "") or _rendered(page, {}, 2)
+    figures = _figures_with_room(page)
+    pages = (_render(page, figures, most_rows) for most_rows in (MOST_ROWS, MOST_ROWS // 4, 2))
+    return next((text for text in pages if len(text.encode("utf-8")) <= LARGEST), "") or _render(page, {}, 2)
 
 
-def _drawn(page: Page) -> dict[str, InlineSvg]:
+def _figures_with_room(page: Page) -> dict[str, InlineSvg]:
     """Return the figures that have room on the page, by name."""
     room, drawn = _ROOM_OF_FIGURES, {}
     for figure in page.figures:
@@ -51,7 +51,7 @@ def _drawn(page: Page) -> dict[str, InlineSvg]:
     return drawn
 
 
-def _rendered(page: Page, figures: Mapping[str, InlineSvg], most_rows: int) -> str:
+def _render(page: Page, figures: Mapping[str, InlineSvg], most_rows: int) -> str:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -66,14 +66,14 @@ def _rendered(page: Page, figures: Mapping[str, InlineSvg], most_rows: int) -> s
         page=page,
         style=style,
         generator=Markup(GENERATOR),
-        svg={name: _marked(svg) for name, svg in figures.items()},
+        svg={name: _trusted_svg(svg) for name, svg in figures.items()},
         words=_WORDS,
         rows=lambda rows: thin_rows(rows, most_rows),
         most_columns=_MOST_COLUMNS,
     )
 
 
-def _marked(svg: InlineSvg) -> tuple[str, Markup]:
+def _trusted_svg(svg: InlineSvg) -> tuple[str, Markup]:
     return svg.box, Markup(svg.inner)
 
 

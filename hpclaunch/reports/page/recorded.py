@@ -169,14 +169,14 @@ def _start(run: Run, name: str) -> RunStart:
     return RunStart(
         name=name,
         began=seconds_of_time(read_text(folder / "started")),
-        ended=_changed(folder / "exit-code"),
+        ended=_time_of_change(folder / "exit-code"),
         exit_code=whole_number(read_text(folder / "exit-code").strip()),
         terminated=os.path.isfile(folder / "terminated"),
         first_failure=failure.strip()[:200],
     )
 
 
-def _changed(path: Path) -> float | None:
+def _time_of_change(path: Path) -> float | None:
     """Return the time at which a marker was written, in whole seconds as the time of a start; None without it."""
     try:
         return float(int(os.stat(path).st_mtime))

@@ -21,32 +21,36 @@ FULL = 0.95
 
 def remarks_section(recorded: RecordedRun) -> PageSection:
     """Return the warnings; one sentence says so if there are none."""
-    blocks: list[Block] = [Sentence(text=text, tone="bad") for text in _failures(recorded)]
-    blocks += [Sentence(text=text, tone="warning") for text in (*_training(recorded), *_machine(recorded))]
-    blocks += [Sentence(text=text, tone="warning") for text in _of_the_submission(recorded)]
+    blocks: list[Block] = [Sentence(text=text, tone="bad") for text in _failure_remarks(recorded)]
+    blocks += [
+        Sentence(text=text, tone="warning") for text in (*_training_remarks(recorded), *_machine_remarks(recorded))
+    ]
+    blocks += [Sentence(text=text, tone="warning") for text in _submission_remarks(recorded)]
     if not blocks:
         blocks = [Sentence(text="There are no warnings.", tone="good")]
     return PageSection(name="warnings", title="Warnings", blocks=tuple(blocks))
 
 
-def _failures(recorded: RecordedRun) -> Iterator[str]:
+def _failure_remarks(recorded: RecordedRun) -> Iterator[str]:
     run = recorded.run
     last = recorded.starts[-1] if recorded.starts else None
     if run.final and run.state != "COMPLETED":
         words = f"The run is {run.state}"
         words += f": its last start {ending_of(last)}" if last is not None and last.exit_code not in (None, 0) else ""
         yield f"{words}. Its log: hpclaunch logs {run.label}"
-    bad = [name for names in metric_groups(recorded.epochs).values() for name in names if _never_finite(recorded, name)]
+    bad = [
+        name for names in metric_groups(recorded.epochs).values() for name in names if _ends_not_finite(recorded, name)
+    ]
     if bad:
         yield f"{', '.join(bad)}: not a finite number in the last epoch. The training has diverged."
 
 
-def _never_finite(recorded: RecordedRun, name: str) -> bool:
+def _ends_not_finite(recorded: RecordedRun, name: str) -> bool:
     last = number(recorded.epochs[-1].get(name))
     return last is not None and not abs(last) < float("inf")
 
 
-def _training(recorded: RecordedRun) -> Iterator[str]:
+def _training_remarks(recorded: RecordedRun) -> Iterator[str]:
     if any(epoch.get("synthetic") is True for epoch in recorded.epochs):
         yield "The samples were generated (--synthetic): loss and metrics say nothing about real data."
     wanted = whole_number(recorded.parameters.get("epochs", ""))
@@ -65,7 +69,7 @@ def _training(recorded: RecordedRun) -> Iterator[str]:
         yield f"Communication: {warning}"
 
 
-def _machine(recorded: RecordedRun) -> Iterator[str]:
+def _machine_remarks(recorded: RecordedRun) -> Iterator[str]:
     cpus, gpus, memory = cpu_use(recorded.nodes), gpu_use(recorded.nodes), memory_share(recorded.nodes)
     if gpus is not None and gpus < IDLE:
         yield f"The GPUs were idle most of the time: they computed {percent(gpus)} of it. Next: hpclaunch efficiency"
@@ -75,7 +79,7 @@ def _machine(recorded: RecordedRun) -> Iterator[str]:
         yield f"Memory was almost full: {percent(memory[0])} of the limit of {memory[1].node}."
 
 
-def _of_the_submission(recorded: RecordedRun) -> Iterator[str]:
+def _submission_remarks(recorded: RecordedRun) -> Iterator[str]:
     """Yield the warnings that the submission showed, too."""
     for name in ("warnings", "unverified"):
         found = recorded.spec.get(name)

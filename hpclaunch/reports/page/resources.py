@@ -18,6 +18,8 @@ from hpclaunch.runs.samples import NodeSamples, Sample
 _MOST_NODES = 8
 """Nodes with a curve of their own; of more, those with the highest and lowest mean."""
 _MOST_COLUMNS = 150
+_ROUNDING = 0.05
+"""Parts of a column by which an interval may be longer or shorter, without a place in the next one."""
 _MOST_RANKS = 1024
 
 
@@ -84,7 +86,9 @@ def _sources_in_words(nodes: Sequence[NodeSamples]) -> str:
     return f"Sampled on {count(places, 'node')}, at most every {interval:g} s. Measured: {shown or 'nothing named'}."
 
 
-def _timed(nodes: Sequence[NodeSamples], value: Callable[[NodeSamples, Sample, float], float | None]) -> list[Timed]:
+def _values_over_time(
+    nodes: Sequence[NodeSamples], value: Callable[[NodeSamples, Sample, float], float | None]
+) -> list[Timed]:
     """Return a curve for each node: ``value`` gets the node, the sample, and the length of its interval in seconds."""
     found: dict[str, tuple[list[float], list[float]]] = {}
     for node in nodes:
@@ -138,7 +142,7 @@ def _rows(named: Sequence[tuple[str, Sequence[Timed]]], axis: TimeAxis) -> tuple
 
 
 def _cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
-    curves = _timed(
+    curves = _values_over_time(
         nodes, lambda node, one, length: one.cpu / length / node.cpus if one.cpu is not None and node.cpus else None
     )
     if curves:
@@ -157,28 +161,38 @@ def _cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
         yield heat_map
 
 
-def _rank_cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Figure | None:
-    """Return the cores that each rank used over time."""
-    cells: dict[int, list[tuple[float, float]]] = {}
+def _cores_of_ranks(nodes: Sequence[NodeSamples]) -> dict[int, list[tuple[float, float, float]]]:
+    """Return rank -> (begin, end, mean number of cores) of each interval; times are Unix seconds."""
+    cells: dict[int, list[tuple[float, float, float]]] = {}
     for node in nodes:
         before = node.began
         for sample in node.samples:
             length = sample.t - before
             for rank, one in sample.ranks.items():
                 if one.cpu is not None and length > 0:
-                    cells.setdefault(rank, []).append((sample.t, one.cpu / length))
+                    cells.setdefault(rank, []).append((before, sample.t, one.cpu / length))
             before = sample.t
+    return cells
+
+
+def _rank_cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Figure | None:
+    """Return the cores that each rank used over time."""
+    cells = _cores_of_ranks(nodes)
     ranks = sorted(cells)[:_MOST_RANKS]
     if not ranks:
         return None
-    end = max(time for rank in ranks for time, _ in cells[rank])
+    end = max(time for rank in ranks for _, time, _ in cells[rank])
     width = (end - axis.zero) / min(_MOST_COLUMNS, max(len(cells[rank]) for rank in ranks)) or 1.0
     columns = max(1, math.ceil((end - axis.zero) / width))
     values: list[list[float | None]] = [[None] * columns for _ in ranks]
     for row, rank in zip(values, ranks, strict=True):
-        for time, cores in cells[rank]:
-            place = min(columns - 1, int((time - axis.zero) / width))
-            row[place] = max(cores, row[place] or 0.0)
+        for begin, time, cores in cells[rank]:
+            first, last = (
+                int((begin - axis.zero) / width + _ROUNDING),
+                math.ceil((time - axis.zero) / width - _ROUNDING),
+            )
+            for place in range(first, min(columns, max(first + 1, last))):  # all that the interval touches
+                row[place] = max(cores, row[place] or 0.0)
     labels, shown = pooled([str(rank) for rank in ranks], values)
     heat_map = HeatMap(
         title="Cores that each rank used",
@@ -190,7 +204,7 @@ def _rank_cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Figure | None:
         values=shown,
     )
     rows = [
-        (rank, round(time - axis.zero, 3), round(cores, 4)) for rank in sorted(cells) for time, cores in cells[rank]
+        (rank, round(time - axis.zero, 3), round(cores, 4)) for rank in sorted(cells) for _, time, cores in cells[rank]
     ]
     words = "Each cell shows the most cores that a rank used in that time. An empty cell was not measured."
     return Figure(
@@ -204,7 +218,7 @@ def _rank_cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Figure | None:
 
 
 def _memory(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
-    curves = _timed(nodes, lambda node, one, length: one.memory)
+    curves = _values_over_time(nodes, lambda node, one, length: one.memory)
     if not curves:
         return
     share, limits = memory_share(nodes), {node.memory_limit for node in nodes} - {None}
@@ -253,7 +267,7 @@ def _most_gpus(nodes: Sequence[NodeSamples]) -> int:
 def _gpu_curves(
     nodes: Sequence[NodeSamples], place: int, values: Callable[[Sample], Sequence[float | None]]
 ) -> list[Timed]:
-    found = _timed(nodes, lambda node, one, length: values(one)[place] if place < len(one.gpus) else None)
+    found = _values_over_time(nodes, lambda node, one, length: values(one)[place] if place < len(one.gpus) else None)
     return [Timed(label=f"{curve.label} GPU {place}", times=curve.times, values=curve.values) for curve in found]
 
 
@@ -271,7 +285,7 @@ def _bytes(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
     drawings: list[Drawing] = []
     named: list[tuple[str, Sequence[Timed]]] = []
     for name, title, value in quantities:
-        curves = _timed(nodes, lambda node, one, length, value=value: _rate(value(one), length))  # type: ignore[misc]
+        curves = _values_over_time(nodes, lambda node, one, length, value=value: _rate(value(one), length))  # type: ignore[misc]
         if curves and any(amount > 0 for curve in curves for amount in curve.values):
             drawings.append(
                 Panel(
@@ -289,7 +303,7 @@ def _rate(amount: float | None, length: float) -> float | None:
 
 
 def _energy(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Block]:
-    curves = _timed(nodes, lambda node, one, length: _rate(one.joules, length))
+    curves = _values_over_time(nodes, lambda node, one, length: _rate(one.joules, length))
     total = energy(nodes)
     if not curves or total is None:
         yield Sentence(text="Energy was not measured on these nodes.")

@@ -68,7 +68,7 @@ def metric_figure(found: Sequence[RecordedRun], labels: Sequence[str], metric: s
             curves.append((label, places, values))
     if not curves:
         return None
-    named = _named(metric, curves)
+    named = _names_of_curves(metric, curves)
     drawn: list[Series] = []
     for place, (label, places, values) in enumerate(curves):
         if place not in named and (curve := curve_of(label, places, values)) is not None:
@@ -78,7 +78,7 @@ def metric_figure(found: Sequence[RecordedRun], labels: Sequence[str], metric: s
         if (curve := curve_of(f"{words}{label}", places, values, _line(place))) is not None:
             drawn.append(curve)
     rows = tuple((label, place, value) for label, x, y in curves for place, value in zip(x, y, strict=True))
-    finals = [(value, label) for label, _, values in curves if (value := _last(values)) is not None]
+    finals = [(value, label) for label, _, values in curves if (value := _last_value(values)) is not None]
     low, high = min(finals), max(finals)
     return Figure(
         name=file_name(metric),
@@ -94,11 +94,13 @@ def _line(place: int) -> str:
     return ("-", "--", "-.", ":")[place % 4]
 
 
-def _named(metric: str, curves: Sequence[tuple[str, list[float], list[float | None]]]) -> dict[int, str]:
+def _names_of_curves(metric: str, curves: Sequence[tuple[str, list[float], list[float | None]]]) -> dict[int, str]:
     """Return place -> words of the curves that get a colour and a name."""
     if len(curves) <= _FEW:
         return dict.fromkeys(range(len(curves)), "")
-    finals = [(value, place) for place, (_, _, values) in enumerate(curves) if (value := _last(values)) is not None]
+    finals = [
+        (value, place) for place, (_, _, values) in enumerate(curves) if (value := _last_value(values)) is not None
+    ]
     ordered = [place for _, place in sorted(finals, reverse=not is_smaller_better(metric))]
     return {ordered[0]: "best: ", ordered[len(ordered) // 2]: "middle: ", ordered[-1]: "worst: "}
 
@@ -108,7 +110,7 @@ def is_smaller_better(metric: str) -> bool:
     return any(word in _SMALLER_IS_BETTER for word in metric.lower().replace("-", "_").split("_"))
 
 
-def _last(values: Sequence[float | None]) -> float | None:
+def _last_value(values: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 

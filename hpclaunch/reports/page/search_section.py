@@ -22,7 +22,7 @@ _MOST_NAMES = 8
 def search_section(rows: Sequence[TrialRow], terms: SearchTerms, summary: SearchSummary) -> PageSection:
     """Return what a search has found so far."""
     metric = terms.metric or "value"
-    blocks: list[Block] = [Sentence(text=_in_words(summary, len(rows), metric))]
+    blocks: list[Block] = [Sentence(text=_search_in_words(summary, len(rows), metric))]
     if summary.best is not None:
         best = tuple(Fact(name=name, value=text) for name, text in texts_of(summary.best.values).items())
         blocks.append(Facts(title=f"The best trial: number {summary.best.number}", rows=best))
@@ -47,7 +47,7 @@ def search_section(rows: Sequence[TrialRow], terms: SearchTerms, summary: Search
     return PageSection(name="search", title="The search", blocks=tuple(blocks))
 
 
-def _in_words(summary: SearchSummary, begun: int, metric: str) -> str:
+def _search_in_words(summary: SearchSummary, begun: int, metric: str) -> str:
     words = f"{count(begun, 'trial')} begun"
     words += f" of {summary.total}" if summary.total is not None else ""
     words += f": {counts(summary.states)}."

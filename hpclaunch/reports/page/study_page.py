@@ -52,7 +52,9 @@ def study_page(study: ScalingStudy, results: Mapping[str, Any], now: float, vers
         tone="good" if state == "COMPLETE" else "warning",
         lead=f"{study.mode} scaling of {study.job} at {study.site} on {study.node_type} nodes; {kept} {study.batch:,}.",
         key_figures=_key_figures(rows, results),
-        sections=with_unique_names([_warnings(results), _layouts(rows), _drawn(rows), _asked(study), _repeat(study)]),
+        sections=with_unique_names(
+            [_warnings(results), _layouts(rows), _figures_section(rows), _asked_section(study), _repeat(study)]
+        ),
         made=time_in_words(now),
         version=version,
         sources=(str(study.path),),
@@ -106,7 +108,7 @@ def _cell(key: str, value: Any) -> Value:
     return percent(number) if key in _SHARES else int(number) if isinstance(value, int) else number
 
 
-def _drawn(rows: Sequence[Mapping[str, Any]]) -> PageSection:
+def _figures_section(rows: Sequence[Mapping[str, Any]]) -> PageSection:
     """Return the figures of the study; a sentence if its results are damaged or not there."""
     try:
         panels = panels_of({"rows": rows})
@@ -138,7 +140,7 @@ def _figure(panel: Panel, rows: Sequence[Mapping[str, Any]]) -> Figure:
     )
 
 
-def _asked(study: ScalingStudy) -> PageSection:
+def _asked_section(study: ScalingStudy) -> PageSection:
     rows = (
         Fact(name="job", value=study.job),
         Fact(name="device of a rank", value=study.device),
