@@ -146,7 +146,9 @@ def _scene(view: View, monitor: Monitor, screen: Screen) -> Scene:
         now=time.time(),
         places=found.places,
         use=monitor.use(selected) if selected is not None and selected.state == "RUNNING" else None,
-        log=_log_lines(selected) if view.mode == "log" and selected is not None else (),
+        log=next((_log_lines(run) for run in found.runs if run.path == view.selected), ())
+        if view.mode == "log"
+        else (),
         asked_s=None if found.answered is None else time.monotonic() - found.answered,
         trouble=found.trouble,
         ascii=screen.ascii,

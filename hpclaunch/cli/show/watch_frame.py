@@ -47,7 +47,7 @@ def frame(view: View, scene: Scene, width: int, height: int) -> list[Line]:
         lines = _list(view, scene, width, height)
     lines = [_cut(line, width) for line in lines[: max(height - 1, 0)]]
     lines += [()] * (max(height - 1, 0) - len(lines))
-    return [*lines, _cut(_foot(view, scene), width)][:height]
+    return [*lines, _cut(_foot(view), width)][:height]
 
 
 def _head(scene: Scene, width: int) -> Line:
@@ -97,7 +97,7 @@ def _fold_line(line: str, width: int) -> list[str]:
     return [line[begin : begin + width] for begin in range(0, max(len(line), 1), max(width, 1))]
 
 
-def _foot(view: View, scene: Scene) -> Line:
+def _foot(view: View) -> Line:
     if view.asked is not None:
         return ((f"cancel {view.asked.label}? [y/N]", "bad"),)
     if view.typing:
