@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,12 +18,12 @@ from hpclaunch.actions.states import refreshed
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
-from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, NotFound, Refused
+from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, NewerFormat, NotFound, Refused
 from hpclaunch.core.locks import locked
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
-from hpclaunch.runs.scaling_study import UNSUBMITTED, ScalingStudy, StudyPoint, load_study, save_study
+from hpclaunch.runs.scaling_study import STUDY, UNSUBMITTED, ScalingStudy, StudyPoint, load_study, save_study
 
 
 def submit_missing(
@@ -34,6 +35,10 @@ def submit_missing(
     study's folder, so that no command submits it twice. Raises HpclaunchError; Interrupted while runs are waited for.
     """
     folder = design.study.path
+    is_new = not os.path.lexists(folder / STUDY)
+    if is_new:  # a refusal leaves no folder
+        for prepared in design.prepared:
+            check(prepared)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder) as is_held:
         if not is_held:
@@ -41,7 +46,7 @@ def submit_missing(
             raise Refused(Fault(where=str(folder), what=what, next=hint))
         study = _join_recorded(design.study)
         missing = list(_find_missing(study, design, again))
-        for prepared, _, _ in missing:
+        for prepared, _, _ in [] if is_new else missing:
             check(prepared)
         separately = one_by_one or not all(_has_queue(prepared) for prepared, _, _ in missing)
         for prepared, shape, number in missing:
@@ -55,6 +60,8 @@ def _join_recorded(study: ScalingStudy) -> ScalingStudy:
     """Return the recorded study with the layouts of this command that it lacks; the study itself, if it is new."""
     try:
         recorded = load_study(study.path)
+    except NewerFormat:
+        raise
     except NotFound:
         recorded = study
     for point in study.points:

@@ -6,6 +6,7 @@ The folder lies beside the run directories of its runs, which are runs like all 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, field, fields, replace
 from pathlib import Path
@@ -117,6 +118,8 @@ def save_study(study: ScalingStudy) -> None:
 def load_study(folder: Path) -> ScalingStudy:
     """Return the study in a folder. Raises NotFound, NewerFormat, and Refused for a damaged record."""
     text = read_text(folder / STUDY)
+    if not text and os.path.lexists(folder / STUDY):
+        raise Refused(Fault(where=str(folder / STUDY), what="the record of the study cannot be read", next="try again"))
     if not text:
         what = "this folder has no scaling study"
         raise NotFound(Fault(where=str(folder), what=what, next="hpclaunch scale JOB --nodes 1,2,4"))

@@ -300,6 +300,21 @@ def test_a_bad_request_is_one_error_before_anything_is_queued_or_written(
     assert not submitted(site) and not studies(site)
 
 
+def test_a_refusal_of_the_machine_leaves_no_study(site: Desk) -> None:
+    done = site.type("scale", "cifar", "--nodes", "1,2", "--data-dir", str(site.root / "nowhere"))
+    assert done.code == 1 and "nowhere" in done.err, done.err
+    assert not submitted(site) and not studies(site)
+
+
+def test_a_newer_study_is_not_written_over(site: Desk) -> None:
+    site.type("scale", "mine", "--nodes", "1,2", "--wait")
+    (folder,) = studies(site)
+    (folder / "study.json").write_text('{"format": 99}')
+    done = site.type("scale", "mine", "--nodes", "1,2")
+    assert done.code == 1 and "a newer hpclaunch wrote this study" in done.err
+    assert (folder / "study.json").read_text() == '{"format": 99}' and len(submitted(site)) == 2
+
+
 def test_a_job_without_training_and_a_damaged_study_are_refused(site: Desk) -> None:
     site.write("jobs/plain/train.py", "")
     site.write("jobs/plain/job.yaml", json.dumps({"summary": "plain", "script": "train.py"}))

@@ -84,6 +84,10 @@ def test_a_job_trains_and_every_rank_reads_its_own_images(job: str, size: int, t
     assert len({row["sha256"] for row in told["shards"]}) == size
     losses = [line["loss"] for line in run.events("epoch")]
     assert len(losses) == 3 and losses[-1] < losses[0]
+    for line in run.events("epoch"):
+        parts, own = line["step_seconds"], line["step_seconds_by_rank"]
+        assert len(own) == size and (parts["communication"] > 0) == (size > 1)
+        assert parts["compute"] + parts["input"] == pytest.approx(sum(own) / size, abs=1e-5)
     (end,) = run.events("end")
     assert end["test_samples"] == 160 and end["test_accuracy"] > 0.2
 

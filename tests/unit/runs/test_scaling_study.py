@@ -95,6 +95,10 @@ def test_a_damaged_record_is_refused(name: str, value: object, tmp_path: Path) -
 def test_a_missing_and_a_newer_record_say_so(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no scaling study"):
         load_study(tmp_path)
+    (tmp_path / STUDY).mkdir()  # so it cannot be read, and must not be taken for a new study
+    with pytest.raises(Refused, match="cannot be read"):
+        load_study(tmp_path)
+    (tmp_path / STUDY).rmdir()
     (tmp_path / STUDY).write_text('{"format": 2}')
     with pytest.raises(NewerFormat, match="a newer hpclaunch"):
         load_study(tmp_path)
