@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.conftest import Faults
 from tests.slurm.desk import HPCLAUNCH, Desk, Submitted, until
-from tests.slurm.searches import checked, results, searched, with_bowl
+from tests.slurm.searches import checked, hosts, results, searched, with_bowl
 from tests.slurm.users import as_root
 from tests.tiers import LONG
 
@@ -28,9 +28,11 @@ if LONG:
 
     def test_a_search_survives_a_killed_node_and_a_killed_command(faults: Faults) -> None:
         desk = with_bowl(faults.desk)
-        run = searched(desk, "--nodes", "4", "--trials-at-once", "16", "--set", "seconds=8")
+        gate = desk.folder / "open"
+        run = searched(desk, "--nodes", "4", "--trials-at-once", "16", "--set", f"gate={gate}")
         following = subprocess.Popen([HPCLAUNCH, "wait", run.path.name], cwd=desk.folder, env=desk.shell())
-        until(lambda: len(finished(desk, run)) >= 3, "three trials have ended", WAIT_S)
+        until(lambda: len(finished(desk, run)) == 4, "all but those at the gate have ended", WAIT_S)
+        until(lambda: len(hosts(run)) == 4, "every node has trials", WAIT_S)
         following.kill()
         following.wait()
         with faults.node_killed("node3"):
@@ -38,6 +40,7 @@ if LONG:
             with as_root():  # Slurm itself would miss it after SlurmdTimeout, five minutes
                 desk.slurm("scontrol", "update", "nodename=node3", "state=down", "reason=killed by a test")
             until(lambda: desk.states(run).get(run.job_id) != "RUNNING", "Slurm misses the node", WAIT_S)
+        gate.touch()
         if desk.run("wait", run.path.name, seconds=WAIT_S).returncode:
             resumed = desk.run("search", "resume", run.path.name)
             assert resumed.returncode == 0, resumed.stderr
