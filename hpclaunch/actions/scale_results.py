@@ -162,7 +162,8 @@ def collect(system: System, study: ScalingStudy) -> StudyResults:
     for point in study.points:
         found = [states[path] for path in point.run_dirs if path in states]
         usable, reasons = _measure_all(found, job)
-        problems += reasons
+        lost = [Path(path).name for path in point.run_dirs if path not in states]
+        problems += [*reasons, *(f"{name}: its run directory is missing or cannot be read" for name in lost)]
         counted += usable
         found_rows.append(_row(point, usable, found))
     rows = _compare_with_one(found_rows)

@@ -85,6 +85,8 @@ def _find_missing(
             assert point is not None
             path = Path(point.run_dirs[number]) if number < len(point.run_dirs) else None
             run = known.get(path) if path else None
+            if path and run is None and os.path.lexists(path / runs.RECORD):
+                continue  # it cannot be read now, and may be queued
             failed = run is not None and run.final and run.state != "COMPLETED"
             if run is None or run.state in UNSUBMITTED or (again and failed):
                 yield prepared, wanted.shape, number

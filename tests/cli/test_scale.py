@@ -306,6 +306,15 @@ def test_a_refusal_of_the_machine_leaves_no_study(site: Desk) -> None:
     assert not submitted(site) and not studies(site)
 
 
+def test_a_run_whose_record_cannot_be_read_is_not_submitted_again(site: Desk) -> None:
+    site.type("scale", "mine", "--nodes", "1,2", "--wait")
+    record = site.project / "runs" / submitted(site)[1]["run"] / "run.json"
+    record.write_text("{")
+    done = site.type("scale", "mine", "--nodes", "1,2", "--json")
+    assert len(submitted(site)) == 2 and not done.json["complete"], done.err
+    assert done.code == 1 and "its run directory is missing or cannot be read" in done.json["problems"][0]
+
+
 def test_a_newer_study_is_not_written_over(site: Desk) -> None:
     site.type("scale", "mine", "--nodes", "1,2", "--wait")
     (folder,) = studies(site)
