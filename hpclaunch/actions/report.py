@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from hpclaunch import __version__, runs
 from hpclaunch.actions import states
 from hpclaunch.actions.inspect import differences
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Fault, InvalidRequest, NotFound, Refused, did_you_mean
+from hpclaunch.config.site import load_site
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, NotFound, Refused, did_you_mean
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.reports.canvas import import_matplotlib
 from hpclaunch.reports.page.comparison_page import comparison_page
 from hpclaunch.reports.page.files import FORMATS, check_folder, check_page, write_figures, write_page, write_tables
 from hpclaunch.reports.page.model import Page, PageSection, Sentence
-from hpclaunch.reports.page.recorded import read_run
+from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import MOST_READ, runs_page
 from hpclaunch.reports.page.search_section import search_section
@@ -125,15 +127,26 @@ def page_of(system: System, subject: ReportSubject) -> Page:
         return runs_page(None, [read_run(run) for run in runs.each(subject.runs)[:MOST_READ]], now, __version__)
     (run,) = subject.runs
     if is_search(run.path):
-        return run_page(read_run(run), now, __version__, first=[_search(run)])
+        return run_page(_read_run(system, run), now, __version__, first=[_search_section(run)])
     array = _array_of(run)
     if array is None:
-        return run_page(read_run(run), now, __version__)
+        return run_page(_read_run(system, run), now, __version__)
     each = [read_run(one) for one in runs.tasks_of(array, range(min(array.tasks, MOST_READ)))]
     return runs_page(read_run(array), each, now, __version__)
 
 
-def _search(run: Run) -> PageSection:
+def _read_run(system: System, run: Run) -> RecordedRun:
+    """Return the records of a run, with what the file of its site says of failures, if it can be read."""
+    recorded = read_run(run)
+    try:
+        site = load_site(system.catalog, run.site)
+        node = site.node_types[str(recorded.spec.get("node_type"))]
+    except (HpclaunchError, KeyError):
+        return recorded
+    return replace(recorded, has_site=True, mtbf_days=node.mtbf_days)
+
+
+def _search_section(run: Run) -> PageSection:
     """Return the section of a search; a sentence if its record cannot be read."""
     try:
         searched = SearchFolder(run.path).read()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
 
 from hpclaunch.core.units import count, format_walltime, whole_number
+from hpclaunch.guidelines.checkpoints import DALY, CheckpointAdvice, Saving, advise_interval
 from hpclaunch.reports.page.amounts import bytes_in_words, duration, finite, percent, short
 from hpclaunch.reports.page.asked import choice_of, world_size
 from hpclaunch.reports.page.curves import epoch_numbers
@@ -27,6 +30,10 @@ def plan_section(recorded: RecordedRun) -> PageSection:
     if rows:
         columns = ("what", "asked or planned", "measured", "share")
         blocks = [Listing(title="Asked for, and used", columns=columns, rows=rows), Sentence(text=_NOT_RECORDED)]
+    advice = checkpoint_advice(recorded)
+    if advice is not None:
+        taken = duration(advice.saving.save_s)
+        blocks.append(Sentence(text=f"Checkpoints took {taken} each. Advice: {advice.words}. Source: {DALY}."))
     return PageSection(name="plan", title="The plan against what was measured", blocks=tuple(blocks))
 
 
@@ -34,6 +41,23 @@ def cost_section(recorded: RecordedRun) -> PageSection:
     """Return the cost by the measured time, and the energy."""
     words = [*_cost_in_words(recorded), *_energy_in_words(recorded)]
     return PageSection(name="cost", title="Cost", blocks=tuple(Sentence(text=text) for text in words))
+
+
+def checkpoint_advice(recorded: RecordedRun) -> CheckpointAdvice | None:
+    """Return how often to save, by what saving took in this run, beside how often it saved.
+
+    None without a measured checkpoint, and if the file of the site could not be read. Source: ``DALY``.
+    """
+    events = recorded.named("checkpoint")
+    taken = [seconds for event in events if (seconds := finite(event.get("seconds"))) is not None and seconds > 0]
+    layout = recorded.spec.get("layout")
+    nodes = layout.get("nodes") if isinstance(layout, dict) else None
+    if not taken or not recorded.has_site or not isinstance(nodes, int) or nodes < 1:
+        return None
+    save_s = median(taken)
+    times = [time for event in events if (time := finite(event.get("time"))) is not None]
+    gaps = [after - before - save_s for before, after in pairwise(times) if after - before > save_s]
+    return advise_interval(Saving(save_s=save_s, used_s=median(gaps) if gaps else None), nodes, recorded.mtbf_days)
 
 
 def node_hours(recorded: RecordedRun) -> float | None:

@@ -22,7 +22,7 @@ from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.request_file import read_request
 from hpclaunch.runs.samples import NodeSamples, samples_of
 
-_EVENTS = ("start", "resume", "noise_scale", "communication", "early_stop", "end")
+_EVENTS = ("start", "resume", "checkpoint", "noise_scale", "communication", "early_stop", "end")
 """The events, besides those of epochs, that a page uses; a job may write thousands of its own."""
 _MOST_EPOCHS, _MOST_EVENTS, _MOST_STATES, _MOST_STARTS = 20_000, 20_000, 500, 500
 _LOG_LINES, _LONGEST_LINE = 40, 500
@@ -67,7 +67,8 @@ class RecordedRun:
     """A run as its directory records it.
 
     ``request``: what was typed (None: missing or damaged), in ``folder``. ``repeated``: epochs whose work was done
-    twice after a restart.
+    twice after a restart. ``has_site``: the file of its site was read; ``mtbf_days``: what that says of days between
+    failures of a node (None: nothing).
     """
 
     run: Run
@@ -84,6 +85,8 @@ class RecordedRun:
     nodes: tuple[NodeSamples, ...]
     script: str
     log_end: str
+    has_site: bool = False
+    mtbf_days: float | None = None
 
     def named(self, event: str) -> list[Mapping[str, Any]]:
         """Return the events of one kind, oldest first."""

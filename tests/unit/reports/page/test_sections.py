@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.reports.page.comparison_page import comparison_page
-from hpclaunch.reports.page.measured_plan import charged, node_hours
+from hpclaunch.reports.page.measured_plan import charged, checkpoint_advice, node_hours
 from hpclaunch.reports.page.model import (
     CodeText,
     Facts,
@@ -265,6 +265,21 @@ def test_a_study_without_results_or_with_damaged_ones_has_a_page(tmp_path: Path,
     page = study_page(load_study(fabricated.study(tmp_path)), results, fabricated.NOW, "1.2.3")
     assert page.figures == ()
     assert "Nothing can be drawn" in texts(page)
+
+
+def test_checkpoints_are_compared_with_the_best_interval(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    with (path / "metrics.jsonl").open("a") as file:
+        for number in range(4):
+            event = {"event": "checkpoint", "time": fabricated.BEGAN + 302 * number, "seconds": 2.0, "step": number}
+            file.write(json.dumps(event) + "\n")
+    recorded = read_run(load(path))
+    assert checkpoint_advice(recorded) is None
+    advice = checkpoint_advice(replace(recorded, has_site=True, mtbf_days=100.0))
+    assert advice is not None
+    assert (advice.saving.save_s, advice.saving.used_s, advice.nodes, advice.assumed) == (2.0, 300.0, 2, False)
+    page = run_page(replace(recorded, has_site=True), fabricated.NOW, "1.2.3")
+    assert "Checkpoints took 2 s each. Advice: save every" in texts(section(page, "plan"))
 
 
 def test_the_array_shares_the_price_among_its_runs(tmp_path: Path) -> None:
