@@ -124,15 +124,15 @@ def _records(run: Run, names: PrivatePaths) -> Iterator[tuple[str, bytes | Path]
             continue
         text = path.read_bytes().decode("utf-8", errors="surrogateescape")
         if name == "environment.json":
-            text = _without_host(text, names)
+            text = _leave_out_host(text, names)
         public = names.without(text)
         yield name, path if public == text and name != "environment.json" else public.encode("utf-8", "surrogateescape")
 
 
-def _without_host(text: str, names: PrivatePaths) -> str:
+def _leave_out_host(text: str, names: PrivatePaths) -> str:
     """Return environment.json; without the host's name if the machine's folders are left out as well."""
-    values = json.loads(text) if names.names else None
-    if not isinstance(values, dict):
+    values = json_object(text) if names.names else {}
+    if not values:
         return text
     return json.dumps({key: value for key, value in values.items() if key != "host"}, indent=2) + "\n"
 

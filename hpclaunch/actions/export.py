@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -13,23 +14,36 @@ from hpclaunch import runs
 from hpclaunch.actions.crate_content import crate_files, facts_of
 from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean, unwritable
+from hpclaunch.core.records import record
 from hpclaunch.runs import Run
 
+_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*|https?://[^\s<>\"{}|\\^`]+")
 TENSORBOARD, MLFLOW, RO_CRATE = FORMATS = ("tensorboard", "mlflow", "ro-crate")
 
 
-def export(found: Sequence[Run], form: str, target: Path, license: str = "", with_paths: bool = False) -> list[Run]:
+@record
+class CrateOptions:
+    """Of an RO-Crate: its ``license`` (empty: none is named), and whether folders of the machine stay in it."""
+
+    license: str = ""
+    with_paths: bool = False
+
+
+def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -> list[Run]:
     """Write ended runs into the new folder ``target``; returns the exported runs, each one of an array by itself.
 
-    ``form``: one of ``FORMATS``. ``license`` and ``with_paths`` (the machine's folders stay) are those of an RO-Crate.
-    Raises InvalidRequest and Refused; then nothing is written.
+    ``form``: one of ``FORMATS``. ``crate``: for an RO-Crate alone. Raises InvalidRequest and Refused; then nothing is
+    written.
     """
     if form not in FORMATS:
         what = f"{form!r} is no format{did_you_mean(form, FORMATS)}"
         raise InvalidRequest(Fault(where="--to", what=what, allowed=", ".join(FORMATS)))
-    if form != RO_CRATE and (license or with_paths):
-        where = "--license" if license else "--with-paths"
+    if form != RO_CRATE and crate != CrateOptions():
+        where = "--license" if crate.license else "--with-paths"
         raise InvalidRequest(Fault(where=where, what="belongs to an RO-Crate", next="--to ro-crate, or leave it out"))
+    if crate.license and not _LICENSE.fullmatch(crate.license):
+        allowed = "an identifier of SPDX (spdx.org/licenses), or an address that begins with https://"
+        raise InvalidRequest(Fault(where="--license", what=f"{crate.license!r} is neither", allowed=allowed))
     single = runs.each(found)
     _refuse_open(single)
     if form == RO_CRATE:
@@ -37,7 +51,9 @@ def export(found: Sequence[Run], form: str, target: Path, license: str = "", wit
     files = {
         TENSORBOARD: lambda: _event_files(single),
         MLFLOW: lambda: _mlflow_files(single, target),
-        RO_CRATE: lambda: crate_files(single[0], facts_of(single[0], license, with_paths), with_paths),
+        RO_CRATE: lambda: crate_files(
+            single[0], facts_of(single[0], crate.license, crate.with_paths), crate.with_paths
+        ),
     }[form]()
     _write(files, target)
     return single

@@ -138,7 +138,8 @@ def export(
     from hpclaunch.cli.show import console
 
     found = states.find(System(warn=console.warn), run)
-    exported = export.export(found, to, output, license_, with_paths)
+    options = export.CrateOptions(license=license_, with_paths=with_paths)
+    exported = export.export(found, to, output, options)
     if json:
         console.write_json({"format": to, "folder": str(output), "runs": [one.label for one in exported]})
         return

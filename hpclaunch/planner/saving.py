@@ -40,11 +40,11 @@ def checkpoint_sections(predictor: Predictor, row: PlanRow) -> list[PlanSection]
     advice = checkpoints_of(predictor, row)
     if advice is None and MINUTES not in question.case.job.parameters:
         return []
-    reason = explain_interval(advice) if advice else _unmeasured()
+    reason = explain_interval(advice) if advice else _reason_without_measurement()
     return [PlanSection(title="checkpoints", reasons=(reason,), remarks=(_walltime_remark(question),))]
 
 
-def _unmeasured() -> Reason:
+def _reason_without_measurement() -> Reason:
     verdict = "what a checkpoint takes is not measured yet; every finished run measures it"
     return Reason(rule=RULE, verdict=verdict, source=DALY)
 

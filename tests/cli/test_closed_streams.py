@@ -17,6 +17,7 @@ VERBS = (
     "watch",
     "logs",
     "runs show",
+    "rerun @1 --dry-run",
     "sites show local",
     "submit ./train.py --dry-run",
     "submit",

@@ -203,8 +203,13 @@ def test_the_machines_folders_stay_if_one_asks_for_them(desk: Desk, run: Path) -
         (("--to", "mlflow", "-o", "jobs/tune/job.yaml"), 1, "exists already, and is no folder"),
         (("--to", "mlflow", "-o", "new", "--license", "MIT"), 2, "--license: belongs to an RO-Crate"),
         (("--to", "mlflow", "-o", "new", "--with-paths"), 2, "--with-paths: belongs to an RO-Crate"),
+        (
+            ("--to", "ro-crate", "-o", "new", "--license", "as you like"),
+            2,
+            "'as you like' is neither; allowed: an ident",
+        ),
     ],
-    ids=["format", "folder", "file", "license", "paths"],
+    ids=["format", "folder", "file", "license", "paths", "words"],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(
     desk: Desk, run: Path, words: tuple[str, ...], code: int, message: str
@@ -213,6 +218,17 @@ def test_what_cannot_be_written_is_refused_before_anything_is(
     done = desk.type("runs", "export", run.name, *words)
     assert done.code == code and message in done.err, done.err
     assert desk.listing() == before
+
+
+def test_what_a_damaged_record_holds_is_left_out(desk: Desk, run: Path) -> None:
+    lines = [
+        {"event": "epoch", "epoch": 10**30, "time": 1e300, "loss": 1.0},
+        {"event": "end", "epochs": "x", "time": "y"},
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + "{\n[1]\n")
+    (run / "environment.json").write_text("{")
+    for form in ("tensorboard", "mlflow", "ro-crate"):
+        assert exported(desk, run, form).is_dir()
 
 
 def test_runs_that_are_open_silent_or_several_are_refused(cluster: Desk) -> None:

@@ -28,7 +28,8 @@ VERBS = [
     ["profile", "train", "--dry-run"],
     ["plan", "train"],
     ["plan", "tuned"],
-    *(["status"], ["watch"], ["logs"], ["wait"], ["cancel"], ["retry"], ["resume"], ["results"]),
+    *(["status"], ["watch"], ["logs"], ["wait"], ["cancel"], ["retry"], ["resume"], ["rerun"]),
+    *(["results"], ["runs", "export"]),
     *(["runs", "show"], ["runs", "compare"], ["runs", "list"], ["jobs", "list"], ["jobs", "show"], ["sites", "show"]),
     [],
 ]

@@ -285,13 +285,13 @@ def _folders(files: Sequence[CrateFile]) -> list[Entity]:
             entity["exampleOfWork"] = _link("#output-model")
         if path == "logs/":
             entity["about"] = _link(_ACTION)
-        found.append({**entity, "hasPart": _links([_quoted(part) for part in parts])})
+        found.append({**entity, "hasPart": _links([_uri_of(part) for part in parts])})
     return found
 
 
 def _file(one: CrateFile, facts: RunFacts) -> Entity:
     entity: Entity = {
-        "@id": _quoted(one.path),
+        "@id": _uri_of(one.path),
         "@type": "File",
         "name": one.path,
         "contentSize": str(one.size),
@@ -310,7 +310,7 @@ def _file(one: CrateFile, facts: RunFacts) -> Entity:
     return entity
 
 
-def _quoted(path: str) -> str:
+def _uri_of(path: str) -> str:
     """Return a path as a relative URI."""
     from urllib.parse import quote  # imports more than the rest of this module
 

@@ -27,16 +27,18 @@ def event_files(events: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
     """
     epochs = epoch_points(events)
     runs = {
-        "train": [_as(f"epoch_{one.name}", one) for one in epochs if not one.name.startswith(VALIDATION)],
+        "train": [_rename_point(f"epoch_{one.name}", one) for one in epochs if not one.name.startswith(VALIDATION)],
         "validation": [
-            _as(f"epoch_{one.name.removeprefix(VALIDATION)}", one) for one in epochs if one.name.startswith(VALIDATION)
+            _rename_point(f"epoch_{one.name.removeprefix(VALIDATION)}", one)
+            for one in epochs
+            if one.name.startswith(VALIDATION)
         ],
         "result": result_points(events),
     }
     return {f"{run}/{_file_name(points)}": event_file(points) for run, points in runs.items() if points}
 
 
-def _as(name: str, point: MetricPoint) -> MetricPoint:
+def _rename_point(name: str, point: MetricPoint) -> MetricPoint:
     return MetricPoint(time=point.time, step=point.step, name=name, value=point.value)
 
 
@@ -50,30 +52,30 @@ def event_file(points: Iterable[MetricPoint]) -> bytes:
     found = list(points)
     first = found[0].time if found else 0.0
     head = _field(1, _DOUBLE, struct.pack("<d", first)) + _text(3, "brain.Event:2")
-    return b"".join(map(_framed, (head, *map(_event, found))))
+    return b"".join(map(_record_of, (head, *map(_event, found))))
 
 
 def _event(point: MetricPoint) -> bytes:
-    value = _text(1, point.name) + _field(2, _FLOAT, struct.pack("<f", _single(point.value)))
-    summary = _sized(1, value)
+    value = _text(1, point.name) + _field(2, _FLOAT, struct.pack("<f", _nearest_float32(point.value)))
+    summary = _bytes_field(1, value)
     step = _field(2, _VARINT, _varint(point.step))
-    return _field(1, _DOUBLE, struct.pack("<d", point.time)) + step + _sized(5, summary)
+    return _field(1, _DOUBLE, struct.pack("<d", point.time)) + step + _bytes_field(5, summary)
 
 
-def _single(value: float) -> float:
+def _nearest_float32(value: float) -> float:
     """Return the nearest value that a float32 can hold: the largest one in place of a larger."""
     largest = 3.4028234663852886e38
     return max(-largest, min(largest, value))
 
 
-def _framed(content: bytes) -> bytes:
+def _record_of(content: bytes) -> bytes:
     """Return a record: its length (8 bytes, little endian) and that one's sum, the content and its sum."""
     length = struct.pack("<Q", len(content))
-    sums = struct.pack("<I", _masked(crc32c(length))), struct.pack("<I", _masked(crc32c(content)))
+    sums = struct.pack("<I", _mask_sum(crc32c(length))), struct.pack("<I", _mask_sum(crc32c(content)))
     return length + sums[0] + content + sums[1]
 
 
-def _masked(crc: int) -> int:
+def _mask_sum(crc: int) -> int:
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
@@ -95,10 +97,10 @@ _TABLE = [_sum_of(byte) for byte in range(256)]
 
 
 def _text(number: int, text: str) -> bytes:
-    return _sized(number, text.encode("utf-8", errors="replace"))
+    return _bytes_field(number, text.encode("utf-8", errors="replace"))
 
 
-def _sized(number: int, content: bytes) -> bytes:
+def _bytes_field(number: int, content: bytes) -> bytes:
     return _field(number, _BYTES, _varint(len(content)) + content)
 
 

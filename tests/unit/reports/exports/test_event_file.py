@@ -1,0 +1,76 @@
+"""Event files byte by byte: the sums of records, numbers of every size, and what stays out."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpclaunch.reports.exports.event_file import crc32c, event_file, event_files
+from hpclaunch.reports.exports.recorded_metrics import MetricPoint
+
+ROOT = Path(__file__).parents[4]
+
+
+def the_jobs_records() -> Any:
+    """The module of the job ``universes`` that writes TFRecords."""
+    specification = importlib.util.spec_from_file_location("records", ROOT / "jobs/universes/records.py")
+    assert specification and specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    # RFC 3720, appendix B.4; "123456789" is the usual check of a CRC.
+    [
+        (b"\x00" * 32, 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (b"123456789", 0xE3069283),
+        (b"", 0),
+    ],
+    ids=["zeros", "ones", "rising", "digits", "nothing"],
+)
+def test_the_sums_are_those_of_the_standard(content: bytes, expected: int) -> None:
+    assert crc32c(content) == expected
+
+
+def test_the_sums_are_those_of_the_job_that_writes_records() -> None:
+    records, chance = the_jobs_records(), random.Random(1)
+    for length in (0, 1, 7, 64, 1000, 70_000):
+        content = chance.randbytes(length)
+        assert crc32c(content) == records.crc32c(content)
+
+
+def test_a_file_begins_with_the_version_of_its_format() -> None:
+    content = event_file([MetricPoint(time=1.5, step=300, name="epoch_loss", value=0.25)])
+    (length,) = struct.unpack("<Q", content[:8])
+    assert content[12 : 12 + length] == b"\x09" + struct.pack("<d", 1.5) + b"\x1a\x0dbrain.Event:2"
+    second = content[12 + length + 4 :]
+    (length,) = struct.unpack("<Q", second[:8])
+    event = second[12 : 12 + length]
+    assert event.startswith(b"\x09" + struct.pack("<d", 1.5) + b"\x10\xac\x02")  # 300 as a varint
+    assert event.endswith(b"\x0a\x0aepoch_loss" + b"\x15" + struct.pack("<f", 0.25))
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 0.0, 1e-300])
+def test_a_number_beyond_a_float32_becomes_the_nearest(value: float) -> None:
+    content = event_file([MetricPoint(time=0.0, step=1, name="x", value=value)])
+    assert content
+
+
+def test_what_is_no_number_of_an_epoch_stays_out() -> None:
+    events = [
+        {"event": "epoch", "epoch": 1, "time": 1.0, "loss": float("inf"), "words": "x", "is": True, "big": 10**400},
+        {"event": "epoch", "epoch": True, "loss": 1.0},
+        {"event": "epoch", "loss": 1.0},
+        {"event": "step", "epoch": 1, "loss": 1.0},
+    ]
+    assert event_files(events) == {}
+    assert event_files([]) == {}
