@@ -341,13 +341,24 @@ sample_rank() { # list this rank for the sampler of its node; the first rank of 
   elif command -v python3 > /dev/null; then # it ends with the ranks, and not as a process that the run left behind
     (
       trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
-      exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF \
+      exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF HPCLAUNCH_SAMPLES_OF="$HPCLAUNCH_EXIT_FILE" \
         python3 -I -S "$sampler" "$node" "${start##*/}" "$folder"
     ) < /dev/null > /dev/null 2>&1 &
     disown # else this shell reports how it ended
   elif [ "$RANK" = 0 ]; then
     echo "hpclaunch: no samples: there is no program python3 on $node" >&2
   fi
+}
+
+end_sampler() { # end this node's sampler, which ends by itself, but perhaps a moment later
+  local left
+  [ -d "$HPCLAUNCH_RUN_DIR/samples" ] || return 0
+  for _ in {1..50}; do
+    mapfile -t left < <(processes_with HPCLAUNCH_SAMPLES_OF "$HPCLAUNCH_EXIT_FILE")
+    [ ${#left[@]} -gt 0 ] || return 0
+    kill -s KILL "${left[@]}" 2> /dev/null
+    sleep 0.02
+  done
 }
 
 count_rank() { # write the kernel's account of this rank: core-milliseconds, and bytes of its read and write calls
@@ -960,6 +971,7 @@ local_ports() {
 
 local_finish() { # end processes that the ranks left, as Slurm does: TERM first, so that they can write their last lines
   local left
+  end_sampler
   mapfile -t left < <(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE")
   [ ${#left[@]} -gt 0 ] || return 0
   kill -s TERM "${left[@]}" 2> /dev/null
