@@ -22,6 +22,8 @@ class InputClock:
     def __init__(self) -> None:
         self._in_python = Waits()
         self._in_graph = _sum_on_host()
+        self.is_missing = False
+        """Whether waits remain unknown, as TensorFlow makes no time stamps."""
 
     @property
     def seconds(self) -> float:
@@ -37,6 +39,9 @@ class InputClock:
 
         Both stamps are made by the iterator that the step calls, after every prefetching. zip asks its parts in order.
         """
+        self.is_missing = not _has_time_stamps()
+        if self.is_missing:
+            return batches_from
 
         def watched(epoch: int, step: int) -> Any:
             batches = batches_from(epoch, step)
@@ -78,6 +83,16 @@ class ExchangeClock:
         setattr(optimizer, name, timed)
 
 
+def _has_time_stamps() -> bool:
+    """Whether TensorFlow makes time stamps, which it refuses to with its determinism (TF_DETERMINISTIC_OPS=1)."""
+    try:
+        with tf.device("/CPU:0"):
+            tf.timestamp()
+    except tf.errors.FailedPreconditionError:
+        return False
+    return True
+
+
 def _sum_on_host() -> tf.Variable:
     with tf.device("/CPU:0"):
         return tf.Variable(0.0, trainable=False, dtype=tf.float64)
@@ -99,10 +114,13 @@ def _when_ready(tensors: Sequence[Any]) -> Any:
 def exchange_clock(optimizer: Any, world: World, asked: Any) -> ExchangeClock | None:
     """A clock at the optimizer's exchange, or None if a step has other exchanges too: then this one says too little.
 
-    asked: has shard_optimizer and update_groups. On one rank there is none, and the sum stays 0.
+    None, too, if TensorFlow makes no time stamps. asked: has shard_optimizer and update_groups. On one rank there is no
+    exchange, and the sum stays 0.
     """
     groups = getattr(asked, "update_groups", 1) > 1
     if world.distribute is not None or world.mesh is not None or groups or (asked.shard_optimizer and world.size > 1):
+        return None
+    if world.size > 1 and not _has_time_stamps():
         return None
     clock = ExchangeClock()
     if world.size > 1:
@@ -130,4 +148,5 @@ class StepParts(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Exchange what every rank has measured: a collective. A strategy of TensorFlow has clocks of its own."""
-        self.line = {} if self._world.distribute is not None else step_parts.gathered(self._world, self._window.own())
+        if self._world.distribute is None and not self.waits.is_missing:
+            self.line = step_parts.gathered(self._world, self._window.own())
