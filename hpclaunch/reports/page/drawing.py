@@ -16,7 +16,7 @@ from hpclaunch.reports.study_chart import Panel, draw_panel
 
 WIDTH, HEIGHT = 5.0, 2.7
 """Inches of one panel. A phone shows it at its own size, so that its text can be read."""
-_ROW, _LEFT = 0.24, 0.72
+_ROW, _LEFT = 0.24, 0.85
 """Inches of a row of a time line, and left of all axes."""
 _LEGEND = 68
 """Characters in a line of the legend."""

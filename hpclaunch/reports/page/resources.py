@@ -287,15 +287,19 @@ def _bytes(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
     for name, title, value in quantities:
         curves = _values_over_time(nodes, lambda node, one, length, value=value: _rate(value(one), length))  # type: ignore[misc]
         if curves and any(amount > 0 for curve in curves for amount in curve.values):
-            drawings.append(
-                Panel(
-                    title=title, x_label=axis.label, y_label="MB/s", series=_series(curves, axis, 1e-6), from_zero=True
-                )
-            )
+            scale, unit = _unit_of_rate(max(amount for curve in curves for amount in curve.values if amount > 0))
+            series = _series(curves, axis, scale)
+            drawings.append(Panel(title=title, x_label=axis.label, y_label=unit, series=series, from_zero=True))
             named.append((f"{name}_bytes_per_s", curves))
     if drawings:
         words = "The network is that of the whole node, with all of its interfaces."
         yield _figure("input-output", "Input, output and network", words, tuple(drawings), named, axis)
+
+
+def _unit_of_rate(most: float) -> tuple[float, str]:
+    """Return the factor and the unit for bytes per second of at most so many."""
+    units = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+    return next(((1 / size, unit) for size, unit in units if most >= size), (1.0, "B/s"))
 
 
 def _rate(amount: float | None, length: float) -> float | None:
