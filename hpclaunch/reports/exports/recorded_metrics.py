@@ -9,6 +9,8 @@ from typing import Any
 from hpclaunch.core.records import record
 
 VALIDATION = "val_"
+_LATEST = 2.0**36
+"""Seconds since 1970; the year 4147, so that damaged lines give no time beyond the calendar."""
 _NOT_NUMBERS = ("event", "time", "synthetic", "epoch", "epochs")
 
 
@@ -43,6 +45,7 @@ def result_points(events: Iterable[Mapping[str, Any]]) -> list[MetricPoint]:
 
 def _points_in(event: Mapping[str, Any], step: int) -> list[MetricPoint]:
     time = _number(event.get("time")) or 0.0
+    time = time if 0 <= time < _LATEST else 0.0
     names = (name for name in event if name not in _NOT_NUMBERS)
     return [
         MetricPoint(time=time, step=step, name=name, value=value)
