@@ -41,7 +41,8 @@ _WITHOUT_PROCESSES = ("golden", "property", "unit")
 _PARTS = {
     "slurm training": re.compile(r"tests/slurm/test_(any_cluster|cifar|frameworks|jobs|profile|strategies)\.py"),
     "horovod models": re.compile(
-        r"tests/horovod/test_(memory|models|own_optimizer|pipeline|sharding|strangers|tensor_parallel|transformer)\.py"
+        r"tests/horovod/test_"
+        r"(memory|models|own_optimizer|pipeline|sharding|strangers|techniques|tensor_parallel|transformer|updates)\.py"
     ),
 }
 

@@ -84,6 +84,18 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
 
 
 @pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The option that names 44 houses, of which a program trains on 40."""
+    import numpy as np
+
+    path = tmp_path_factory.mktemp("own-data") / "houses.npz"
+    random = np.random.RandomState(3)
+    features = random.normal(size=(44, 6)).astype("float32")
+    np.savez(path, features=features, price=(features @ random.normal(size=6)).astype("float32"))
+    return f"--data-dir={path}"
+
+
+@pytest.fixture(scope="session")
 def test_data() -> str:
     found = os.environ.get("HPCLAUNCH_TEST_DATA", "")
     if not found:

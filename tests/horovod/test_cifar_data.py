@@ -11,6 +11,7 @@ def test_cifar_learns_from_class_folders(ranks, test_data: str) -> None:  # type
         "--epochs=3",
         "--train-samples=2048",
         "--batch-size-per-rank=64",
+        "--export-model=false",
         HPCLAUNCH_DATA_DIR=test_data,
         HPCLAUNCH_WORLD_SIZE="2",
     )
@@ -28,6 +29,7 @@ def test_mnist_learns_from_npz(ranks, test_data: str) -> None:  # type: ignore[n
         "--epochs=1",
         "--train-samples=8192",
         "--batch-size-per-rank=64",
+        "--export-model=false",
         HPCLAUNCH_DATA_DIR=test_data,
     )
     assert ended.code == 0, ended.text

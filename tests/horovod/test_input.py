@@ -38,6 +38,7 @@ def test_a_job_streams_from_the_nodes_copy_and_augments(ranks, tmp_path: Path) -
         *STREAM,
         "--epochs=2",
         "--train-samples=30",
+        "--export-model=false",
         "--stage-to=$NODE_DISK/sets",
         *("--flip-horizontal=true", "--crop=2", "--scale-images=0.1", "--contrast=0.2", "--mixup=0.2", "--cutmix=1"),
         *("--shear=0.1", "--lens-distortion=0.1"),

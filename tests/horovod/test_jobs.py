@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.horovod.conftest import ROOT, Ended
+from tests.tiers import LONG
 
 SMALL = {
     "chips": ("--image-size=96", "--synthetic-samples=24", "--batch-size-per-rank=16", "--epochs=2"),
@@ -43,9 +44,14 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("job", SMALL)
+# test_transformer.py and test_universes.py train those jobs.
+JOBS = list(SMALL) if LONG else ["chips", "resnet50"]
+
+
+@pytest.mark.parametrize("job", JOBS)
 def test_a_job_trains_on_two_ranks(job: str, ranks: Callable[..., Ended]) -> None:
-    ended = ranks(ROOT / "jobs" / job / "train.py", "--synthetic=true", *SMALL[job], size=2)
+    more = () if LONG or job == "chips" else ("--export-model=false",)  # other tests export the others' models
+    ended = ranks(ROOT / "jobs" / job / "train.py", "--synthetic=true", *SMALL[job], *more, size=2)
     assert ended.code == 0, ended.text
     (start,) = ended.events("start")
     assert (start["job"], start["world_size"]) == (job, 2)

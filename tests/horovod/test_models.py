@@ -22,6 +22,7 @@ from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.optimization import batch_norm
 from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
+from tests.tiers import LONG
 
 # Other versions of TensorFlow build the same step of some operations more or fewer.
 IS_DEFAULT = tf.__version__.startswith("2.15.")
@@ -145,7 +146,7 @@ def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> No
     assert list(next(resumed)[1].numpy()) == orders[1][:4]
 
 
-@pytest.mark.parametrize("job", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("job", ["chips", "cifar", "cosmoflow", "mnist", *(["resnet50"] if LONG else [])])
 def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
     training = bundled_job(job).training
     assert training is not None and training.model is not None

@@ -13,9 +13,9 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS, Ended
-from tests.horovod.test_own_optimizer import AT, STEPS, as_stopped, data, losses  # noqa: F401
+from tests.horovod.test_own_optimizer import AT, SAVED, as_stopped, losses
 from tests.horovod.test_sharding import facts_of
-from tests.horovod.test_tensor_parallel import PRECISIONS, PROGRAM, steps_of
+from tests.horovod.test_tensor_parallel import EPOCHS, NO_MODEL, PRECISIONS, PROGRAM, STEPS, cases, steps_of
 from tests.tiers import LONG
 
 KINDS = ["sgd", "adam", "lamb"]
@@ -41,8 +41,9 @@ def test_stages_follow_the_whole_model(  # type: ignore[no-untyped-def]
 ) -> None:
     """The losses are equal, with clipping and dropout; ranks with the same part have the same weights, to the bit."""
     steps, most = steps_of(kind, size)
-    found = facts_of(ranks(PROGRAM, layout, model, kind, str(steps), *optimizers, size=size))
-    assert list(found) == optimizers
+    trained = cases(model, *optimizers)
+    found = facts_of(ranks(PROGRAM, layout, kind, str(steps), *trained, size=size))
+    assert list(found) == trained
     for facts in found.values():
         assert facts["difference"] <= most, facts  # type: ignore[operator]
         assert facts["same"], facts
@@ -52,23 +53,23 @@ def test_stages_follow_the_whole_model(  # type: ignore[no-untyped-def]
             assert all(0.45 < share < 0.55 for share in shares), facts
 
 
-FIT = (PROGRAMS / "step_losses.py", str(PROGRAMS / "pipeline_fit.py"))
+FIT = (PROGRAMS / "step_losses.py", str(PROGRAMS / "pipeline_fit.py"), f"--epochs={EPOCHS}")
 STAGES = "--pipeline-stages=2"
-EVERY_STEP = ("--rate=0.2", "--checkpoint-steps=1", "--keep-checkpoints=30")
+WITH_DROPOUT = ("--rate=0.2", *SAVED)
 
 
 @pytest.fixture(scope="module")
-def alone(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+def alone(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]
     """The whole model in one process, with dropout, in micro-batches."""
-    found: Ended = ranks(*FIT, data, *EVERY_STEP, size=0)
+    found: Ended = ranks(*FIT, data, *WITH_DROPOUT, size=0)
     assert len(losses(found)) == STEPS
     return found
 
 
 @pytest.fixture(scope="module")
-def staged(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+def staged(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]
     """The same on two ranks, of which each has a stage and computes its blocks again."""
-    found: Ended = ranks(*FIT, data, *EVERY_STEP, STAGES, "--recompute=true")
+    found: Ended = ranks(*FIT, data, *WITH_DROPOUT, STAGES, "--recompute=true")
     return found
 
 
@@ -96,9 +97,9 @@ def test_the_trained_model_is_whole(alone: Ended, staged: Ended) -> None:
             np.testing.assert_allclose(found[other], expected[name], rtol=1e-4, atol=1e-5)
 
 
-def test_a_run_continues_on_another_layout(alone: Ended, staged: Ended, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_a_run_continues_on_another_layout(alone: Ended, staged: Ended, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """From stages to the whole model, to shared layers and back, also with random numbers of dropout."""
-    rest, options = losses(alone)[AT:], (data, *EVERY_STEP)
+    rest, options = losses(alone)[AT:], (data, *WITH_DROPOUT, NO_MODEL)
     stopped = as_stopped(staged, tmp_path / "stages")
     assert sorted(path.name for path in Path(stopped).glob("*/part-*")) == ["part-0001.npz"]
     whole = ranks(*FIT, *options, size=0, HPCLAUNCH_CHECKPOINT_DIR=stopped)
@@ -123,9 +124,9 @@ if LONG:
         tmp_path: Path,
     ) -> None:
         """Without dropout, whose masks differ from copy to copy; 8 ranks: 2 copies x 2 stages x 2 that share layers."""
-        both = ranks(*FIT, data, *options, "--accumulation=2", "--checkpoint-steps=1", "--keep-checkpoints=30", size=2)
+        both = ranks(*FIT, data, *options, "--accumulation=2", *SAVED, size=2)
         divided = (STAGES, "--tensor-parallel=2", "--accumulation=2")
-        found = ranks(*FIT, data, *options, *divided, "--checkpoint-steps=1", "--keep-checkpoints=30", size=8)
+        found = ranks(*FIT, data, *options, *divided, *SAVED, size=8)
         assert losses(found) == pytest.approx(losses(both), rel=1e-5)
         resumed = ranks(*FIT, data, *options, *divided, size=8, HPCLAUNCH_CHECKPOINT_DIR=as_stopped(both, tmp_path))
         assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
@@ -149,25 +150,26 @@ if LONG:
         assert found == pytest.approx(whole, rel=most)
 
 
-def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
-    ended = ranks(PROGRAMS / "stages.py", data)
+def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]
+    ended = ranks(PROGRAMS / "stages.py", data, "--epochs=1", NO_MODEL)
     assert ended.code == 0, ended.text
     (start,) = ended.events("start")
     assert (start["replicas"], start["options"]["pipeline_stages"]) == (1, 2)
 
 
+REFUSED = [
+    ((STAGES, "--blocks=1"), "--pipeline-stages=2: the model model has only 1 blocks between the first and the last")
+]
+if LONG:  # tests/unit/training/model_parallel/test_mesh.py has this one too
+    REFUSED += [(("--pipeline-stages=3",), "--pipeline-stages=3 does not divide the 2 ranks")]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
-        (("--pipeline-stages=3",), "--pipeline-stages=3 does not divide the 2 ranks"),
-        (
-            (STAGES, "--blocks=1"),
-            "--pipeline-stages=2: the model model has only 1 blocks between the first and the last",
-        ),
-    ],
+    REFUSED,
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_staged_is_refused_once(options: tuple[str, ...], words: str, data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_what_cannot_be_staged_is_refused_once(options: tuple[str, ...], words: str, data: str, ranks) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(*FIT, data, *options)
     assert ended.speakers(words) == ["0"], ended.text
     assert ended.code == 1

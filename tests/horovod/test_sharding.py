@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-try:
-    import numpy  # noqa: F401
-except ImportError:
-    pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
-
 from tests.horovod.conftest import PROGRAMS, Ended
-from tests.horovod.test_own_optimizer import AT, EVERY_STEP, PROGRAM, STEPS, as_stopped, data, losses  # noqa: F401
+from tests.horovod.test_own_optimizer import AT, PROGRAM, SAVED, STEPS, alone_with, as_stopped, losses
 from tests.tiers import LONG
 
 SHARDED = "--shard-optimizer=true"
@@ -29,9 +24,10 @@ def facts_of(ended: Ended) -> dict[str, dict[str, object]]:
     return {facts["kind"]: facts for facts in found}
 
 
+# A part that is wrong changes the losses from the second step on, by far more than 1e-12; 100 steps show rounding too.
 @pytest.mark.parametrize("size", [2, 3, 4] if LONG else [3])
 @pytest.mark.parametrize(
-    ("kind", "steps", "most"), [("float64", 100, 1e-12), ("float32", 10, 1e-6)] if LONG else [("float64", 100, 1e-12)]
+    ("kind", "steps", "most"), [("float64", 100, 1e-12), ("float32", 10, 1e-6)] if LONG else [("float64", 20, 1e-12)]
 )
 def test_every_optimizer_follows_one_process(kind: str, steps: int, most: float, size: int, ranks) -> None:  # type: ignore[no-untyped-def]
     """The losses are equal, every rank holds its part of the state (within 5 %), and all have the same weights."""
@@ -45,10 +41,10 @@ def test_every_optimizer_follows_one_process(kind: str, steps: int, most: float,
 
 
 @pytest.mark.parametrize("kind", ["adamw", "older"] if LONG else ["adamw"])
-def test_a_run_continues_with_and_without_sharding(kind: str, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_a_run_continues_with_and_without_sharding(kind: str, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A checkpoint has the whole state, so that another number of ranks can share it, or one process hold it."""
-    alone = ranks(*PROGRAM, data, f"--kind={kind}", *EVERY_STEP, "--alone=2", size=0)
-    both = ranks(*PROGRAM, data, f"--kind={kind}", SHARDED, *EVERY_STEP)
+    alone = alone_with(kind, data, ranks)
+    both = ranks(*PROGRAM, data, f"--kind={kind}", SHARDED, *SAVED)
     assert len(losses(alone)) == STEPS
     assert losses(both) == pytest.approx(losses(alone), rel=1e-6)
 
@@ -65,17 +61,18 @@ def test_a_run_continues_with_and_without_sharding(kind: str, data: str, ranks, 
     "options",
     [
         ("--kind=adam", "--precision=float16", "--batch-size-per-rank=2", "--accumulation=2"),
-        ("--kind=sgd", "--compression=fp16", "--xla=true"),
         ("--kind=adamw", "--own-loop=true"),
+        # test_own_optimizer.py has these options with whole state.
+        *([("--kind=sgd", "--compression=fp16", "--xla=true")] if LONG else []),
     ],
     ids=lambda options: options[-1],
 )
-def test_it_works_with_other_techniques(options: tuple[str, ...], data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_it_works_with_other_techniques(options: tuple[str, ...], data: str, ranks) -> None:  # type: ignore[no-untyped-def]
     found = losses(ranks(*PROGRAM, data, SHARDED, *options))  # the program checks that all ranks have the same weights
     assert len(found) == STEPS and sum(found[-5:]) < sum(found[:5])
 
 
-def test_an_optimizer_that_needs_whole_variables_is_refused(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_an_optimizer_that_needs_whole_variables_is_refused(data: str, ranks) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(*PROGRAM, data, SHARDED, "--kind=adafactor")
     assert ended.speakers("--shard-optimizer=true needs one of the settings' optimizers or of Keras's Adadelta") == [
         "0"

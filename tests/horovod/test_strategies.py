@@ -21,6 +21,7 @@ TRAIN = (
     "--batch-norm=none",
     "--optimizer=sgd",
     "--learning-rate=0.01",
+    "--export-model=false",
 )
 
 

@@ -13,25 +13,25 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS
-from tests.horovod.test_own_optimizer import AT, EVERY_STEP, PROGRAM, STEPS, as_stopped, data, losses  # noqa: F401
+from tests.horovod.test_own_optimizer import AT, PROGRAM, SAVED, STEPS, as_stopped, losses
 from tests.tiers import LONG
 
 GROUPS = ("--update-groups=2", "--group-steps=3")
 
 
-def test_a_lagged_run_continues_on_another_number_of_ranks(data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+def test_a_lagged_run_continues_on_another_number_of_ranks(data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A checkpoint has the average of the gradients that wait, which is all that the next step applies of them."""
     options = (data, "--kind=sgd", "--gradient-lag=true")
-    both = ranks(*PROGRAM, *options, *EVERY_STEP)
+    both = ranks(*PROGRAM, *options, *SAVED)
     assert len(losses(both)) == STEPS
     assert "gradient noise scale: not measured with --gradient-lag=true" in both.text
     stopped = as_stopped(both, tmp_path / "one")
     one = ranks(*PROGRAM, *options, "--alone=2", size=0, HPCLAUNCH_CHECKPOINT_DIR=stopped)
     assert losses(one) == pytest.approx(losses(both)[AT:], rel=1e-6)
     for kind in [("--gradient-lag=true",), GROUPS] if LONG else []:
-        whole = ranks(*PROGRAM, data, "--kind=adam", *kind, *EVERY_STEP)
+        whole = ranks(*PROGRAM, data, "--kind=adam", *kind, *SAVED)
         folder = as_stopped(whole, tmp_path / kind[0])
-        again = ranks(*PROGRAM, data, "--kind=adam", *kind, *EVERY_STEP, HPCLAUNCH_CHECKPOINT_DIR=folder)
+        again = ranks(*PROGRAM, data, "--kind=adam", *kind, *SAVED, HPCLAUNCH_CHECKPOINT_DIR=folder)
         assert losses(again) == losses(whole)[AT:]
 
 

@@ -59,7 +59,7 @@ def callback(run):
     return tf.keras.callbacks.LambdaCallback(on_train_batch_begin=lambda batch, logs: at(run, "step"))
 
 
-asked = training.settings(words=sys.argv[3:], epochs=2, batch_size_per_rank=4, stall_minutes=1000.0)
+asked = training.settings(words=sys.argv[3:], epochs=2, batch_size_per_rank=4, stall_minutes=1000.0, export_model=False)
 with training.start(asked) as this_run:
     threading.Thread(target=shorten, args=(this_run,), daemon=True).start()
     data = samples(this_run)

@@ -1,9 +1,9 @@
 """Trains models that the ranks share, and the whole ones in rank 0 alone on the same batches.
 
-tensor_parallel.py T[xS] MODEL TYPE STEPS KIND...: T ranks share each layer, in S stages of a pipeline. Rank 0 prints a
-line of JSON for each KIND (of KINDS) of MODEL (of MODELS): the largest relative difference of the losses, whether the
-ranks have the same weights, and which part of the bytes of a whole model each rank has: of its variables, gradients and
-optimizer state.
+tensor_parallel.py T[xS] TYPE STEPS MODEL:KIND...: T ranks share each layer, in S stages of a pipeline. Rank 0 prints a
+line of JSON for each MODEL (of MODELS) with its KIND (of KINDS): the largest relative difference of the losses, whether
+the ranks have the same weights, and which part of the bytes of a whole model each rank has: of its variables, gradients
+and optimizer state. Blocks are computed again if the first MODEL is `recomputed`.
 """
 
 from hpclaunch.training.model_parallel import groups  # isort: skip  # before Horovod loads Keras
@@ -17,9 +17,9 @@ import numpy as np
 
 from hpclaunch.training.model_parallel.mesh import Division, Mesh
 
-layout, model_name, dtype, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+layout, dtype, steps, cases = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
 tensor, stages = [*map(int, layout.split("x")), 1][:2]
-shared = groups.start(hvd, Division(tensor, stages, model_name == "recomputed"), os.environ)
+shared = groups.start(hvd, Division(tensor, stages, cases[0].startswith("recomputed")), os.environ)
 mesh = shared or Mesh(hvd.size(), 1, 1, hvd.rank())
 
 import tensorflow as tf  # noqa: E402
@@ -40,7 +40,6 @@ from hpclaunch.training.rank.world import World  # noqa: E402
 sharded_optimizer.BUCKET_BYTES = split_optimizer.BUCKET_BYTES = 1000  # several buckets
 VOCABULARY, LENGTH, WIDTH, HEADS = 64, 6, 16, 8
 SAMPLES = 8  # of all ranks together, in a step
-PARTS = 4 if model_name == "chain" else 1  # micro-batches, if there are stages
 KINDS = {
     "sgd": lambda: legacy_keras.SGD(0.05, momentum=0.9, clipnorm=0.1),
     "momentum": lambda: optimizers.make("sgd", 0.05),
@@ -106,7 +105,6 @@ def images():
     return tf.keras.Model(inputs, tf.keras.layers.Dense(2)(tf.keras.layers.Flatten()(tf.nn.relu(x))))
 
 
-random = np.random.RandomState(0)
 MODELS = {
     "chain": chain,
     "recomputed": chain,
@@ -115,20 +113,27 @@ MODELS = {
     "dense": dense,
     "images": images,
 }
-of_text = model_name not in ("dense", "images")
-if of_text:
-    inputs = random.randint(0, VOCABULARY, size=(SAMPLES * steps, LENGTH)).astype("int32")
-    targets = (3 * inputs + 1) % VOCABULARY
-else:
-    inputs = random.normal(size=(SAMPLES * steps, *((LENGTH,) if model_name == "dense" else (8, 8, 3)))).astype(dtype)
-    targets = np.stack([inputs.reshape(len(inputs), -1).sum(1), inputs.reshape(len(inputs), -1).max(1)], 1)
+OF_NUMBERS = {"dense": (LENGTH,), "images": (8, 8, 3)}  # models, and the shape of their inputs; the others are of text
 
 
-def make(kind, copy):
+def samples():
+    """The inputs and targets of all steps."""
+    random = np.random.RandomState(0)
+    if model_name not in OF_NUMBERS:
+        tokens = random.randint(0, VOCABULARY, size=(SAMPLES * steps, LENGTH)).astype("int32")
+        return tokens, (3 * tokens + 1) % VOCABULARY
+    numbers = random.normal(size=(SAMPLES * steps, *OF_NUMBERS[model_name])).astype(dtype)
+    rows = numbers.reshape(len(numbers), -1)
+    return numbers, np.stack([rows.sum(1), rows.max(1)], 1)
+
+
+def make(copy):
     """The model as the ranks of `copy` make it, with its loss."""
     starting._set_seeds(1, copy)
     model = MODELS[model_name]()
-    return model, layers.VocabularyParallelCrossentropy() if of_text else tf.keras.losses.MeanSquaredError()
+    if model_name in OF_NUMBERS:
+        return model, tf.keras.losses.MeanSquaredError()
+    return model, layers.VocabularyParallelCrossentropy()
 
 
 def batch(step, copy):
@@ -139,7 +144,7 @@ def batch(step, copy):
 
 def train(kind):
     """The model of this rank with its optimizer, and the loss of every step."""
-    model, loss = make(kind, mesh.data_index)
+    model, loss = make(mesh.data_index)
     reduction.broadcast_weights(model, world)
     if kind.startswith("sharded") and mesh.data > 1:
         optimizer = sharded_optimizer.ShardedOptimizer(KINDS[kind](), model.trainable_variables, world)
@@ -147,7 +152,7 @@ def train(kind):
         optimizer = reduction.distributed(KINDS[kind](), world)
     else:
         optimizer = reduction.SplitOptimizer(KINDS[kind](), model.trainable_variables)
-    model.micro_batches = PARTS
+    model.micro_batches = parts
     model.compile(optimizer, loss)
     return (
         model,
@@ -159,7 +164,7 @@ def train(kind):
 def train_whole(kind):
     """The same in one process: each copy of the model draws the dropout of its own ranks."""
     with groups.whole_models():
-        copies = [make(kind, copy) for copy in range(mesh.data)]
+        copies = [make(copy) for copy in range(mesh.data)]
     models = [model for model, _ in copies]
     for model in models[1:]:
         model.set_weights(models[0].get_weights())
@@ -174,8 +179,8 @@ def train_whole(kind):
 
         @tf.function
         def found(x, y):
-            values, several = zip(*map(of_part, tf.split(x, PARTS), tf.split(y, PARTS)), strict=True)
-            return sum(values) / PARTS, [sum(one) / PARTS for one in zip(*several, strict=True)]
+            values, several = zip(*map(of_part, tf.split(x, parts), tf.split(y, parts)), strict=True)
+            return sum(values) / parts, [sum(one) / parts for one in zip(*several, strict=True)]
 
         def of_part(x, y):
             with tf.GradientTape() as tape:
@@ -208,7 +213,10 @@ def sizes(model, optimizer):
 
 tf.keras.backend.set_floatx(dtype)
 world = World(hvd.rank(), hvd.size(), hvd.rank(), hvd.size(), "here", "CPU", 1, ".", None, shared)
-for kind in sys.argv[5:]:
+for case in cases:
+    model_name, kind = case.split(":")
+    parts = 4 if model_name == "chain" else 1  # micro-batches, if there are stages
+    inputs, targets = samples()
     model, optimizer, own = train(kind)
     losses = sum(world.gather(own)) / world.size
     weights = world.gather([(splits.split_of(one) is None, one.numpy().tobytes()) for one in model.trainable_variables])
@@ -216,7 +224,7 @@ for kind in sys.argv[5:]:
     if world.is_root:
         whole, whole_optimizer, alone = train_whole(kind)
         facts = {
-            "kind": kind,
+            "kind": case,
             "difference": float(np.max(np.abs(losses - alone) / np.abs(alone))),
             "same": all(
                 part == weights[rank % (tensor * stages)][number][1]
