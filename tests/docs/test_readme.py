@@ -72,7 +72,7 @@ def flags() -> list[str]:
 
 @pytest.fixture(scope="module")
 def help_texts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    verbs = ("", "submit", "render", "jobs new")
+    verbs = ("", "submit", "render", "jobs new", "search start")
     return "".join(hpclaunch([*verb.split(), "--help"], tmp_path_factory.mktemp("help")).stdout for verb in verbs)
 
 
