@@ -95,7 +95,7 @@ class Estimate:
 
 @record
 class QueuePlace:
-    """The place of a waiting job: how many with a higher priority wait ``before`` it in its partition, if that is known.
+    """The place of a waiting job: how many with a higher priority wait ``before`` it in its partition, if known.
 
     ``start``: when the scheduler expects it to start, in local time; None if it has no estimate.
     """
