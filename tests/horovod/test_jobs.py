@@ -31,6 +31,7 @@ SMALL = {
         "--learning-rate=0.001",
         "--crop=0",
         "--export-model=false",  # files of so many layers take longer than the training
+        "--noise-scale=false",
     ),
     "transformer": (
         "--vocabulary=257",

@@ -22,7 +22,8 @@ KINDS = ["sgd", "adam", "lamb"]
 SHARDED = ["sharded-adam", "sharded-lamb"]
 # ranks; ranks that share each layer x stages; the model; what it is trained with
 # Clipping in one process is left out: Keras takes the norm of an embedding's gradient before it adds equal rows up.
-LAYOUTS = [(2, "1x2", "chain", ["adam"]), (1, "1x1", "recomputed", ["decay"])]
+# Two blocks make two stages, and are half as much to trace as the four of the long tier.
+LAYOUTS = [(2, "1x2", "short-chain", ["adam"]), (1, "1x1", "recomputed-short", ["decay"])]
 if LONG:
     LAYOUTS = [
         *((ranks, layout, "chain", KINDS) for ranks, layout in [(2, "1x2"), (4, "1x4"), (4, "2x2"), (8, "2x4")]),

@@ -24,7 +24,7 @@ from tests.horovod.conftest import ROOT, Ended
 JOB = ROOT / "jobs" / "transformer"
 SMALL = (
     *("--layers=1", "--hidden=64", "--heads=2", "--context=32", "--vocabulary=512", "--batch-size-per-rank=16"),
-    *("--train-samples=4000", "--learning-rate=0.004", "--noise-scale=false", "--export-model=false"),
+    *("--train-samples=2500", "--learning-rate=0.004", "--noise-scale=false", "--export-model=false"),
 )
 EXACT = {"TF_DETERMINISTIC_OPS": "1"}
 
@@ -63,7 +63,7 @@ def test_two_ranks_learn_more_than_the_frequency_of_tokens_and_go_on_where_they_
     assert not any("step_seconds" in line for line in whole.events("epoch"))  # no time stamps with EXACT
     (told,) = whole.events("shards")
     first, second = told["shards"]
-    assert first["samples"] == second["samples"] == 2000 and first["sha256"] != second["sha256"]
+    assert first["samples"] == second["samples"] == 1250 and first["sha256"] != second["sha256"]
     check_results(whole, record, unigram(text))
 
     after_one, _ = sorted((whole.run_dir / "checkpoints").iterdir())

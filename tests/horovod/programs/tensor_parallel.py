@@ -3,7 +3,7 @@
 tensor_parallel.py T[xS] TYPE STEPS MODEL:KIND...: T ranks share each layer, in S stages of a pipeline. Rank 0 prints a
 line of JSON for each MODEL (of MODELS) with its KIND (of KINDS): the largest relative difference of the losses, whether
 the ranks have the same weights, and which part of the bytes of a whole model each rank has: of its variables, gradients
-and optimizer state. Blocks are computed again if the first MODEL is `recomputed`.
+and optimizer state. Blocks are computed again if the first MODEL is `recomputed…`.
 """
 
 from hpclaunch.training.model_parallel import groups  # isort: skip  # before Horovod loads Keras
@@ -67,7 +67,7 @@ def gpt(width=WIDTH, vocabulary=VOCABULARY):
     return tf.keras.Model(tokens, embedding(x, reverse=True))
 
 
-def chain():
+def chain(blocks=4):
     """A GPT in blocks, with dropout."""
     keras = tf.keras.layers
 
@@ -84,7 +84,7 @@ def chain():
         return layers.ColumnParallelDense(VOCABULARY, use_bias=False)(keras.LayerNormalization()(x))
 
     tokens = tf.keras.Input((LENGTH,), dtype="int32")
-    return layers.in_blocks(tokens, [begin, *[block] * 4, end], (LENGTH, WIDTH))
+    return layers.in_blocks(tokens, [begin, *[block] * blocks, end], (LENGTH, WIDTH))
 
 
 def dense():
@@ -108,6 +108,8 @@ def images():
 MODELS = {
     "chain": chain,
     "recomputed": chain,
+    "short-chain": lambda: chain(2),
+    "recomputed-short": lambda: chain(2),
     "gpt": gpt,
     "wide": lambda: gpt(128, 512),
     "dense": dense,
@@ -215,7 +217,7 @@ tf.keras.backend.set_floatx(dtype)
 world = World(hvd.rank(), hvd.size(), hvd.rank(), hvd.size(), "here", "CPU", 1, ".", None, shared)
 for case in cases:
     model_name, kind = case.split(":")
-    parts = 4 if model_name == "chain" else 1  # micro-batches, if there are stages
+    parts = 4 if model_name.endswith("chain") else 1  # micro-batches, if there are stages
     inputs, targets = samples()
     model, optimizer, own = train(kind)
     losses = sum(world.gather(own)) / world.size
