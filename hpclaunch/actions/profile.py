@@ -18,11 +18,11 @@ from hpclaunch.actions.short_runs import (
     leave_out_export,
     shorten,
     shortenable,
+    wait_for_ends,
 )
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
-from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import AS_WRITTEN, Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
@@ -132,7 +132,7 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
                 runs.append(run)
                 submitted.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
-            ended = _wait_for_ends(system, submitted)
+            ended = wait_for_ends(system, submitted, _epochs_of)
             runs = [next((now for now in ended if now.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
         raise _interruption(found.case.job, runs) from None
@@ -143,18 +143,9 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
     return runs
 
 
-def _wait_for_ends(system: System, runs: list[Run]) -> list[Run]:
-    shown: dict[Path, str] = {}
-    for now in wait(runs, None, 0, system.tell):
-        runs = now
-        for run in runs:
-            epochs = sum(event.get("event") == "epoch" for event in run.metrics())
-            words = f"{run.path.name}: {run.state}" + (f", epoch {epochs} of {EPOCHS}" if epochs else "")
-            words += f" ({run.reason})" if run.reason else ""
-            if shown.get(run.path) != words:
-                system.tell(words)
-            shown[run.path] = words
-    return runs
+def _epochs_of(run: Run) -> str:
+    epochs = sum(event.get("event") == "epoch" for event in run.metrics())
+    return f", epoch {epochs} of {EPOCHS}" if epochs else ""
 
 
 def _names(runs: Sequence[Run]) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.records import record
+from hpclaunch.core.units import whole_number
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.node_lists import names_in
 from hpclaunch.runs.recorded_layout import further_layouts, walltime_of
 from hpclaunch.runs.times import began_at, took
-from hpclaunch.runs.training_progress import ProgressReader, TrainingProgress
+from hpclaunch.runs.training_progress import MOST_EPOCHS, ProgressReader, TrainingProgress
 
 _RUNNING = ("RUNNING", "COMPLETING")
-_MOST_EPOCHS = 10**9
 _Start = tuple[Path, str, str, str]
 _FACTS_S = 30
 """For so long the facts of a run that runs count. Its job may be started again between two questions for its state."""
@@ -133,5 +133,5 @@ def _nodes_asked(spec: Mapping[str, Any]) -> int | None:
 
 def _epochs_asked(run: Run) -> int | None:
     text = {**run.parameters(), **swept(run)}.get("epochs", "")
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    return number if 0 < number <= _MOST_EPOCHS else None
+    number = whole_number(text) or 0
+    return number if 0 < number <= MOST_EPOCHS else None

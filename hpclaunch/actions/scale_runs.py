@@ -13,11 +13,11 @@ from hpclaunch import runs
 from hpclaunch.actions.load import with_run_dir
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.scale import StudyDesign
+from hpclaunch.actions.short_runs import wait_for_ends
 from hpclaunch.actions.start import start
 from hpclaunch.actions.states import refreshed
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
-from hpclaunch.actions.wait import wait
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, NewerFormat, NotFound, Refused
 from hpclaunch.core.locks import locked
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -143,15 +143,8 @@ def _wait_for_one(system: System, study: ScalingStudy, shape: tuple[int, int], n
 
 def wait_for(system: System, study: ScalingStudy, found: list[Run]) -> list[Run]:
     """Wait until runs have ended, and report every change. Raises Interrupted if the user interrupts it."""
-    shown: dict[Path, str] = {}
     try:
-        for now in wait(found, None, 0, system.tell):
-            found = now
-            for run in found:
-                words = f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else "")
-                if shown.get(run.path) != words:
-                    system.tell(words)
-                shown[run.path] = words
+        return wait_for_ends(system, found)
     except KeyboardInterrupt:
         what = f"interrupted; the submitted runs of {study.name} continue"
         next_step = f"the same command continues; or hpclaunch scale {shlex.quote(str(study.path))}"
@@ -159,4 +152,3 @@ def wait_for(system: System, study: ScalingStudy, found: list[Run]) -> list[Run]
     except HpclaunchError:
         system.warn(f"the submitted runs of {study.name} continue")
         raise
-    return found

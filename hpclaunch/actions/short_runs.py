@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
+from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Layout, Request
@@ -16,6 +19,7 @@ from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3
 """The most steps in an epoch of a run (at least 30 show the speed), and its number of epochs."""
@@ -75,3 +79,15 @@ def leave_out_export(job: Job, request: Request) -> Request:
     """Return the request of a run that leaves no trained model, if the job can do so: nobody serves a short run."""
     own = ("export_model", "false")
     return replace(request, settings=(*request.settings, own)) if own[0] in job.parameters else request
+
+
+def wait_for_ends(system: System, found: Sequence[Run], words_of: Callable[[Run], str] = lambda run: "") -> list[Run]:
+    """Wait until runs have ended, and report every change of a state, or of the words that follow it."""
+    ended, shown = list(found), dict[Path, str]()
+    for ended in wait(list(found), None, 0, system.tell):
+        for run in ended:
+            words = f"{run.path.name}: {run.state}{words_of(run)}" + (f" ({run.reason})" if run.reason else "")
+            if shown.get(run.path) != words:
+                system.tell(words)
+            shown[run.path] = words
+    return ended

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
-from hpclaunch.cli.profile import DryRun, OneByOne
+from hpclaunch.cli.profile import DryRun, OneByOne, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -66,7 +66,7 @@ def scale(
     hosts: flags.Hosts = None,
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
-    steps: Annotated[int, typer.Option(min=1, help="The most steps in an epoch of a run.")] = 100,
+    steps: Steps = 100,
     one_by_one: OneByOne = False,
     resubmit: Annotated[
         bool, typer.Option("--resubmit", help="Submit runs of the study that failed again, as new runs.")

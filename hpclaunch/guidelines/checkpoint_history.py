@@ -5,11 +5,11 @@ A report shows it with ``advise_after``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.checkpoints import CheckpointAdvice, Saving, advise_interval
 
@@ -42,7 +42,7 @@ def saved_times(events: Iterable[Mapping[str, Any]]) -> SavedTimes | None:
     if not seconds:
         return None
     gaps = _intervals(found)
-    times = [time for event in found if (time := _finite(event.get("time"))) is not None]
+    times = [time for event in found if (time := finite(event.get("time"))) is not None]
     span = max(times) - min(times) if times else 0.0
     return SavedTimes(
         number=len(seconds),
@@ -72,7 +72,7 @@ def _intervals(events: Sequence[Mapping[str, Any]]) -> list[float]:
     gaps: list[float] = []
     before: float | None = None
     for event in events:
-        kind, time = event.get("event"), _finite(event.get("time"))
+        kind, time = event.get("event"), finite(event.get("time"))
         if kind in ("start", "resume"):
             before = None
         elif kind == "checkpoint" and time is not None:
@@ -83,14 +83,5 @@ def _intervals(events: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def _seconds_in(event: Mapping[str, Any]) -> float | None:
-    found = _finite(event.get("seconds"))
+    found = finite(event.get("seconds"))
     return found if found is not None and found > 0 else None
-
-
-def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number of hundreds of digits
-        return None

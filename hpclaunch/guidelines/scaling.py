@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median, stdev
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.distribution import HARDLY_FASTER
 from hpclaunch.guidelines.reasoning import positive
@@ -193,5 +194,5 @@ def _wait_for_slowest(own: object) -> float:
 
 
 def _seconds(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < float("inf") else None  # type: ignore[arg-type, operator]
+    found = finite(value)
+    return found if found is not None and found >= 0 else None

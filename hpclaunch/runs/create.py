@@ -119,7 +119,7 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
     copy(snapshot, path / "code")
     write_content(path / LIBRARY, script.library)
     if script.sampler:
-        write_content(path / SAMPLER, script.sampler)
+        write_content(path / SAMPLER, script.sampler, durable=False)  # a run without it only has no samples
     write_content(path / "job.sh", script.text)
     if spec.hosts:
         write_content(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))

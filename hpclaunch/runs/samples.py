@@ -5,7 +5,6 @@ A damaged line, or a field of another kind, counts as not measured. A run withou
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.files import json_lines, read_text
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 
 FOLDER = "samples"
@@ -255,11 +255,8 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def _number(value: Any) -> float | None:
     """Return a number of at least 0."""
-    try:
-        valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-        return float(value) if valid else None
-    except OverflowError:  # a whole number of hundreds of digits
-        return None
+    found = finite(value)
+    return found if found is not None and found >= 0 else None
 
 
 def _whole_number(value: Any) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import stat
 from collections import deque
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.files import json_object
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 from hpclaunch.runs.record import METRICS
 
@@ -19,7 +19,7 @@ _MOST_NEW = 2**20
 """Bytes. What is more than this beyond the last reading is read like a file that was not read before."""
 MOST_LOSSES = 120
 _RECENT = 5
-_MOST_EPOCHS = 10**9
+MOST_EPOCHS = 10**9
 
 
 @record
@@ -119,7 +119,7 @@ class ProgressReader:
             self._reported = None  # what lies between two starts is no part of an epoch
         elif event.get("event") == "epoch":
             epoch = _whole_number(event.get("epoch")) or self._epoch + 1  # other programs may not number them
-            time, seconds, loss = (_number(event.get(name)) for name in ("time", "seconds", "loss"))
+            time, seconds, loss = (finite(event.get(name)) for name in ("time", "seconds", "loss"))
             if time is not None and self._reported is not None and epoch == self._epoch + 1:
                 seconds = max(time - self._reported, 0.0)
             if seconds is not None:
@@ -143,11 +143,4 @@ class ProgressReader:
 
 
 def _whole_number(value: Any) -> int | None:
-    return value if type(value) is int and 0 < value <= _MOST_EPOCHS else None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value) if type(value) in (int, float) and math.isfinite(value) else None
-    except OverflowError:  # a whole number of hundreds of digits
-        return None
+    return value if type(value) is int and 0 < value <= MOST_EPOCHS else None

@@ -26,7 +26,7 @@ class Reports:
             try:
                 event = json.loads(line)
                 value = float(event[self._metric])
-            except (ValueError, KeyError, TypeError, RecursionError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue
             if math.isfinite(value):
                 self.value = value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Any
 
 from hpclaunch.core.errors import Fault, did_you_mean
+from hpclaunch.core.json_values import finite
 
 
 class Written:
@@ -45,10 +45,11 @@ class Written:
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if finite(value) is None:
             self.fault(f"{value!r} is not a number", key)
             return None
-        return value
+        number: float = value
+        return number
 
     def whole(self, key: str, at_least: int) -> int | None:
         """Return a whole number, None if the key is missing."""

@@ -17,18 +17,19 @@ def show_design(design: Design, as_json: bool) -> None:
     for trial in design.trials:
         spec = trial.prepared.spec
         where = " ".join(filter(None, (spec.partition, spec.qos)))
-        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
+        cost = cost_in_words(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
         limits = f"at most {format_walltime(spec.walltime)}, {cost}"
         place = " ".join(filter(None, (spec.site, where)))
         say(f"  {trial.words}, {count(spec.layout.world_size, 'rank')}: {place}, {limits}")
     cost_of_all = design.cost()
     if cost_of_all:
-        say(f"  all together at most {_amount(*cost_of_all)}")
+        say(f"  all together at most {cost_in_words(*cost_of_all)}")
     for remark in design.remarks:
         say(f"  {remark}")
 
 
-def _amount(amount: float, unit: str) -> str:
+def cost_in_words(amount: float, unit: str) -> str:
+    """Return an amount with its unit: ``1 node-hour``, ``2.5 node-hours``."""
     return f"{amount:.4g} {unit}{'s' * (amount != 1)}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpclaunch.actions.inspect import everything, numbers
 from hpclaunch.cli.show.console import fact, show_bytes, write_json
+from hpclaunch.core.json_values import pairs
 from hpclaunch.core.spec import parameter_word
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.recorded_layout import further_layouts
@@ -68,7 +69,7 @@ def _show_recipe(recipe: Any) -> None:
     why = recipe.get("why")
     reasons = map(str, why) if isinstance(why, list) else ()
     fact("recipe", "; ".join([str(recipe.get("name")), *reasons]))
-    typed = _pairs(recipe.get("typed"))
+    typed = pairs(recipe.get("typed"))
     if typed:
         fact("typed instead", " ".join(f"{name}={text}" for name, text in typed))
 
@@ -95,11 +96,5 @@ def _command(run: Run, spec: dict[str, Any]) -> list[str]:
 def _sweep(spec: dict[str, Any]) -> str:
     """Return how many values of which parameters an array has: ``3 seed x 2 learning_rate``."""
     sweep = spec.get("sweep")
-    axes = _pairs(sweep.get("axes")) if isinstance(sweep, dict) else []
+    axes = pairs(sweep.get("axes")) if isinstance(sweep, dict) else []
     return " x ".join(f"{len(values)} {name}" for name, values in axes if isinstance(values, list))
-
-
-def _pairs(value: Any) -> list[tuple[str, Any]]:
-    """Return recorded pairs of a name and something."""
-    members = value if isinstance(value, list) else []
-    return [(str(pair[0]), pair[1]) for pair in members if isinstance(pair, list) and len(pair) == 2]

@@ -10,6 +10,7 @@ from hpclaunch.actions.scale_results import StudyResults, StudyRow, write_result
 from hpclaunch.actions.scale_runs import words_of
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show.console import say, table, warn, write_json
+from hpclaunch.cli.show.profile_tables import cost_in_words
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.runs.scaling_study import STUDY, ScalingStudy, load_study
@@ -37,20 +38,16 @@ def show_design(design: StudyDesign, as_json: bool) -> None:
     limits = {(one.spec.layout.nodes, one.spec.layout.tasks_per_node): one.spec for one in design.prepared}
     for point in study.points:
         spec = limits[point.shape]
-        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
+        cost = cost_in_words(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
         where = " ".join(filter(None, (spec.partition, spec.qos)))
         rate = f", predicted {point.predicted[1]:.4g} samples/s" if point.predicted else ""
         limit = f"at most {format_walltime(spec.walltime)}, {cost}" if spec.walltime else cost
         say(f"  {words_of(point)}: {' '.join(filter(None, (spec.site, where)))}, {limit}{rate}")
     cost_of_all = design.cost()
     if cost_of_all:
-        say(f"  all together at most {_amount(*cost_of_all)}")
+        say(f"  all together at most {cost_in_words(*cost_of_all)}")
     for remark in design.remarks:
         say(f"  {remark}")
-
-
-def _amount(amount: float, unit: str) -> str:
-    return f"{amount:.4g} {unit}{'s' * (amount != 1)}"
 
 
 def show_results(results: StudyResults, plot: Path | None, as_json: bool) -> None:
@@ -128,7 +125,7 @@ def _say_state(results: StudyResults) -> None:
     for problem in results.problems:
         warn(problem)
     if results.spent is not None:
-        say(f"the runs of the study have cost {_amount(results.spent, results.unit)}")
+        say(f"the runs of the study have cost {cost_in_words(results.spent, results.unit)}")
     if results.place:
         say(f"stored in {results.place}; later plans use it")
     say(f"results.json, results.csv and the proposal's text (proposal.md, proposal.tex) are in {study.path}")

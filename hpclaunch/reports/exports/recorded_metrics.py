@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 
 VALIDATION = "val_"
@@ -44,21 +44,11 @@ def result_points(events: Iterable[Mapping[str, Any]]) -> list[MetricPoint]:
 
 
 def _points_in(event: Mapping[str, Any], step: int) -> list[MetricPoint]:
-    time = _number(event.get("time")) or 0.0
+    time = finite(event.get("time")) or 0.0
     time = time if 0 <= time < _LATEST else 0.0
     names = (name for name in event if name not in _NOT_NUMBERS)
     return [
         MetricPoint(time=time, step=step, name=name, value=value)
         for name in names
-        if (value := _number(event[name])) is not None
+        if (value := finite(event[name])) is not None
     ]
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number of hundreds of digits
-        return None

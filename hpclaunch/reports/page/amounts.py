@@ -22,22 +22,6 @@ def readable(text: str) -> str:
     return _HIDDEN.sub("\ufffd", text)
 
 
-def number(value: Any) -> float | None:
-    """Return a recorded number, which may be NaN or infinite; None for anything else."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        return float(value)
-    except OverflowError:  # a whole number of hundreds of digits
-        return None
-
-
-def finite(value: Any) -> float | None:
-    """Return a recorded finite number; None for anything else."""
-    found = number(value)
-    return found if found is not None and math.isfinite(found) else None
-
-
 def seconds_of_time(text: Any) -> float | None:
     """Return Unix seconds for a recorded time (UTC, ``2026-11-24T13:16:19Z``); None for another text."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hpclaunch.core.json_values import pairs
 from hpclaunch.core.units import count, format_memory, format_walltime, whole_number
 from hpclaunch.reports.page.model import Block, CodeText, Fact, Facts, PageSection, Sentence
 from hpclaunch.reports.page.recorded import RecordedRun
@@ -44,12 +45,6 @@ def script_section(recorded: RecordedRun) -> PageSection:
         lines = count(text.count("\n"), "line")
         block = CodeText(title=f"job.sh, as it was submitted ({lines})", text=text, folded=True)
     return PageSection(name="script", title="The script", blocks=(block,))
-
-
-def pairs(value: Any) -> list[tuple[str, Any]]:
-    """Return recorded pairs of a name and something."""
-    members = value if isinstance(value, list) else []
-    return [(str(pair[0]), pair[1]) for pair in members if isinstance(pair, list) and len(pair) == 2]
 
 
 def choice_of(spec: Mapping[str, Any], key: str) -> str:

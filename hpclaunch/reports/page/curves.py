@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpclaunch.core.json_values import finite, number
 from hpclaunch.core.units import count
-from hpclaunch.reports.page.amounts import finite, number, readable, short
+from hpclaunch.reports.page.amounts import readable, short
 from hpclaunch.reports.page.model import Block, Drawing, Figure, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun
 from hpclaunch.reports.page.thinning import thin_series

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count, format_walltime, whole_number
 from hpclaunch.guidelines.checkpoints import DALY, CheckpointAdvice, Saving, advise_interval
-from hpclaunch.reports.page.amounts import bytes_in_words, duration, finite, percent, short
+from hpclaunch.reports.page.amounts import bytes_in_words, duration, percent, short
 from hpclaunch.reports.page.asked import choice_of, world_size
 from hpclaunch.reports.page.curves import epoch_numbers
 from hpclaunch.reports.page.model import Block, Listing, PageSection, Sentence, Value

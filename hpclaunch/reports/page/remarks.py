@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hpclaunch.core.json_values import number
 from hpclaunch.core.units import count, whole_number
-from hpclaunch.reports.page.amounts import number, percent
+from hpclaunch.reports.page.amounts import percent
 from hpclaunch.reports.page.course import ending_of
 from hpclaunch.reports.page.curves import epoch_numbers, metric_groups
 from hpclaunch.reports.page.model import Block, PageSection, Sentence

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count
-from hpclaunch.reports.page.amounts import duration, finite, ranks_in_words, short, time_in_words
+from hpclaunch.reports.page.amounts import duration, ranks_in_words, short, time_in_words
 from hpclaunch.reports.page.asked import asked_section, script_section, world_size
 from hpclaunch.reports.page.course import course_section, tone_of
 from hpclaunch.reports.page.curves import training_section

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count
-from hpclaunch.reports.page.amounts import duration, finite, short, time_in_words
+from hpclaunch.reports.page.amounts import duration, short, time_in_words
 from hpclaunch.reports.page.asked import asked_section, script_section
 from hpclaunch.reports.page.course import tone_of
 from hpclaunch.reports.page.curves import curve_of, epoch_numbers, file_name, metric_groups, short_name

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
-from hpclaunch.reports.page.amounts import duration, finite, percent, ranks_in_words, short
+from hpclaunch.reports.page.amounts import duration, percent, ranks_in_words, short
 from hpclaunch.reports.page.curves import RATES, curve_of, epoch_numbers
 from hpclaunch.reports.page.model import Block, Figure, HeatMap, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count
-from hpclaunch.reports.page.amounts import finite, percent, short, time_in_words
+from hpclaunch.reports.page.amounts import percent, short, time_in_words
 from hpclaunch.reports.page.curves import file_name
 from hpclaunch.reports.page.model import (
     Block,
