@@ -49,3 +49,13 @@ def distributions(uv: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     target = tmp_path_factory.mktemp("dist")
     run(uv, "build", "--quiet", "--out-dir", target, cwd=source)
     return next(target.glob("*.whl")), next(target.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="session")
+def linters(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs that check metadata, workflows and forms."""
+    environment = tmp_path_factory.mktemp("linters") / "env"
+    run(uv, "venv", "--quiet", "--python", sys.executable, environment, cwd=ROOT)
+    tools = ("twine>=6", "check-jsonschema>=0.30")
+    run(uv, "pip", "install", "--quiet", "--python", environment / "bin" / "python", *tools, cwd=ROOT)
+    return environment / "bin"
