@@ -4,7 +4,7 @@
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
 # make once: endings of sbatch, interleavings, and many processes at once, for the same page. make mutants: changed code.
-.PHONY: demo test long faults newer-slurm once fuzz hostile io mutants lint setup setup-dev constraints release clean
+.PHONY: demo test long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
 
 # What docs/reliability.md reports under "Submitted once".
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
@@ -52,6 +52,18 @@ AGAIN =
 mutants: setup-dev
 	.venv/bin/uv pip install --quiet --python .venv/bin/python --target .cache/mutants/tool -r pyproject.toml --extra mutants
 	.venv/bin/python -m tests.mutants --again "$(AGAIN)"
+
+# The documentation site, in site/; docs-serve shows it on http://127.0.0.1:8000. Its packages have a folder of their own.
+MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=.cache/docs-site .venv/bin/python -m mkdocs
+.cache/docs-site/complete: pyproject.toml | setup-dev
+	.venv/bin/uv --no-config pip install --quiet --python .venv/bin/python --target .cache/docs-site -r pyproject.toml --extra docs
+	touch $@
+
+docs: .cache/docs-site/complete
+	$(MKDOCS) build --strict
+
+docs-serve: .cache/docs-site/complete
+	$(MKDOCS) serve
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -25,7 +25,7 @@ def folder_of(group: str, *requirements: str, apart: bool = False) -> str:
     kept = ROOT / ".cache" / f"{group}{beside}"
     if (kept / "complete").is_file():
         return str(kept)
-    variable = f"HPCLAUNCH_TEST_{group.upper()}"
+    variable = f"HPCLAUNCH_TEST_{group.upper().replace('-', '_')}"
     if os.environ.get("CI") != "true" and os.environ.get(variable) != "1":
         pytest.skip(f"group {group}: is downloaded from PyPI; set {variable}=1")
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -1,0 +1,71 @@
+"""The documentation site builds without a warning, has no dead link, and its search answers the commonest questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.site_pages import faults_of, pages_of
+from tests.downloaded import folder_of
+
+ROOT = Path(__file__).resolve().parents[2]
+# What people type into the search, and the page that must come first.
+QUESTIONS = {
+    "how many nodes": "planning/",
+}
+
+
+def docs_packages() -> str:
+    """A folder for PYTHONPATH with the packages of the extra `docs`."""
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    return folder_of("docs-site", *extras["docs"], apart=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it."""
+    environment = {**os.environ, "PYTHONPATH": docs_packages(), "NO_MKDOCS_2_WARNING": "1"}
+    target = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return target
+
+
+def test_every_document_is_a_page(site: Path) -> None:
+    documents = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
+    pages = {path.parent.relative_to(site) for path in pages_of(site)}
+    assert {path if path.name != "index" else path.parent for path in documents} == pages
+
+
+def test_no_link_is_dead_and_nothing_comes_from_another_host(site: Path) -> None:
+    assert faults_of(site) == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<a href="other/">x</a><a href="#top">x</a><script src="https://cdn/x.js">')
+    found = faults_of(tmp_path)
+    assert [fault.split(" ", 1)[1] for fault in found] == [
+        "links to #top, which has no such anchor",
+        "links to other/, which is no file",
+        "loads https://cdn/x.js",
+    ]
+
+
+def test_the_search_finds_the_commonest_questions_pages_first(site: Path) -> None:
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("group node: the site's search runs in JavaScript (apt-get install nodejs)")
+    command = [node, str(Path(__file__).with_name("search_worker.js")), str(site), *QUESTIONS]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = {question: pages[:1] for question, pages in json.loads(done.stdout).items()}
+    assert found == {question: [page] for question, page in QUESTIONS.items()}
