@@ -112,7 +112,7 @@ def test_training_ends_early_with_the_weights_of_the_best_epoch(how: str, ranks,
     arrays = write(tmp_path)
     ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST, *SLOW, how)
     assert ended.code == 0, ended.text
-    check_the_parts_of_a_step(ended, size=2, samples=40, batch=4)
+    check_the_parts_of_a_step(ended, size=2)
     (end,), (stop,) = ended.events("end"), ended.events("early_stop")
     assert len(ended.events("epoch")) == end["epochs"] == stop["after"] == 3 and end["best_epoch"] == 1
     assert end["best_value"] == pytest.approx(weights_error(ended, arrays, 1), rel=1e-5)

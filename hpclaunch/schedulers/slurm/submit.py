@@ -124,11 +124,14 @@ def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
 
 
 def _submission_file(run: Run, text: str) -> Path:
-    """Write the script that sbatch gets. ``job.sh`` may be written again while sbatch reads."""
+    """Write the script that sbatch gets. ``job.sh`` may be written again while sbatch reads.
+
+    sbatch reads it at once, and ``job.sh`` has the same text on disk: so this copy waits for no disk.
+    """
     folder = run.path / "submitit"
     folder.mkdir(exist_ok=True)
     script = folder / f".submission_file_{uuid.uuid4().hex}.sh"
-    write_text(script, text)
+    write_text(script, text, durable=False)
     return script
 
 

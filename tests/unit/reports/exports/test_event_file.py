@@ -5,20 +5,18 @@ from __future__ import annotations
 import importlib.util
 import random
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpclaunch.config.catalog import bundled
 from hpclaunch.reports.exports.event_file import crc32c, event_file, event_files
 from hpclaunch.reports.exports.recorded_metrics import MetricPoint
-
-ROOT = Path(__file__).parents[4]
 
 
 def the_jobs_records() -> Any:
     """The module of the job ``universes`` that writes TFRecords."""
-    specification = importlib.util.spec_from_file_location("records", ROOT / "jobs/universes/records.py")
+    specification = importlib.util.spec_from_file_location("records", bundled("jobs") / "universes/records.py")
     assert specification and specification.loader
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
