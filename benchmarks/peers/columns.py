@@ -73,7 +73,7 @@ def arguments(seen: Seen) -> Verdict:
     wrong = next((rank["arguments"] for rank in ranks if rank["arguments"] != wanted), None)
     if wrong is None:
         return True, f"{len(wanted)} arguments unchanged in {len(ranks)} ranks"
-    pairs = zip(wanted, wrong)
+    pairs = zip(wanted, wrong, strict=False)
     first = next((f"{a!r} became {b!r}" for a, b in pairs if a != b), f"{len(wrong)} of {len(wanted)} arguments")
     return False, first
 
@@ -197,24 +197,24 @@ COLUMNS = (
         title="hostile arguments",
         case="plain",
         judge=arguments,
-        rule="Every rank gets the 15 typed arguments unchanged: spaces, quotes, a newline, `$(…)`, `*`, leading dashes, "
-        "braces, an empty one, letters beyond ASCII. No command in them is run.",
+        rule="Every rank gets the 15 typed arguments unchanged: spaces, quotes, a newline, `$(…)`, `*`, leading "
+        "dashes, braces, an empty one, letters beyond ASCII. No command in them is run.",
     ),
     Column(
         name="odd_environment",
         title="odd values in the shell",
         case="plain",
         judge=odd_environment,
-        rule="The submitting shell has a variable with two lines, quotes and `$(…)`, and an exported function. All ranks "
-        "start, and each has the variable unchanged or not at all.",
+        rule="The submitting shell has a variable with two lines, quotes and `$(…)`, and an exported function. All "
+        "ranks start, and each has the variable unchanged or not at all.",
     ),
     Column(
         name="clean_environment",
         title="only typed variables",
         case="environment",
         judge=clean_environment,
-        rule="The job is asked to have one variable with blanks and quotes, and nothing else of the shell. Every rank has "
-        "it unchanged, and neither of two other variables of the shell.",
+        rule="The job is asked to have one variable with blanks and quotes, and nothing else of the shell. Every rank "
+        "has it unchanged, and neither of two other variables of the shell.",
     ),
     Column(
         name="exit_code",
@@ -266,7 +266,7 @@ COLUMNS = (
         title="sbatch's answer is lost",
         case="lost",
         judge=lost_answer,
-        rule="Slurm queues the job, but sbatch answers with a time-out and exit code 1. Slurm ends up with one job, and "
-        "the command ends with 0 and shows its ID.",
+        rule="Slurm queues the job, but sbatch answers with a time-out and exit code 1. Slurm ends up with one job, "
+        "and the command ends with 0 and shows its ID.",
     ),
 )
