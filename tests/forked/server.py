@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +32,6 @@ _LIBRARIES = (
     *("submitit.slurm.slurm", "submitit.local.local", "submitit.core.utils", "rich.console", "jinja2"),
     *("_strptime", "difflib", "glob", "shlex"),
 )
-_SECONDS = 60
 _REPORTS = 200
 """A number of stderr's file that the tested code does not know, so that nothing closes it or lets it fail."""
 
@@ -44,6 +44,8 @@ class Trial:
 
     ``number``: which I/O call below ``root`` fails with ``error`` (0: none); ``streams``: calls on stdout and stderr
     count too; ``stays``: all later calls fail too; ``flock``: whether it works.
+
+    ``seconds``: after so many, SIGALRM ends it.
     """
 
     words: Sequence[str]
@@ -59,6 +61,7 @@ class Trial:
     stays: bool = False
     streams: bool = True
     flock: bool = True
+    seconds: int = 60
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ def serve() -> None:
     """Answer one trial after the other, until stdin ends."""
     os.environ.pop("LD_PRELOAD", None)  # for what is started from here
     _load_everything()
+    sys.path[:] = [place for place in sys.path if place]  # not the folder that a trial stands in
     for line in sys.stdin:
         outcome = _fork(Trial(**json.loads(line)))
         sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
@@ -133,7 +137,7 @@ def _fork(trial: Trial) -> Outcome:
         texts = []
         for file in (out, err):
             file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
+            texts.append(file.read().decode("utf-8", "surrogateescape"))
     library: Any = ctypes.CDLL(None)
     calls, failed = 0, ""
     if trial.root:
@@ -148,7 +152,8 @@ def _play(trial: Trial, out: int, err: int) -> NoReturn:
     try:
         import signal
 
-        signal.alarm(_SECONDS)
+        signal.alarm(trial.seconds)
+        os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
         for number, stream in ((0, null), (1, out), (2, err), (_REPORTS, err)):
             os.dup2(stream, number)
@@ -165,6 +170,7 @@ def _play(trial: Trial, out: int, err: int) -> NoReturn:
         os.chdir(trial.cwd)
         os.environ.clear()
         os.environ.update(trial.environment)
+        time.tzset()
         _open_streams(trial.closed)
         code = _main(trial)
     finally:
@@ -186,6 +192,7 @@ def _open_streams(closed: Sequence[int]) -> None:
 
 def _main(trial: Trial) -> int:
     """Type, and end as the interpreter does. Whatever it would print as a traceback is one."""
+    import hpclaunch
     from hpclaunch.cli import main
 
     library: Any = ctypes.CDLL(None)
@@ -196,8 +203,9 @@ def _main(trial: Trial) -> int:
             trial.root.encode(), ctypes.c_long(trial.number), trial.error, int(trial.stays), int(trial.streams)
         )
     code = 0
+    sys.argv = [str(Path(hpclaunch.__file__).with_name("__main__.py")), *trial.words]
     try:
-        main(list(trial.words))
+        main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

@@ -22,6 +22,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
+from hpclaunch.reports.exports.event_file import crc32c
 from tests.horovod.conftest import ROOT, Ended, environment
 
 JOB = ROOT / "jobs" / "universes"
@@ -164,6 +165,13 @@ def test_a_sum_of_the_publication() -> None:
     file = io.BytesIO()
     records.write_record(file, b"")
     assert len(file.getvalue()) == 16
+
+
+def test_the_launchers_sums_are_those_of_the_job() -> None:
+    """Both write records of TensorFlow: the launcher events without NumPy, the job volumes."""
+    for length in (0, 1, 7, 64, 1000, 70_000):
+        content = np.random.default_rng(length).bytes(length)
+        assert crc32c(content) == records.crc32c(content)
 
 
 def test_each_part_makes_its_own_files_once(make: Callable[..., list[str]], tmp_path: Path) -> None:

@@ -43,11 +43,12 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 
 
 # The lowest versions of all that hpclaunch depends on, and the newest. Python 3.11 runs all the other tests.
-# The slower property tests run with them in the long tier only.
-# A source distribution holds no benchmarks, nor need their tests pass from one. Scripts are the same on every Python.
+# A source distribution holds no benchmarks, nor need their tests pass from one.
 ELSEWHERE = [f"{folder}/{part}" for folder in ("unit", "processes") for part in ("training", "benchmarks")]
-ELSEWHERE += ["script/test_every_script.py"]
-ELSEWHERE += [] if LONG else ["script/test_text_through_bash.py"]
+# In the long tier only: tests of a minute, and scripts, which bash runs in the same way on every Python.
+SLOW = [f"processes/{part}" for part in ("actions/test_interleavings.py", "schedulers/slurm", "templates")]
+ELSEWHERE += ["script/test_every_script.py"] if LONG else SLOW
+FOLDERS_OF_THE_CORE = ["tests/unit", "tests/processes", *(["tests/script", "tests/property"] if LONG else [])]
 ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), ("3.13", "highest")]
 
 
@@ -90,9 +91,8 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert "perlmutter\tbundled" in listed
     render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
-    folders = ["tests/unit", "tests/script", "tests/processes", *(["tests/property"] if LONG else [])]
     options = ["-q", "-x", "-p", "no:cacheprovider", *(f"--ignore=tests/{place}" for place in ELSEWHERE)]
-    suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
+    suite = run(interpreter, "-m", "pytest", *options, *FOLDERS_OF_THE_CORE, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 
 
