@@ -162,26 +162,34 @@ def _xeon(name: str, figures: tuple[float, int, float], year: int) -> Cpu:
     return _cpu(name, figures, INTEL.format(name, year))
 
 
-DDR4_8, DDR5_12, DDR5_8 = 204.8, 460.8, 307.2
-"""GB/s of a socket: eight channels of DDR4-3200, twelve and eight of DDR5-4800."""
+DDR4_8, DDR5_12, DDR5_8, TURIN = 204.8, 460.8, 307.2, 576.0
+"""GB/s of a socket: eight channels of DDR4-3200, twelve and eight of DDR5-4800, twelve of DDR5-6000."""
 CPUS = (
     _epyc("EPYC 7402", 2.8, DDR4_8, 2019),
     _epyc("EPYC 7742", 2.25, DDR4_8, 2019),
     _epyc("EPYC 7H12", 2.6, DDR4_8, 2019),
+    _epyc("EPYC 7532", 2.4, DDR4_8, 2020),
+    _epyc("EPYC 7413", 2.65, DDR4_8, 2021),
     _epyc("EPYC 7763", 2.45, DDR4_8, 2021),
     _epyc("EPYC 7543P", 2.8, DDR4_8, 2021),
     _epyc("EPYC 7A53", 2.0, DDR4_8, 2021),
     _epyc("EPYC 9334", 2.7, DDR5_12, 2022),
     _epyc("EPYC 9454", 2.75, DDR5_12, 2022),
     _epyc("EPYC 9654", 2.4, DDR5_12, 2022),
+    _cpu("EPYC 9655", (2.6, 64, TURIN), AMD.format("EPYC 9655", 2024)),
+    _cpu("EPYC 9745", (2.4, 64, TURIN), AMD.format("EPYC 9745", 2024)),
+    _cpu("EPYC 9965", (2.25, 64, TURIN), AMD.format("EPYC 9965", 2024)),
     _xeon("E5-2620 v4", (2.1, 32, 68.3), 2016),
     _xeon("E5-2698 v3", (2.3, 32, 68.3), 2014),
     _xeon("Phi 7250", (1.4, 64, 450), 2016),
     _xeon("Gold 6148", (2.4, 64, 128), 2017),
     _xeon("Gold 6248", (2.5, 64, 140.8), 2019),
+    _xeon("Platinum 8160", (2.1, 64, 128), 2017),
     _xeon("Platinum 8280", (2.7, 64, 140.8), 2019),
     _xeon("Platinum 8358", (2.6, 64, DDR4_8), 2021),
     _xeon("Platinum 8360Y", (2.4, 64, DDR4_8), 2021),
+    _xeon("Platinum 8380", (2.3, 64, DDR4_8), 2021),
+    _xeon("MAX 9480", (1.9, 64, 1638), 2023),
     _xeon("Platinum 8460Y", (2.0, 64, DDR5_8), 2023),
     _xeon("Platinum 8468", (2.1, 64, DDR5_8), 2023),
     _xeon("Platinum 8480", (2.0, 64, DDR5_8), 2023),
@@ -189,9 +197,10 @@ CPUS = (
     _cpu("Grace", (3.1, 32, 500), NVIDIA.format("Grace CPU", 2023)),
     _cpu("POWER9", (3.1, 16, 170), "IBM, POWER9 AC922 technical overview, 2018"),
 )
-"""Peaks are those of the vector units at the base clock; the bandwidth of a Xeon Phi is that of its MCDRAM."""
-_OTHER_WORDS = {"3rd Gen EPYC": "EPYC 7A53"}
-"""Frontier's guide describes its processor (a 7A53) in these words."""
+"""Peaks are those of the vector units at the base clock; the bandwidth of a Xeon Phi is that of its MCDRAM,
+that of a Xeon MAX that of its HBM2e."""
+_OTHER_WORDS = {"3rd Gen EPYC": "EPYC 7A53", "EPYC (Turin, Zen 5c, 128 cores)": "EPYC 9745"}
+"""Frontier's guide describes its processor (a 7A53) in these words; the 9745 is the only Zen 5c of 128 cores."""
 
 
 def cpu_named(model: str | None) -> Cpu | None:

@@ -62,7 +62,7 @@ def _script_bars() -> Iterator[Bar]:
     for site in sorted(path for path in GOLDEN.iterdir() if any(path.glob("*.sh"))):
         longest = max(sorted(site.glob("*.sh")), key=lines)
         yield Bar(f"lines of the longest script of {site.name}", lines(longest), MOST_SCRIPT_LINES, (longest.name,))
-    scripts = [*GOLDEN.glob("*/*.sh"), LIBRARY_FILE]
+    scripts = [*GOLDEN.glob("*/*.sh"), *GOLDEN.glob("*/*.diff"), LIBRARY_FILE]
     yield Bar("lines of all golden scripts and the library", sum(map(lines, scripts)), MOST_GOLDEN_LINES)
 
 

@@ -25,10 +25,11 @@ SLURM: tuple[str, ...] = (
     "ntasks",
     "ntasks-per-node",
     "ntasks-per-socket",
+    "ntasks-per-gpu",
     "cpus-per-task",
 )
-SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "exclusive", "cpu-bind", "hint")
-SLURM += ("distribution", "network", "mpi")
+SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "mem-per-cpu", "exclusive", "cpu-bind")
+SLURM += ("hint", "distribution", "network", "mpi")
 # Options that are about neither; any other one makes the comparison fail until somebody has sorted it.
 APART = {"job-name", "account", "time", "chdir", "output", "open-mode", "export", "kill-on-bad-exit", "wait"}
 APART |= {"requeue", "no-requeue", "signal", "label", "unbuffered"}
@@ -151,11 +152,12 @@ def placement(side: Side, node: NodeType, request: dict[str, Any]) -> Placement:
     assert side.said("distribution") in (None, "block:block")
     assert re.fullmatch(r"slot|ppr:\d+:node(:pe=\d+)?", side.step.get("map-by", "slot"))
     per_node, total = number(side.said("ntasks-per-node")), number(side.said("ntasks")) or number(side.step.get("np"))
-    cpus = number(side.said("cpus-per-task"))
+    cpus, gpus_in_all = number(side.said("cpus-per-task")), number(side.said("gpus"))
+    total = total or number(side.said("ntasks-per-gpu")) * gpus_in_all
     nodes = number(side.said("nodes"))
     if not nodes:
         assert cpus and node.slurm_cpus
-        nodes = -(-total * cpus // node.slurm_cpus)
+        nodes = max(-(-total * cpus // node.slurm_cpus), -(-gpus_in_all // (node.gpus_per_node or 1)))
     tasks = per_node or total // nodes
     ranks = tasks * (number(side.step.get("nproc-per-node")) or 1)
     gpus = gpus_of_a_node(side, nodes, tasks, node)
@@ -220,6 +222,8 @@ def _indices(value: str, local: int) -> list[int]:
 
 def taken(sees: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
     """The GPU that each rank of hpclaunch's jobs takes of those that it sees; None where ranks would share."""
+    if not any(sees):
+        return ()
     try:
         indices = [choose_gpu(len(seen), local, len(sees)).index for local, seen in enumerate(sees)]
     except TrainingError:
@@ -233,11 +237,17 @@ DERIVED: dict[str, Callable[[Placement], str]] = {
     "CPUs of a rank": lambda it: str(it.cpus or "not given"),
     "GPUs of a node": lambda it: str(it.gpus),
     "GPUs a rank sees": lambda it: _seen(it.sees),
-    "GPU a rank takes": lambda it: " · ".join(map(str, it.takes)) if it.takes else "ranks would share",
+    "GPU a rank takes": lambda it: _taken(it.takes),
 }
 
 
+def _taken(takes: tuple[int, ...] | None) -> str:
+    return "ranks would share" if takes is None else " · ".join(map(str, takes)) or "none"
+
+
 def _seen(sees: tuple[tuple[int, ...], ...]) -> str:
+    if not any(sees):
+        return "none"
     if len(sees) > 1 and len(set(sees)) == 1:
         return f"each: {', '.join(map(str, sees[0]))}"
     return " · ".join(", ".join(map(str, seen)) for seen in sees)

@@ -77,7 +77,8 @@ def faults(one: Table) -> list[str]:
 HEAD = """# Launch lines: the centres' and hpclaunch's
 
 This page compares the script that a centre teaches for a job on several GPU nodes with hpclaunch's script for the same
-request: the bundled job `cifar`, on as many nodes. It covers every bundled Slurm site except the test cluster.
+request: the bundled job `cifar`, on as many nodes. It covers every bundled Slurm site except the test cluster. Where a
+centre shows no such script, its script for several CPU nodes is compared.
 
 - **Flags**: every option on resources and placement that either script has: partition, QOS, constraint, nodes, tasks,
   CPUs, GPUs, memory, binding, distribution, network, MPI, and the variables that order GPUs. Not compared: account,
@@ -190,6 +191,18 @@ def test_what_holds_for_all_sites_excuses_nothing_where_the_ranks_are_others() -
     assert {"not explained: ntasks", "not explained: ntasks-per-node", "not explained: ranks on a node"} <= set(found)
 
 
+def test_the_nodes_of_a_request_that_names_none() -> None:
+    """Eight GPUs of nodes with four need two nodes, though one has the CPUs; a CPU node has no GPU to take."""
+    words = "--gpus=a100:8 --ntasks-per-gpu=1 --cpus-per-task=6"
+    request: dict[str, Any] = {"directives": words, "launch": "srun"}
+    found = placement(centre(request), NodeType(title="a node", gpus_per_node=4, cores_per_node=48), request)
+    assert (found.nodes, found.ranks, found.cpus, found.gpus) == (2, 4, 6, 4)
+    request = {"directives": "-N 10 -n 40", "launch": "ibrun"}
+    found = placement(centre(request), NodeType(title="a CPU node", cores_per_node=112), request)
+    assert (found.ranks, found.gpus, found.takes) == (4, 0, ())
+    assert [DERIVED[name](found) for name in ("GPUs a rank sees", "GPU a rank takes")] == ["none", "none"]
+
+
 def test_an_option_that_nobody_has_sorted_is_refused() -> None:
     with pytest.raises(AssertionError, match="--spread-job: is it about resources"):
         slurm_options(["--nodes=2", "--spread-job=yes"])
@@ -204,6 +217,7 @@ SEEN = [
     ("--gres=gpu:4 --gpu-bind=closest", "mpirun -np 8", "", "each: 0, 1, 2, 3"),
     ("--gpus=8", "srun", "ROCR_VISIBLE_DEVICES=$SLURM_LOCALID", "0 · 1 · 2 · 3"),
     ("", "ibrun", "", "each: 0, 1, 2, 3"),
+    ("--gpus=a100:8 --ntasks-per-gpu=1", "srun", "", "each: 0, 1, 2, 3"),
 ]
 
 

@@ -1,5 +1,8 @@
 """Whole scripts as plain files that a person reads, one screen each: every bundled site x what makes another script.
 
+At most sites a further node type, a further launcher and torchrun are shown as the lines (.diff) by which their script
+differs from the site's cifar-1 or cifar-4, so that a person reads only what is new.
+
 A missing file or one too many fails. After a change that is meant: ``pytest tests/golden --rewrite-golden``, then read
 the diff. The library that every script needs is itself a plain file (templates/hpclaunch.sh). A golden shows no sum of
 it, so a change of the library changes no golden.
@@ -7,6 +10,7 @@ it, so a change of the library changes no golden.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import shlex
@@ -39,6 +43,8 @@ TITLE = "# --- The functions (say, check, need, begin, launch, ...), the same fo
 SCRIPT = "my train $(date).py"
 EXAMPLES = ("frontier", "local")  # where a script of one's own and every job stand, beside cifar
 ALIKE = ("mnist", "resnet50")  # with a scheduler their scripts differ from cifar's in a few words
+WHOLE = ("frontier", "local", "lumi", "perlmutter", "testcluster")
+"""The sites whose scripts are all shown whole; between them they have every launcher but ibrun."""
 SWEPT = ("frontera", "local", "perlmutter", "testcluster")
 STRATEGIES = ("frontier", "local", "lumi")
 SWEEP = (("learning_rate", "0.1,0.01"), ("seed", "1..10"), ("stage_to", '"",/tmp/$USER'))
@@ -123,6 +129,30 @@ def scripts_without_a_golden() -> Cases:
 CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 
 
+def base_of(name: str) -> str | None:
+    """The golden from which that of a case is shown as a change; None: it is shown whole."""
+    site, _, script = name.partition("/")
+    if site in WHOLE or not re.match(r"cifar-1-|cifar-4-|script-4-torchrun$", script):
+        return None
+    return f"{site}/cifar-{'1' if script.startswith('cifar-1-') else '4'}"
+
+
+def change(base: str, before: str, name: str, after: str) -> str:
+    """The lines by which a script differs from another one."""
+    files = (Path(f"{base}.sh").name, Path(f"{name}.sh").name)
+    return "".join(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), *files, n=0))
+
+
+def golden(name: str) -> tuple[str, str]:
+    """The suffix and the text of the golden of a case."""
+    suffix, text = rendered(*CASES[name])
+    base = base_of(name)
+    if base is None or suffix != ".sh":
+        return suffix, text
+    base_suffix, before = rendered(*CASES[base])
+    return (".diff", change(base, before, name, text)) if base_suffix == ".sh" else (suffix, text)
+
+
 def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
     """The script for a fixed context (.sh); where the site takes no such request, the reasons (.txt).
 
@@ -168,8 +198,8 @@ def rewrite(request: pytest.FixtureRequest) -> None:
     for folder in HERE.iterdir():
         if folder.is_dir():
             shutil.rmtree(folder)
-    for name, (site, typed) in CASES.items():
-        suffix, text = rendered(site, typed)
+    for name in CASES:
+        suffix, text = golden(name)
         path = HERE / f"{name}{suffix}"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -182,8 +212,7 @@ def test_there_is_a_golden_for_every_case_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_the_golden_one(name: str) -> None:
-    site, typed = CASES[name]
-    suffix, text = rendered(site, typed)
+    suffix, text = golden(name)
     assert text == (HERE / f"{name}{suffix}").read_text(encoding="utf-8")
 
 

@@ -238,7 +238,7 @@ def test_the_goldens_of_a_site_are_written_and_no_other_changes(built: Callable[
     assert written.returncode == 0, written.stdout
     assert house.changed() == {"site_configs/isle.yaml", "tests/golden/isle/"}
     names = {path.name for path in (house.root / "tests/golden/isle").iterdir()}
-    assert names == {"cifar-1.sh", "cifar-4.sh", "cifar-4-mpirun.sh", "script-4-torchrun.sh"}
+    assert names == {"cifar-1.sh", "cifar-4.sh", "cifar-4-mpirun.diff", "script-4-torchrun.diff"}
 
 
 def test_a_container_runtime_is_rendered(at_work: Callable[[str], Desk]) -> None:
