@@ -1,4 +1,4 @@
-"""The job that every tool submits, and the six situations in which it does; nothing is run here.
+"""The job that every tool submits, and the situations in which it does; nothing is run here.
 
 The job is the same for all: program.py on four nodes with two ranks each, one GPU a rank where the situation asks for
 GPUs. A situation says what is odd about the shell, the place or Slurm's answers.
@@ -90,17 +90,23 @@ CASES = {
         Case(name="exit", about="rank 1 ends with 3, the others with 0", plan={"exit": {"rank": 1, "code": 3}}),
         Case(name="inside", about="submitted from inside a job of one node and one task", inside=True),
         Case(
-            name="preempted",
-            about="in a partition whose jobs are preempted and requeued; the first start waits for that",
-            partition="preempt",
-            gpus_per_rank=1,
-            requeue=True,
-            plan={"hold_first_start": True},
-        ),
-        Case(
             name="lost",
             about="sbatch queues the job, but answers with Slurm's time-out and exit code 1, once",
             lost_answer=True,
+        ),
+        Case(
+            name="preempted",
+            about="in a partition whose jobs are preempted and requeued; the first start stays through SIGTERM",
+            partition="preempt",
+            requeue=True,
+            plan={"hold_first_start": True, "ignore_terminate": True},
+        ),
+        Case(
+            name="terminated",
+            about="in a partition whose jobs are preempted and requeued; the program knows no signals",
+            partition="preempt",
+            requeue=True,
+            plan={"hold_first_start": True},
         ),
     )
 }

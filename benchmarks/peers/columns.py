@@ -190,7 +190,7 @@ COLUMNS = (
         title="ranks and nodes as asked",
         case="plain",
         judge=size,
-        rule="One job; its ranks have the numbers 0 to 7 in SLURM_PROCID, and two run on each of four nodes.",
+        rule="One job; its ranks have the numbers 0 to 7 in SLURM_PROCID (or RANK), and two run on each of four nodes.",
     ),
     Column(
         name="arguments",
@@ -236,8 +236,15 @@ COLUMNS = (
         title="preempted and requeued",
         case="preempted",
         judge=preempted,
-        rule="A job of another partition preempts it. It starts again without a further command, with all ranks, and "
-        "sacct shows COMPLETED 0:0.",
+        rule="A job of another partition preempts it. The ranks stay through Slurm's SIGTERM, as in a program that "
+        "saves its state. It starts again without a further command, with all ranks, and sacct shows COMPLETED 0:0.",
+    ),
+    Column(
+        name="terminated",
+        title="preempted, ranks end at SIGTERM",
+        case="terminated",
+        judge=preempted,
+        rule="The same with a program that knows no signals: its ranks end when Slurm announces the preemption.",
     ),
     Column(
         name="gpus_given",

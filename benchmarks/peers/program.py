@@ -5,6 +5,7 @@ usage: program.py FOLDER [ARGUMENT …]. Needs only the standard library of Pyth
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -15,7 +16,7 @@ PATIENCE_S = 400
 
 def main():
     folder, arguments = sys.argv[1], sys.argv[2:]
-    rank = int(os.environ.get("SLURM_PROCID", "-1"))
+    rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "-1"))
     job = os.environ.get("SLURM_HET_JOB_ID") or os.environ.get("SLURM_JOB_ID", "0")
     restart = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -38,7 +39,11 @@ def main():
         plan = json.load(file)
     first = all(name.split("-")[2:4] == [job, str(restart)] for name in earlier)
     if plan.get("hold_first_start") and first:
-        time.sleep(PATIENCE_S)
+        if plan.get("ignore_terminate"):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        deadline = time.time() + PATIENCE_S
+        while time.time() < deadline:
+            time.sleep(1)
     if rank == plan.get("exit", {}).get("rank"):
         time.sleep(1)
         sys.exit(plan["exit"]["code"])

@@ -1,0 +1,190 @@
+"""Writes docs/comparison.md from the results: the table, where hpclaunch is not first, what was seen, the rules.
+
+python benchmarks/peers/compare.py --report
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import environments
+import store
+from columns import COLUMNS, Column
+from peer import Peer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "comparison.md"
+OWN = "hpclaunch"
+RUNS = 3
+INTRODUCTION = """# Comparison with other tools
+
+The same job is submitted by hpclaunch and by eight other tools, on one small Slurm cluster: four nodes with two ranks
+each, one GPU a rank. Each tool is used as its own documentation describes it. A rule decides every cell, and the rules
+were committed before the first measurement. Each cell is the outcome of three runs.
+
+Many of these tools do other things than hpclaunch: they run Python functions, pipelines, tests or cloud machines. This
+page compares only how a job reaches Slurm and what becomes of it.
+
+## Repeat it
+
+You need root on Debian 12, Slurm (`python3 tests/cluster/cluster.py install`) and an index of Python packages:
+
+```
+python benchmarks/peers/compare.py             # an hour or two; goes on where it was stopped
+python benchmarks/peers/compare.py --report    # writes this page
+```
+
+The tools get a virtual environment each. The rules are in `benchmarks/peers/columns.py`, the situations in `cases.py`
+beside it, and what a user of each tool writes and types in `by_TOOL.py`. The results are in `benchmarks/peers/results`.
+
+## Table
+"""
+WORDS = {True: "yes", False: "no"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell. value: seconds (lower is better), or 0 for yes and 1 for no; None if it could not be run."""
+
+    text: str
+    value: float | None
+    seen: str = ""
+
+
+def cell(peer: Peer, column: Column, results: Sequence[store.Result]) -> Cell:
+    """The cell of a tool in a line of the table, from the results of the line's case."""
+    why = peer.cannot.get("") or peer.cannot.get(column.name)
+    why = why or next((result.measured["cannot"] for result in results if "cannot" in result.measured), "")
+    if why:
+        return Cell(text="not run", value=None, seen=why)
+    if len(results) < RUNS:
+        return Cell(text="not run", value=None, seen=f"{len(results)} of {RUNS} runs so far")
+    if column.judge is None:
+        times = [result.measured[column.seconds] for result in results if column.seconds in result.measured]
+        if len(times) < RUNS:
+            return Cell(text="not run", value=None, seen="has no such command")
+        median = statistics.median(times)
+        return Cell(text=f"{median:.2f} s", value=round(median, 2), seen=f"{min(times):.2f} to {max(times):.2f} s")
+    verdicts = [column.judge(result.measured) for result in results]
+    good = sum(passed for passed, _ in verdicts)
+    seen = "; ".join(dict.fromkeys(words for passed, words in verdicts if passed == (good == len(verdicts))))
+    if 0 < good < len(verdicts):
+        return Cell(text=f"{good} of {len(verdicts)}", value=1 - good / len(verdicts), seen=seen)
+    return Cell(text=WORDS[good > 0], value=float(not good), seen=seen)
+
+
+def cells(folder: Path) -> dict[str, dict[str, Cell]]:
+    """Column → tool → cell."""
+    table: dict[str, dict[str, Cell]] = {}
+    peers = environments.every_peer()
+    found = {name: store.by_case(name, folder) for name in peers}
+    for column in COLUMNS:
+        table[column.name] = {
+            name: cell(peer, column, found[name].get(column.case, ())[:RUNS]) for name, peer in peers.items()
+        }
+    return table
+
+
+def not_first(row: Mapping[str, Cell]) -> list[str]:
+    """The tools that are better than hpclaunch in a line, the best first."""
+    own = row[OWN].value
+    values = {name: one.value for name, one in row.items() if name != OWN and one.value is not None}
+    better = [name for name, value in values.items() if own is None or value < own]
+    return sorted(better, key=lambda name: values[name])
+
+
+def page(folder: Path) -> str:
+    """The page's text."""
+    table = cells(folder)
+    parts = [
+        INTRODUCTION.strip(),
+        _table(table, folder),
+        _made(folder),
+        _behind(table),
+        _seen(table),
+        _rules(),
+        _tools(),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(table: Mapping[str, Mapping[str, Cell]], folder: Path) -> str:
+    peers = environments.every_peer()
+    versions = {name: _version(peer, folder) for name, peer in peers.items()}
+    rows = [["", *(f"{name} {versions[name]}".strip() for name in peers)], ["---"] * (len(peers) + 1)]
+    rows += [[f"[{c.title}](#{_anchor(c)})", *(table[c.name][name].text for name in peers)] for c in COLUMNS]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _version(peer: Peer, folder: Path) -> str:
+    """Pinned, or of the newest result: hpclaunch's own, without its commit."""
+    return peer.version or next((r.measured["version"].split()[0] for r in store.every(peer.name, folder)), "")
+
+
+def _made(folder: Path) -> str:
+    """When and on what the results were made."""
+    results = [result for name in environments.every_peer() for result in store.every(name, folder)]
+    if not results:
+        return ""
+    days = sorted({result.date[:10] for result in results})
+    machines = sorted({f"{r.machine['processor']}, {r.machine['cores']} cores" for r in results})
+    versions = sorted(
+        {f"Slurm {r.machine['versions']['slurm']}, Python {r.machine['versions']['python']}" for r in results}
+    )
+    own = sorted({r.measured["version"] for r in store.every(OWN, folder)})
+    load = [result.load_average for result in results]
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return (
+        f"Made on {when}: {'; '.join(machines)}; {'; '.join(versions)}; hpclaunch {', '.join(own)}. The machine had "
+        f"other work (load average {min(load):.0f} to {max(load):.0f}), which lengthens wall times most."
+    )
+
+
+def _behind(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    lines = ["## Where hpclaunch is not first", ""]
+    for column in COLUMNS:
+        row = table[column.name]
+        if better := not_first(row):
+            others = ", ".join(f"{name} ({row[name].text})" for name in better)
+            lines.append(f"- **{column.title}**: hpclaunch {row[OWN].text}; better: {others}.")
+    return "\n".join(lines if len(lines) > 2 else [*lines, "In no line."])
+
+
+def _seen(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    """What was seen where a rule did not hold, or why a cell was not run."""
+    lines = ['## What was seen where a cell is not "yes"']
+    for column in COLUMNS:
+        row = table[column.name]
+        odd = {name: one for name, one in row.items() if one.seen and one.text != "yes" and not one.text.endswith(" s")}
+        if odd:
+            lines.append(
+                f"**{column.title}**\n\n" + "\n".join(f"- {name}: {_plain(one.seen)}" for name, one in odd.items())
+            )
+    return "\n\n".join(lines)
+
+
+def _plain(words: str) -> str:
+    """Words of a tool, with nothing that Markdown would read."""
+    return " ".join(words.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("`", "'")
+
+
+def _rules() -> str:
+    return "\n\n".join(["## Rules", *(f"### {column.title}\n\n{column.rule}" for column in COLUMNS)])
+
+
+def _anchor(column: Column) -> str:
+    return "".join(letter for letter in column.title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
+
+
+def _tools() -> str:
+    lines = ["## How each tool is used", ""]
+    for name, module in environments.modules().items():
+        lines.append(f"- **{name}** (`benchmarks/peers/{module.__name__}.py`): {_about(module.__doc__ or '')}")
+    return "\n".join(lines)
+
+
+def _about(docstring: str) -> str:
+    """A module's docstring as one paragraph, without the name that its line begins with."""
+    return " ".join(docstring.split()).replace("*", "\\*")
