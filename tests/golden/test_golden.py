@@ -116,7 +116,10 @@ def _launchers(site: Site) -> list[str]:
 
 
 def scripts_without_a_golden() -> Cases:
-    """Yield what differs from a golden in nothing that a person need read: every job, on one node and four."""
+    """Yield what differs from a golden in nothing that a person need read: every job, on one node and four.
+
+    And what is shown as a change of a golden only.
+    """
     for site in (bundled_site(found.name) for found in BUNDLED.names(SITE)):
         for job in (found.name for found in BUNDLED.names(JOB)):
             for nodes in (1, 4) if site.scheduler == "slurm" else (1,):
@@ -124,6 +127,9 @@ def scripts_without_a_golden() -> Cases:
                     typed = {"target": job, "nodes": nodes, "launcher": launcher, **required_of(job)}
                     yield site.name, f"{job}-{nodes}-{launcher}", typed
         yield site.name, "script", {"target": SCRIPT, "arguments": ARGUMENTS}
+    for name, (site_name, typed) in CASES.items():
+        if base_of(name) and typed.get("launcher") in (None, "torchrun"):  # the other launchers are among the above
+            yield site_name, f"golden-{name.partition('/')[2]}", typed
 
 
 CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}

@@ -39,6 +39,8 @@ def test_no_host_belongs_to_two_sites() -> None:
         "login02.leonardo.cineca.it",
         "ln01",
         "jwlogin01",
+        "login2.stampede3.tacc.utexas.edu",
+        "roihu-gpu-login1.csc.fi",
     ]
     for host in hosts:
         here = Host(environment={}, hostnames=(host,))
