@@ -30,6 +30,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL"}
 # One job that makes room for itself at a time: two of them would disturb each other's case.
 PREEMPTING = threading.Lock()
+# Jobs that held nodes when such a job was queued. It got all nodes, so they were preempted.
+PREEMPTED: set[str] = set()
 # It names the configuration, which on most machines stands in /etc/slurm: a tool may drop SLURM_CONF.
 SBATCH = """#!/bin/sh
 export SLURM_CONF={conf}
@@ -264,29 +266,24 @@ def _compare(shown: str, given: list[str], run_names: tuple[str, ...]) -> tuple[
 
 
 def _preempt(cluster: Cluster, jobs: list[str], place: Place) -> bool:
-    """Once all ranks of the first start run, queue a job that takes all nodes; return whether Slurm preempted ours.
+    """Once all ranks of the first start run, queue a job that takes all nodes; return whether ours had to go for it.
 
-    Jobs of other tools that run in the same partition are preempted with it; theirs need no further one.
+    Jobs of other tools that run in the same partition must go as well; theirs need no further one.
     """
-    log = cluster.conf.parents[1] / "log" / "slurmctld.log"
     deadline = time.monotonic() + PATIENCE_S
     while len(list(place.seen.glob("rank-*.json"))) < cases.RANKS:
         if time.monotonic() > deadline or not _unfinished(cluster, jobs):
             return False
         time.sleep(0.5)
     with PREEMPTING:
-        if not _was_preempted(log, jobs):
+        if jobs[0] not in PREEMPTED:
             _until_all_run(cluster)
+            holding = cluster.slurm("squeue", "--noheader", "--partition=preempt", "--states=RUNNING", "--format=%A")
             words = ("--partition=batch", f"--nodes={cases.NODES}", "--exclusive", "--ntasks-per-node=1", "--time=5")
             other = cluster.slurm("sbatch", "--parsable", *words, "--output=/dev/null", "--chdir=/", "--wrap=sleep 3")
             _wait(cluster, [other.strip()])
-    return _was_preempted(log, jobs)
-
-
-def _was_preempted(log: Path, jobs: list[str]) -> bool:
-    """Whether slurmctld reports that it preempted one of the jobs."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "preempt" in line.lower()]
-    return any(re.search(rf"JobId={job}\b", line) for line in lines for job in jobs)
+            PREEMPTED.update(holding.split())
+    return jobs[0] in PREEMPTED
 
 
 def _until_all_run(cluster: Cluster) -> None:
