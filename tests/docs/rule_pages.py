@@ -1,0 +1,158 @@
+"""docs/planning-rules.md: every rule of the planner with its source, read from the code that applies it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import hpclaunch
+from hpclaunch.guidelines import rungs
+from hpclaunch.guidelines.published import PUBLISHED
+
+FOLDERS = ("guidelines", "planner")
+PACKAGE = Path(hpclaunch.__file__).parent
+TITLES = {
+    "Nodes and batch": ("batch", "choice", "candidates", "distribution", "dataset"),
+    "Learning rate, optimizer and epochs": ("rates", "optimizers", "epochs"),
+    "How ranks share the work": ("parallelism", "fit", "framework", "precision", "memory", "sections"),
+    "Time and cost": ("throughput", "hardware", "communication", "machine", "overhead", "calibration", "queue"),
+    "Checkpoints": ("checkpoints", "saving"),
+}
+# Where a rule or source depends on the job: what it can be, from the same constants.
+VARIES = {
+    "batch.rule": "'global batch size below sqrt(N), or below a measured noise scale'",
+    "batch.source": "f'{SOURCE}; {MCCANDLISH}'",
+    "checkpoints.source": "f'{DALY}; first order: {YOUNG}'",
+    "epochs.source": "f'{MCCANDLISH}; the source of the published batch'",
+    "optimizers.source": "f'{SOURCE}; the source of the published batch'",
+    "hardware.rule": "f'3 x FLOPs / (a share of the peak) + {SWEEPS:g} x saved bytes / memory bandwidth'",
+    "hardware.source": "f'{SOURCE}; the data sheet of the device'",
+    "rates.source": "'; '.join(dict.fromkeys(SOURCES.values()))",
+    "rates.warm_up.source": "f'{SOURCE}; Goyal et al. 2017; LEGW, You et al. 2019, arXiv 1901.08256'",
+    "machine.source": "'hpclaunch doctor; nccl-tests PERFORMANCE.md'",
+    "sections.rule": "'the first rung of the ladder that fits a GPU'",
+    "sections.source": "'the table of rungs below'",
+}
+HEAD = """# Planning rules: each with its source
+
+`hpclaunch plan JOB --explain` shows every rule with its numbers and its verdict. This page lists all of them. It is
+written from the code that applies them, so no rule is missing. [Planning](planning.md) explains how they work together,
+and [compares them with the guidelines](planning.md#the-guidelines-rule-by-rule) that most of them come from.
+"""
+RUNGS = """## The ladder: models that one GPU cannot hold
+
+The first rung that fits is taken ([the ladder](planning.md#the-ladder)).
+
+| rung | what it saves | what it costs | source |
+|---|---|---|---|
+"""
+BATCHES = """## Published batches
+
+Up to these global batch sizes somebody trained to full accuracy, so optimizer and schedule of a job stay.
+
+| task | optimizer | global batch size | source |
+|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule as the code has it: its text, what is done with it, its source, and its function."""
+
+    module: str
+    text: str
+    purpose: str
+    source: str
+    code: str
+
+
+def rules() -> list[Rule]:
+    """Every rule that gives a Reason, in the order of the code."""
+    files = [(folder, path) for folder in FOLDERS for path in sorted((PACKAGE / folder).glob("*.py"))]
+    return [rule for folder, path in files for rule in _rules(folder, path)]
+
+
+def _rules(folder: str, path: Path) -> Iterator[Rule]:
+    module: ModuleType | None = None
+    for function, call in _calls(ast.parse(path.read_text(encoding="utf-8"))):
+        module = module or importlib.import_module(f"hpclaunch.{folder}.{path.stem}")
+        values = {one.arg: one.value for one in call.keywords if one.arg}
+        name = function.name if function else ""
+        purpose = (ast.get_docstring(function) or "").partition("\n")[0] if function else ""
+        yield Rule(
+            module=path.stem,
+            text=_value(module, name, "rule", values["rule"]),
+            purpose="" if name.startswith("_") else purpose.removeprefix("Return ").replace("``", "`"),
+            source=_value(module, name, "source", values["source"]),
+            code=f"{folder}.{path.stem}" + (f":{name}" if name else ""),
+        )
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef | None, ast.Call]]:
+    for statement in tree.body:
+        function = statement if isinstance(statement, ast.FunctionDef) else None
+        for one in ast.walk(statement):
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "Reason":
+                yield function, one
+
+
+def _value(module: ModuleType, function: str, part: str, expression: ast.expr) -> str:
+    """A text of the code: of its constants, or what it can be if it depends on the job."""
+    names = dict(vars(module))
+    try:
+        return str(eval(compile(ast.Expression(expression), module.__name__, "eval"), names))
+    except NameError:
+        stem = module.__name__.rpartition(".")[2]
+        known = VARIES.get(f"{stem}.{function}.{part}") or VARIES[f"{stem}.{part}"]
+        return str(eval(known, names))
+
+
+def document() -> str:
+    """The whole page."""
+    found = rules()
+    parts = [HEAD]
+    for title, modules in TITLES.items():
+        rows = list(dict.fromkeys(_row(rule) for name in modules for rule in found if rule.module == name))
+        parts.append(
+            "\n".join([f"## {title}", "", "| rule | what is computed | source | code |", "|---|---|---|---|", *rows])
+            + "\n"
+        )
+    parts.append(RUNGS + "\n".join(_cells(*one) for one in _rungs()) + "\n")
+    parts.append(BATCHES + "\n".join(_cells(*one) for one in _batches()) + "\n")
+    return "\n".join(parts)
+
+
+def _row(rule: Rule) -> str:
+    return _cells(rule.text, rule.purpose[:1].upper() + rule.purpose[1:], rule.source, f"`{rule.code}`")
+
+
+def _rungs() -> Iterator[tuple[str, ...]]:
+    for one in vars(rungs).values():
+        rows = one if isinstance(one, tuple) else [one]
+        yield from ((row.name, row.saves, row.takes, row.source) for row in rows if isinstance(row, rungs.RungRule))
+
+
+def _batches() -> Iterator[tuple[str, ...]]:
+    for row in PUBLISHED:
+        yield row.task, row.optimizer, f"{row.batch:,}", row.source
+
+
+def _cells(*cells: str) -> str:
+    texts = [re.sub(r"\s+", " ", cell).replace("|", "\\|").replace("*", "\\*") for cell in cells]
+    return f"| {' | '.join(texts)} |"
+
+
+def unplaced() -> set[str]:
+    """Modules with rules that no title has."""
+    return {rule.module for rule in rules()} - {name for names in TITLES.values() for name in names}
+
+
+def reasons_in_code() -> int:
+    """How often the code makes a Reason."""
+    texts = [path.read_text(encoding="utf-8") for folder in FOLDERS for path in (PACKAGE / folder).glob("*.py")]
+    return sum(len(re.findall(r"(?<!class )\bReason\(", text)) for text in texts)
