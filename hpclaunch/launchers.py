@@ -297,7 +297,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         over_ssh=True,
         one_node_type="its list of hosts gives each host the same number of ranks",
         refuses={JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
-        install_hint="make setup in a checkout builds Horovod (README)",
+        install_hint="install Horovod: hpclaunch docs installing",
     ),
     "ibrun": LauncherRow(
         argv=ibrun,

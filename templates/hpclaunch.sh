@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The functions of every script that hpclaunch renders: one file for all sites, schedulers and launchers. A script
 # (job.sh) contains what differs, and calls begin, launch and finish. Needs bash 4.2 and Linux. To change a function,
-# define it again in the script, below the line that reads this file (docs/settings.md).
+# define it again in the script, below the line that reads this file (hpclaunch docs settings).
 
 set -o pipefail
 restarts=0         # how often the script may restart its job
@@ -17,7 +17,7 @@ stepped=no         # whether srun's step got SIGTERM
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
-sampler_sha256=3ca9604cc3d6731ccb5c30e29ccf5b7441aa303c9fe7c92b36a5e782f225bcbb # of sampler.py
+sampler_sha256=d9c160cb3832ac525692bebac5a60b6aaed2675657f79ed8a951804570b0fd9e # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
 
@@ -273,7 +273,7 @@ run_rank() { # run the rank; the first rank to fail writes its exit code, and ra
   exit "$code"
 }
 
-set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this rank is (docs/contract.md)
+set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this rank is (hpclaunch docs contract)
   [ -n "$2" ] || return 0 # the launcher does not tell: a program that asks then says what is missing
   export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
   export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
@@ -321,7 +321,7 @@ own_words() { # set the array own to this run's values of the sweep
   done
 }
 
-# --- The sampler of a node (docs/efficiency.md). No fault of it may reach the job.
+# --- The sampler of a node (hpclaunch docs efficiency). No fault of it may reach the job.
 
 find_sampler() { # print the path of the sampler; nothing if this run has none
   local file="${HPCLAUNCH_ARRAY_DIR:-${HPCLAUNCH_RUN_DIR-}}/sampler.py"
@@ -777,7 +777,7 @@ finish() { # end with the exit code of the first failing rank, else with that of
   if [ "$restarts" -gt 0 ]; then
     case $code in
       0) ;;
-      75) start_again saved ;; # the ranks saved their state and ask for a restart (docs/contract.md)
+      75) start_again saved ;; # the ranks saved their state and ask for a restart (hpclaunch docs contract)
       *) ! "${scheduler}_preempted" || start_again preempted ;; # a failure in this grace is no error of the program
     esac
   fi

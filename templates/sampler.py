@@ -1,8 +1,8 @@
 """Measures one node of a run while its ranks live: CPU, memory, GPUs, network and energy; it changes nothing.
 
 The library of the script (hpclaunch.sh) starts it once a node. It writes a line into the run directory every ten
-seconds, and less often in a long run (docs/efficiency.md). It needs Python 3.8 and Linux. It ends when no rank of
-its node lives, and every fault of it ends it without a word: the job must not notice.
+seconds, and less often in a long run (hpclaunch docs efficiency). It needs Python 3.8 and Linux. It ends when no rank
+of its node lives, and every fault of it ends it without a word: the job must not notice.
 
 usage: sampler.py NODE ATTEMPT FOLDER; FOLDER/NODE-ATTEMPT.ranks lists the ranks of this node
 """

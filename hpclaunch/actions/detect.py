@@ -58,7 +58,7 @@ def draft_site(system: System) -> SiteDraft:
     """Return a site file for the cluster of this machine. Raises SchedulerError if there is no scheduler."""
     here = _machine_facts(system)
     described = _scheduler_here(system).describe(here)
-    words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: docs/site-files.md"
+    words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: hpclaunch docs site-files"
     return SiteDraft(described=described, text=text_of(described, words))
 
 

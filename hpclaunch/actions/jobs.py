@@ -14,7 +14,7 @@ from hpclaunch.config.job import Job, load_job
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 
 _NEW_JOB = """\
-# The keys: docs/job-files.md. To see the script: hpclaunch submit {name} --dry-run
+# The keys: hpclaunch docs job-files. To see the script: hpclaunch submit {name} --dry-run
 summary: "{name}"
 {program}
 resources:

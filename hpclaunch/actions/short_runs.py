@@ -49,7 +49,7 @@ def shortenable(job: Job, request: Request) -> Workload:
     if job.training is None:
         what = f"the job {job.name} has no 'training' section, so hpclaunch does not know how to shorten it"
         raise Refused(
-            Fault(what=what, next="add 'training' to its job file (docs/job-files.md); or plan --calibration")
+            Fault(what=what, next="add 'training' to its job file (hpclaunch docs job-files); or plan --calibration")
         )
     work = workload_of(job, job.training, request.settings)
     lacking = [role for role in ("epochs", "batch_size_per_rank") if role not in work.names]

@@ -72,7 +72,7 @@ def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:
     if own_file:
         mend = f"correct detect.cluster_name in the site file {site.name}"
     else:
-        mend = f"keep its site file as your own: hpclaunch sites show {site.name} --yaml (docs/site-files.md)"
+        mend = f"keep its site file as your own: hpclaunch sites show {site.name} --yaml (hpclaunch docs site-files)"
     next_step = f"log in at {site.name}, or add --dry-run to see the script; if this is {site.name}, {mend}"
     return [Fault(what=what, next=next_step, subject="scheduler")]
 

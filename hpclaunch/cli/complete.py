@@ -1,4 +1,4 @@
-"""Names that the shell can complete: jobs, sites, runs, strategies, frameworks, recipes. A faulty file adds no name."""
+"""Names that the shell can complete: jobs, sites, runs, strategies, topics. A faulty file adds no name."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def frameworks(incomplete: str) -> list[str]:
 def recipes(incomplete: str) -> list[str]:
     """Return the recipes that every job has and begin with ``incomplete``."""
     return [name for name in ("plan", "job") if name.startswith(incomplete)]
+
+
+def topics(incomplete: str) -> list[str]:
+    """Return the topics of the manual that begin with ``incomplete``."""
+    from hpclaunch.actions.manual import pages
+
+    return [page.topic for page in pages() if page.topic.startswith(incomplete)]
 
 
 def _names(family: FileFamily, incomplete: str) -> list[str]:

@@ -291,7 +291,8 @@ AfterAny = Annotated[
 Restarts = Annotated[
     int | None,
     typer.Option(
-        min=0, help="How many times to start the job again after it has saved its state (docs/contract.md); 0: never."
+        min=0,
+        help="How many times to start the job again after it has saved its state, 0: never (hpclaunch docs contract).",
     ),
 ]
 Signal = Annotated[

@@ -52,7 +52,7 @@ def plan(
     ] = None,
     prefer: Annotated[str | None, typer.Option(help="What matters more, instead of --weight: time or cost.")] = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="A file with measurements of the job (docs/planning.md).")
+        Path | None, typer.Option(help="A file with measurements of the job (hpclaunch docs planning).")
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every rule with its numbers and its source.")

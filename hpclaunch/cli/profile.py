@@ -21,7 +21,7 @@ Steps = Annotated[int, typer.Option(min=1, help="The most steps in an epoch; a s
 app = typer.Typer()
 
 
-@app.command("profile", epilog="Later plans of the job at this site use the measurements (docs/planning.md).")
+@app.command("profile", epilog="Later plans of the job at this site use the measurements (hpclaunch docs planning).")
 def profile(
     target: flags.Target,
     site: flags.Site = None,

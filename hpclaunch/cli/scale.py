@@ -22,7 +22,7 @@ app = typer.Typer()
 
 @app.command(
     "scale",
-    epilog="The same command again submits only what is missing, and shows the results (docs/scaling.md).",
+    epilog="The same command again submits only what is missing, and shows the results (hpclaunch docs scaling).",
 )
 def scale(
     target: Annotated[str, typer.Argument(metavar="JOB|STUDY", help="A job; or the folder of a study, to show it.")],

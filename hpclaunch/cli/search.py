@@ -46,7 +46,7 @@ def start(
     context: typer.Context,
     target: flags.Program = None,
     space: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The space of the search, a YAML file (docs/search.md).")
+        str | None, typer.Option(metavar="FILE", help="The space of the search, a YAML file (hpclaunch docs search).")
     ] = None,
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="The configuration of Comet's optimizer, as it is.")

@@ -118,7 +118,8 @@ def detect(
         console.write(draft.text)
         return
     if name is None:
-        console.say("check this file, then copy it to a folder site_configs/ to use it as a site (docs/site-files.md)")
+        console.say("check this file, then copy it to a folder site_configs/ to use it as a site")
+        console.say("the keys of the file: hpclaunch docs site-files")
     else:
         console.say(f"check this file, then test the site: hpclaunch doctor --site {name}")
     console.write(f"{draft.path}\n")

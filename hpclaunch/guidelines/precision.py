@@ -12,7 +12,8 @@ NumberFormat = Literal["float32", "float16", "bfloat16"]
 
 GUIDE = "tensorflow.org/guide/mixed_precision"
 SOURCE = (
-    f"{GUIDE}; vendors' dense peaks; on a CPU without units for it bfloat16 was 9 times slower (docs/measurements.md)"
+    f"{GUIDE}; vendors' dense peaks; on a CPU without units for it bfloat16 was 9 times slower"
+    " (hpclaunch docs measurements)"
 )
 BFLOAT16_GPUS = frozenset(
     {

@@ -27,7 +27,7 @@ from hpclaunch.planner.workload import Workload
 HOUR = 3600
 BEYOND = (
     "PyTorch's FSDP shards weights and gradients as well: a program of your own under --launcher torchrun"
-    " (docs/any-program.md)"
+    " (hpclaunch docs any-program)"
 )
 
 

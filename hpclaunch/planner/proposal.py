@@ -85,7 +85,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
     if trial.sizing.restart_request.most:
         return Length(walltime=asked, jobs=math.ceil(needed / limit))
     takes = f"the run takes up to {format_walltime(needed)}, but one job may run only {format_walltime(limit)}"
-    why = f"{question.case.job.name} cannot continue after a job has ended (restarts: docs/job-files.md)"
+    why = f"{question.case.job.name} cannot continue after a job has ended (restarts: hpclaunch docs job-files)"
     return Length(walltime=None if typed else limit, warning=f"{takes}, and {why}")
 
 

@@ -175,7 +175,7 @@ def _values_of_runs(question: RunQuestion) -> tuple[list[str], list[Pairs]]:
 
 def _unknown_batch(question: RunQuestion) -> Applied:
     """Return a recipe that changes nothing but named settings: rates cannot follow a batch that is not known."""
-    why = ("the global batch size is not known, so nothing follows it: see training.names in docs/job-files.md",)
+    why = ("the global batch size is not known, so nothing follows it: see training.names (hpclaunch docs job-files)",)
     settings = (*question.held_by, *question.free(question.typed))
     recipe = RunRecipe(name=question.name, advised=question.named, applied=settings, why=(*question.why, *why))
     return Applied(settings=settings, recipe=recipe)

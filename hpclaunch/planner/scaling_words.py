@@ -39,7 +39,7 @@ def causes_in_words(one: ScaledPoint) -> str:
     """Return which part of the step costs the speed-up: milliseconds beside those of the step and the ideal step."""
     named = leading_causes(one)
     if not named:
-        return "its runs do not report the parts of their steps (docs/training.md), so the cause is not known"
+        return "its runs do not report the parts of their steps (hpclaunch docs training), so the cause is not known"
     step = f"a step takes {MILLI * one.point.step_s:.3g} ms, with the ideal speed-up {MILLI * one.ideal_s:.3g} ms"
     first = f"what costs most is {named[0].name}: {MILLI * named[0].seconds:.3g} ms"
     others = "".join(f", then {cause.name}: {MILLI * cause.seconds:.3g} ms" for cause in named[1:])

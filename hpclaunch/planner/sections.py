@@ -125,7 +125,7 @@ def _measurement_sections(predictor: Predictor) -> list[PlanSection]:
         reason = Reason(
             rule="use the measurements of every successful run of this job, code, settings and node type",
             verdict=evidence.origin or "no usable measurements",
-            source="hpclaunch's own (docs/planning.md)",
+            source="hpclaunch's own (hpclaunch docs planning)",
         )
         reasons.insert(0, reason)
     return [PlanSection(title="measurements", reasons=tuple(reasons), remarks=evidence.sources)] if reasons else []

@@ -53,7 +53,7 @@ def _refuse_without_folder(case: Case, decisions: Decisions) -> None:
     what, next_step = f"nothing can be copied to nodes at {case.site.name}", "leave --broadcast out"
     if case.site.scheduler_row.broadcasts:
         what = f"the folder of {case.site.name} for copies on the nodes is not known"
-        next_step = "write 'broadcast: {to: /dev/shm}' in a site file of your own (docs/site-files.md)"
+        next_step = "write 'broadcast: {to: /dev/shm}' in a site file of your own (hpclaunch docs site-files)"
     decisions.fault(what, where="--broadcast", next=next_step)
 
 

@@ -30,7 +30,7 @@ def container_of(site: Site, launcher: str, asked: ContainerRequest | None, deci
         decisions.fault(
             f"the container runtime of {site.name} is not known",
             where="environment.container",
-            next="write 'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
+            next="write 'container: {runtime: …}' in a site file of your own (hpclaunch docs site-files)",
         )
         return ContainerCommand()
     container, row = site.container, RUNTIMES[site.container.runtime]

@@ -52,5 +52,5 @@ def recipe_faults(case: Case) -> tuple[Fault, ...]:
     after = f"hpclaunch jobs show {case.request.target}"
     if typed == PLAN:
         what = f"{job.name} has no 'training' section, so its recipe cannot be planned"
-        after = "leave --recipe out, or describe the training in its job file (docs/job-files.md)"
+        after = "leave --recipe out, or describe the training in its job file (hpclaunch docs job-files)"
     return (Fault(where="--recipe", what=what, allowed=", ".join(known), next=after),)

@@ -28,7 +28,7 @@ def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -
     """
     for item in unwanted:
         if item.startswith(_OURS):
-            what = f"{item} cannot be removed: the ranks need it (docs/contract.md)"
+            what = f"{item} cannot be removed: the ranks need it (hpclaunch docs contract)"
             decisions.fault(what, where="remove", next="delete it from the list under 'remove:'")
             continue
         smaller = _remove_line(spec, item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -14,12 +15,47 @@ from tests.packaging.conftest import ROOT, run
 from tests.tiers import LONG
 
 FOLDERS = ("templates", "site_configs", "jobs")
+LARGEST_WHEEL = 1_700_000
+"""Bytes: 1.29 MB of the package, its jobs and sites, and 0.16 MB of pages."""
 
 
 def shipped() -> set[str]:
     """The tracked files of the three folders, as FOLDER/NAME."""
     listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS, cwd=ROOT).stdout
     return set(listing.split())
+
+
+def manual() -> set[str]:
+    """The tracked pages that `hpclaunch docs` shows, as docs/NAME.md."""
+    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "docs", cwd=ROOT).stdout
+    return {name for name in listing.split() if name.endswith(".md") and not name.startswith("docs/decisions/")}
+
+
+def test_the_wheel_holds_the_pages_of_the_manual_and_nothing_else_of_docs(distributions: tuple[Path, Path]) -> None:
+    names = zipfile.ZipFile(distributions[0]).namelist()
+    folder = "hpclaunch/_bundled/docs/"
+    assert {name.removeprefix("hpclaunch/_bundled/") for name in names if name.startswith(folder)} == manual()
+    assert distributions[0].stat().st_size < LARGEST_WHEEL
+
+
+PYTHONS = ("3.10", "3.12", "3.13")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_hint_resolves_where_only_the_wheel_is(
+    uv: str, distributions: tuple[Path, Path], tmp_path: Path, python: str
+) -> None:
+    """The command that a hint names is typed in an environment without a checkout."""
+    hpclaunch = install(uv, distributions[0], tmp_path, python) / "bin" / "hpclaunch"
+    wheel = zipfile.ZipFile(distributions[0])
+    texts = [wheel.read(name).decode("utf-8", errors="replace") for name in wheel.namelist()]
+    topics = {topic for text in texts for topic in re.findall(r"hpclaunch docs ([a-z][a-z0-9/_-]*)", text)}
+    assert len(topics) > 5
+    for topic in sorted(topics):
+        path = Path(run(hpclaunch, "docs", topic, "--path", cwd=tmp_path).stdout.strip())
+        assert path.is_relative_to(tmp_path / "env") and path.is_file()
+    assert run(hpclaunch, "docs", "settings", cwd=tmp_path).stdout.startswith("# Settings\n")
 
 
 def test_the_wheel_holds_the_three_folders_under_bundled(distributions: tuple[Path, Path]) -> None:
@@ -48,7 +84,8 @@ ELSEWHERE = [f"{folder}/{part}" for folder in ("unit", "processes") for part in 
 # In the long tier only: tests of a minute, and scripts, which bash runs in the same way on every Python.
 SLOW = [f"processes/{part}" for part in ("actions/test_interleavings.py", "schedulers/slurm", "templates")]
 ELSEWHERE += ["script/test_every_script.py"] if LONG else SLOW
-FOLDERS_OF_THE_CORE = ["tests/unit", "tests/processes", *(["tests/script", "tests/property"] if LONG else [])]
+FOLDERS_OF_THE_CORE = ["tests/architecture/test_hints.py", "tests/unit", "tests/processes"]
+FOLDERS_OF_THE_CORE += ["tests/script", "tests/property"] if LONG else []
 ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), ("3.13", "highest")]
 
 
@@ -72,17 +109,22 @@ def test_the_core_works_where_only_its_dependencies_are(suites: dict[str, Future
     suites[python].result()
 
 
-def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: str) -> None:
-    """Install the wheel alone into a new environment, and run the core's tests there."""
+def install(uv: str, wheel: Path, folder: Path, python: str, *others: str) -> Path:
+    """Install the wheel, and what else is named, into a new environment of this Python; return its path."""
     found = run(uv, "python", "find", "--no-python-downloads", python, cwd=folder, check=False)
     if found.returncode:
         pytest.skip(f"group python-{python}: Python {python} is not installed")
-    environment = folder / "env"
-    run(uv, "venv", "--quiet", "--python", found.stdout.strip(), environment, cwd=folder)
-    interpreter = environment / "bin" / "python"
-    install = (uv, "pip", "install", "--quiet", "--python", interpreter, "--resolution", resolution)
+    run(uv, "venv", "--quiet", "--python", found.stdout.strip(), folder / "env", cwd=folder)
+    command = (uv, "pip", "install", "--quiet", "--python", folder / "env" / "bin" / "python")
+    run(*command, f"hpclaunch @ {wheel.as_uri()}", *others, cwd=folder)
+    return folder / "env"
+
+
+def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: str) -> None:
+    """Install the wheel alone into a new environment, and run the core's tests there."""
     tools = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112", "backports.tarfile>=1.2")
-    run(*install, f"hpclaunch @ {wheel.as_uri()}", *tools, cwd=folder)
+    environment = install(uv, wheel, folder, python, "--resolution", resolution, *tools)
+    interpreter = environment / "bin" / "python"
     # The tests run beside the checkout, not in it, so that the installed package is what they import.
     (folder / "tests").symlink_to(ROOT / "tests")
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")

@@ -212,6 +212,23 @@ def show_lines(lines: Callable[[int], Lines], widest: int = _WIDEST) -> None:
         terminal_console.print(_style_line(line), soft_wrap=True)
 
 
+def write_markdown(text: str) -> None:
+    """Write Markdown: drawn on a terminal, in the pager if it is long; elsewhere as it is."""
+    if not streams.is_terminal():
+        write(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from hpclaunch.cli.show.pager import show_long
+
+    size = shutil.get_terminal_size()
+    drawing = Console(no_color=bool(os.environ.get("NO_COLOR")), width=min(size.columns, _WIDEST))
+    with drawing.capture() as drawn:
+        drawing.print(Markdown(text))
+    show_long(drawn.get(), size.lines)
+
+
 def _style_line(line: Sequence[tuple[str, str]]) -> Text:
     from rich.text import Text
 
