@@ -17,7 +17,7 @@ _SOURCES = f"https://github.com/hpclaunch/hpclaunch/blob/v{__version__}/"
 """Where files are that the package does not hold: those of this version."""
 _LEFT_OUT = "decisions"
 """The folder of pages for developers."""
-_LINK = re.compile(r"(!?)\[([^\]\n]*)\]\((?![a-z]+:)([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?![a-z]+:)([^)\s]+)\)")
 _REMARK = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 
 

@@ -35,6 +35,7 @@ VERBS = {
     "doctor": ("doctor", "Check a site with a short probe job."),
     "trust": ("trust", "Allow what a project's files start on this machine."),
     "data": ("datasets", "Fetch data sets before a job is submitted."),
+    "bundle": ("bundle", "Make one file that installs hpclaunch without internet."),
     "docs": ("docs", "Read a page of the manual, or list the pages."),
 }
 

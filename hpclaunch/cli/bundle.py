@@ -1,0 +1,41 @@
+"""``bundle``: one file that installs hpclaunch where there is no internet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command("bundle")
+def bundle(
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The new file [default: hpclaunch-VERSION-pythonX.Y-MACHINE.sh]."),
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option(metavar="X.Y", help="The Python of the cluster [default: that of this command].")
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="The cluster's machine, x86_64 or aarch64 [default: this one].")
+    ] = None,
+    extra: Annotated[
+        list[str] | None, typer.Option(help="Optional packages: plot, search or mlflow; may be repeated.")
+    ] = None,
+) -> None:
+    """Make one file that installs hpclaunch on a cluster without internet.
+
+    Type it on a machine with internet, copy the file to the cluster, and type there: sh FILE [FOLDER]
+    """
+    from hpclaunch.actions import bundle as bundle_actions
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    target = bundle_actions.target_of(python, machine, extra or ())
+    path = output or Path(target.file_name)
+    size = bundle_actions.make_bundle(System(warn=console.warn, tell=console.say), target, path)
+    console.say(f"{console.show_bytes(size)}; copy it to the cluster, and type there: sh {path.name} [FOLDER]")
+    console.write(f"{path}\n")
