@@ -143,12 +143,14 @@ def page_of(site: Site) -> str:
 def facts_of(site: Site) -> list[tuple[str, str]]:
     """What one should know before the first run, in rows."""
     node = site.node_types[site.defaults.node_type]
-    gpus = f"{node.gpus_per_node} GPUs" + (f" ({node.gpu_model})" if node.gpu_model else "")
+    gpus = f"{node.gpus_per_node} GPU{'s' * (node.gpus_per_node > 1)}" + (
+        f" ({node.gpu_model})" if node.gpu_model else ""
+    )
     others = [name for name in site.node_types if name != site.defaults.node_type]
     return [
         ("node type without `--node-type`", f"`{site.defaults.node_type}`: {gpus if node.gpus_per_node else 'no GPU'}"),
         ("other node types", ", ".join(f"`{name}`" for name in others)),
-        ("must be named, or is by default", ", ".join(site.required)),
+        ("every run has", ", ".join(site.required)),
         ("launcher", f"`{site.launchers.default}`" if site.launchers else "unverified: `--accept-unverified`"),
         ("a cost is counted in", site.charging.unit if site.charging else ""),
     ]
@@ -162,7 +164,11 @@ def _environment(site: Site) -> str:
     cases = {"Every run": site.environment.modules}
     if "tensorflow" in site.frameworks:
         cases["A program of TensorFlow"] = site.frameworks["tensorflow"].modules
-    known = [f"{who} gets the modules {_names(modules)}." for who, modules in cases.items() if modules]
+    known = [
+        f"{who} gets the module{'s' * (len(modules) > 1)} {_names(modules)}."
+        for who, modules in cases.items()
+        if modules
+    ]
     return " ".join(known) or "The site file names no module for the ranks, so name an environment of your own."
 
 
@@ -173,7 +179,8 @@ def _names(modules: tuple[str, ...]) -> str:
 def _pytorch(site: Site) -> str:
     modules = site.frameworks["pytorch"].modules if "pytorch" in site.frameworks else ()
     if modules:
-        return f"The site's module for PyTorch is {_names(modules)}."
+        are = "module for PyTorch is" if len(modules) == 1 else "modules for PyTorch are"
+        return f"The site's {are} {_names(modules)}."
     return "The site file names no module for PyTorch. Add `--venv DIR` or `--module NAME` with your own."
 
 
