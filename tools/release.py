@@ -49,7 +49,8 @@ def main() -> int:
 
 def version() -> str:
     """Return the version as the package has it."""
-    found = re.search(r'^__version__ = "([^"]+)"$', (ROOT / "hpclaunch" / "__init__.py").read_text(), re.MULTILINE)
+    text = (ROOT / "hpclaunch" / "core" / "version.py").read_text()
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
     assert found
     return found[1]
 

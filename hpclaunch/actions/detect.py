@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpclaunch import __version__
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
@@ -23,6 +22,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.users import user_name
+from hpclaunch.core.version import __version__
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe.draft import Described, Here

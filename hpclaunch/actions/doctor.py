@@ -15,7 +15,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
 from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport, all_reduce_report
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
@@ -36,6 +35,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import PYTORCH, TENSORFLOW, Request
 from hpclaunch.core.units import count
+from hpclaunch.core.version import __version__
 from hpclaunch.launchers import launcher_row
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of

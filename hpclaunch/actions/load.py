@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import replace
 
-from hpclaunch import __version__
 from hpclaunch.actions.active_python import with_active_python
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, load_job, looks_like_path
@@ -16,6 +15,7 @@ from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
+from hpclaunch.core.version import __version__
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, has_variables
 from hpclaunch.resolve.recipes import sized

@@ -104,7 +104,12 @@ def _waits(case: Case) -> bool:
     return any(run.jobs for run in case.context.predecessors)
 
 
-def remarks(prepared: Prepared) -> list[str]:
+def notices_of(prepared: Prepared) -> list[str]:
+    """Return all that the user should know of the submission, whether it is submitted or only shown."""
+    return [*prepared.notices, *_remarks(prepared)]
+
+
+def _remarks(prepared: Prepared) -> list[str]:
     """Return notices about secrets that may not reach the job, and about what is not copied."""
     spec, environment = prepared.spec, prepared.case.context.environment
     notices = [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch import __version__, runs
+from hpclaunch import runs
 from hpclaunch.actions import states
 from hpclaunch.actions.inspect import differences
 from hpclaunch.actions.system import System
@@ -16,6 +16,7 @@ from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, NotFound, Refused, did_you_mean
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
+from hpclaunch.core.version import __version__
 from hpclaunch.reports.canvas import import_matplotlib
 from hpclaunch.reports.page.comparison_page import comparison_page
 from hpclaunch.reports.page.files import FORMATS, check_folder, check_page, write_figures, write_page, write_tables

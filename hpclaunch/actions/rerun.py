@@ -12,7 +12,7 @@ from hpclaunch.actions.active_python import without_active_python
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
-from hpclaunch.actions.preflight import remarks
+from hpclaunch.actions.preflight import notices_of
 from hpclaunch.actions.recorded_job import named_job, nodes_before, recorded_job
 from hpclaunch.actions.rerun_differences import RerunDifference, differences_of
 from hpclaunch.actions.start import start
@@ -79,7 +79,7 @@ def prepare_rerun(system: System, run: Run, runs_dir: str | None = None) -> Reru
 
 def rerun_notices(rerun: Rerun) -> list[str]:
     """Return the notices for the user on the new run, as a submission shows them."""
-    return [*rerun.prepared.notices, *remarks(rerun.prepared)]
+    return notices_of(rerun.prepared)
 
 
 def submit_rerun(rerun: Rerun) -> Run:

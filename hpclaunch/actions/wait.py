@@ -14,7 +14,7 @@ from hpclaunch.actions.retry import retry
 from hpclaunch.actions.states import NEVER_QUEUED, is_lost, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, task_of
 from hpclaunch.runs.recorded_layout import ranks_of
 
 _PATIENCE = 6
@@ -35,6 +35,17 @@ def follow(
     in a row, and Refused for a run that is not asked about from here.
     """
     tail = tail or Tail(run, rank)
+    for now in follow_states(run, 0.5, poll):
+        while text := tail.read():  # after the question for the state: what the run wrote until its end is in it
+            yield now, text
+        yield now, b""
+
+
+def follow_states(run: Run, every: float, poll: Callable[[float], None] = time.sleep) -> Iterator[Run]:
+    """Yield the run every ``every`` seconds until it has ended; the last one has the final state.
+
+    The scheduler is asked at growing intervals, up to 15 s. Raises as `follow`.
+    """
     require_permission([] if run.final else [run])
     pause = since = scheduler_row(run.scheduler).first_pause_s
     unknown = 0
@@ -44,14 +55,11 @@ def follow(
             unknown = unknown + 1 if run.state == "UNKNOWN" else 0
         if unknown >= _PATIENCE:
             raise _lost_run_error(run)
-        ended = run.final  # before the last read: what the run wrote until its end is in it
-        while text := tail.read():
-            yield run, text
-        yield run, b""
-        if ended:
+        yield run
+        if run.final:
             return
-        poll(0.5)
-        since += 0.5
+        poll(every)
+        since += every
 
 
 def _lengthen_pause(pause: float, found: Sequence[Run]) -> float:
@@ -135,6 +143,16 @@ def exit_code_of(found: Sequence[Run]) -> int:
             own = int(code) if is_number else 0
             return own if 0 < own < 256 and own not in _RESERVED_CODES else 1
     return 0
+
+
+def refuse_array(run: Run) -> None:
+    """Raise Refused for a job array: each of its runs has a log of its own."""
+    if not run.tasks:
+        return
+    what = f"{run.label} is an array of {run.tasks} runs, and each has its own log"
+    first = task_of(run, 0).label
+    next_step = f"name one run: hpclaunch logs {first}; to list them: hpclaunch status {run.label} --all"
+    raise Refused(Fault(what=what, next=next_step))
 
 
 def own_log(run: Run, rank: int | None) -> int | None:

@@ -6,11 +6,11 @@ import sys
 
 import typer
 
-from hpclaunch import __version__
 from hpclaunch.cli.show import streams
 from hpclaunch.cli.verbs import Verbs
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, next_step_after
+from hpclaunch.core.version import __version__
 
 _BROKEN_PIPE = 141
 """The exit code that a shell shows for a program whose reader has ended (128 + SIGPIPE)."""

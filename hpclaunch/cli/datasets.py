@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
 
 app = typer.Typer(help="Fetch data sets before a job is submitted.", no_args_is_help=True, rich_markup_mode=None)
@@ -50,6 +51,6 @@ def fetch(
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import Request
 
-    request = Request(target=job, site=site, data_dir=data_dir, settings=flags.settings_of(set_))
+    request = Request(target=job, site=site, data_dir=data_dir, settings=typed_values.settings_of(set_))
     folder = fetch_dataset(System(tell=console.say), request, DatasetSource(path=source, sha256=sha256))
     console.write(f"{folder}\n")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
@@ -70,7 +71,7 @@ def doctor(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
+        walltime=typed_values.seconds_of(walltime),
         sbatch=tuple(sbatch),
         accept_unverified=accept_unverified,
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
-from hpclaunch.cli.since import Since, since_of
 from hpclaunch.core.errors import Fault, Refused
 
 app = typer.Typer()
 
 
 @app.command("efficiency")
-def efficiency(run: flags.NewestRuns = None, since: Since = None, json: flags.Json = False) -> None:
+def efficiency(run: flags.NewestRuns = None, since: flags.Since = None, json: flags.Json = False) -> None:
     """Show how well runs used their CPUs, memory, GPUs and time, and what to ask for next time."""
     from hpclaunch.actions import states
     from hpclaunch.actions.efficiency import efficiencies
@@ -21,7 +21,7 @@ def efficiency(run: flags.NewestRuns = None, since: Since = None, json: flags.Js
     from hpclaunch.cli.show.efficiency import show_efficiencies
 
     system = System(warn=console.warn)
-    begin = since_of(since, system.now())
+    begin = typed_values.since_of(since, system.now())
     found = states.all_runs(system, begin) if since and not run else states.find(system, run or [])
     known = efficiencies([one for one in found if one.created >= begin])
     if not known and not since:

@@ -1,161 +1,14 @@
-"""The flags that several commands share: their types, their help, and how their texts are read."""
+"""The flags that several commands share: their types and their help. ``actions/typed_values`` reads their texts."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.core.errors import Fault, InvalidRequest, shorten
-from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS
 from hpclaunch.launchers import LAUNCHERS
-
-
-def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
-    """Return a flag's time in seconds; None if it was not typed. Raises InvalidRequest."""
-    return _amount(flag, text, parse_walltime, WALLTIME_FORMS)
-
-
-def megabytes_of(memory: str | None) -> int | None:
-    """Return ``--memory`` in megabytes; None if it was not typed. Raises InvalidRequest."""
-    return _amount("--memory", memory, parse_memory, MEMORY_FORMS)
-
-
-def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str) -> int | None:
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
-
-
-def settings_of(set_: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of ``--set KEY=VALUE``. Raises InvalidRequest."""
-    return tuple(_pair("--set", text, "KEY=VALUE") for text in set_)
-
-
-def axes_of(sweep: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of ``--sweep NAME=VALUES``. Raises InvalidRequest."""
-    return tuple(_pair("--sweep", text, "NAME=V1,V2,… or NAME=1..10") for text in sweep)
-
-
-def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not key or not sign:
-        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not {form}"))
-    return key, value
-
-
-class TypedProgram(TypedDict):
-    """What to run, by the names of the fields of a request."""
-
-    target: str
-    arguments: tuple[str, ...]
-    is_command: bool
-
-
-def program_of(target: str | None, arguments: tuple[str, ...]) -> TypedProgram:
-    """Return what to run; without a target, that is a command, typed after ``--``. Raises InvalidRequest."""
-    if target is not None:
-        return TypedProgram(target=target, arguments=arguments, is_command=False)
-    command = next(iter(arguments), "")
-    if command and not any(place in command for place in ("{code}", "{run_dir}", "\0")):
-        return TypedProgram(target=command, arguments=arguments[1:], is_command=True)
-    what = f"{command!r} cannot be a command" if arguments else "what to run is missing"
-    allowed = "a job, the path of a script, a program on PATH, or a command after --"
-    next_step = "hpclaunch submit ./train.py -- ARGUMENTS; or hpclaunch submit -- COMMAND ARGUMENTS"
-    raise InvalidRequest(Fault(what=what, allowed=allowed, next=next_step))
-
-
-class TypedSoftware(TypedDict):
-    """What the flags of the software say, by the names of the fields of a request."""
-
-    python: str | None
-    venv: str | None
-    conda: str | None
-    modules: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...]
-
-
-def software_of(
-    python: str | None, venv: str | None, conda: str | None, modules: Sequence[str], env: Sequence[str]
-) -> TypedSoftware:
-    """Return what the flags of the software say. Raises InvalidRequest."""
-    places = [("--python", python), ("--venv", venv), ("--conda", conda)]
-    typed = [flag for flag, value in places if value is not None]
-    if len(typed) > 1:
-        raise InvalidRequest(Fault(where=" and ".join(typed), what="exclude each other", next="leave one of them out"))
-    for flag, value in [*places, *(("--module", name) for name in modules)]:
-        if value is not None and (not value or CONTROL.search(value)):
-            what = f"{os.fsdecode(shorten(value))!r} is empty, or has a control character"
-            raise InvalidRequest(Fault(where=flag, what=what, allowed="text on one line", next=f"{flag} NAME"))
-    return TypedSoftware(
-        python=python,
-        venv=venv,
-        conda=conda,
-        modules=tuple(modules),
-        variables=tuple(_variable(text) for text in env),
-    )
-
-
-_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, value = _pair("--env", text, "NAME=VALUE")
-    if not _VARIABLE.fullmatch(name) or name.startswith("HPCLAUNCH_"):
-        what = f"{os.fsdecode(shorten(name))!r} cannot be set"
-        allowed = "letters, digits and _, no digit first; not HPCLAUNCH_…, which hpclaunch sets itself"
-        raise InvalidRequest(Fault(where="--env", what=what, allowed=allowed, next="--env NAME=VALUE"))
-    return name, value
-
-
-class TypedCode(TypedDict):
-    """What the flags of the code say, by the names of the fields of a request."""
-
-    include: tuple[str, ...]
-    code_in_place: bool
-    broadcast: bool | None
-
-
-def code_of(include: Sequence[str], code_in_place: bool, broadcast: bool | None) -> TypedCode:
-    """Return which code is taken along, and whether the job copies it to its nodes."""
-    return TypedCode(include=tuple(include), code_in_place=code_in_place, broadcast=broadcast)
-
-
-_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
-
-
-class TypedName(TypedDict):
-    """The run's name and its further sbatch options, by the names of the fields of a request."""
-
-    name: str | None
-    sbatch: tuple[str, ...]
-
-
-def name_of(name: str | None, sbatch: Sequence[str]) -> TypedName:
-    """Return the run's name (None: not typed) and the other sbatch options: --job-name is the name, too.
-
-    Raises InvalidRequest for a name that no run can have, and for two of them.
-    """
-    option = "--job-name="
-    typed = [(f"--sbatch {option}", text.removeprefix(option)) for text in sbatch if text.startswith(option)]
-    typed += [("--name", name)] if name is not None else []
-    for flag, value in typed:
-        if not re.fullmatch(_NAME, value):
-            what = f"{os.fsdecode(shorten(value))!r} cannot be the name of a run"
-            allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
-            raise InvalidRequest(Fault(where=flag, what=what, allowed=allowed, next="--name NAME"))
-    names = dict.fromkeys(value for _, value in typed)
-    if len(names) > 1:
-        what = f"the run would have {len(names)} names: {', '.join(names)}"
-        raise InvalidRequest(Fault(where=typed[-1][0], what=what, allowed="one name", next=f"--name {typed[-1][1]}"))
-    others = tuple(text for text in sbatch if not text.startswith(option))
-    return TypedName(name=next(iter(names), None), sbatch=others)
-
 
 # The job.
 Target = Annotated[
@@ -379,6 +232,11 @@ Wait = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")]
 TestOnly = Annotated[
     bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
+]
+
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME|DATE", help="Only runs of the last 7d (or 12h, …), or since 2026-11-24 (UTC)."),
 ]
 
 # The output.

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import WALLTIME_FORMS
-
-if TYPE_CHECKING:
-    from hpclaunch.guidelines.choice import Objective
-
-PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
-"""Weights of time: the best batch is w / (1 - w) times the critical one, so twice or half of it."""
-
 
 app = typer.Typer()
 
@@ -74,7 +67,8 @@ def plan(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    objective = _objective(deadline, budget, weight, prefer)
+    seconds = typed_values.seconds_of(deadline, "--deadline")
+    objective = typed_values.objective_of(seconds, budget, weight, prefer)
     if plot_kind is not None and plot is None:
         raise _invalid_request("--plot-kind", "needs a file to draw into", next="add --plot FILE.svg")
     if plot is not None:
@@ -92,10 +86,10 @@ def plan(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
         hosts_file=hosts,
-        settings=flags.settings_of(set_),
+        settings=typed_values.settings_of(set_),
         recipe=recipe,
         accept_unverified=accept_unverified,
     )
@@ -114,21 +108,6 @@ def plan(
         console.say(f"error: {fault}")
     if forecast.refusals:
         raise typer.Exit(1)
-
-
-def _objective(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Objective:
-    from hpclaunch.guidelines.choice import Objective
-
-    if weight is not None and prefer is not None:
-        raise _invalid_request("--weight and --prefer", "exclude each other", next="leave one of them out")
-    if prefer is not None and prefer not in PREFERENCES:
-        raise _invalid_request("--prefer", f"{prefer!r} is not allowed", allowed=", ".join(PREFERENCES))
-    if weight is not None and not 0 < weight < 1:
-        raise _invalid_request("--weight", f"{weight} is not allowed", allowed="above 0 and below 1")
-    if budget is not None and not (0 < budget < math.inf):
-        raise _invalid_request("--budget", f"{budget} is not allowed", allowed="a number above 0")
-    chosen = PREFERENCES[prefer] if prefer else weight or 0.5
-    return Objective(weight=chosen, deadline_s=flags.seconds_of(deadline, "--deadline"), budget=budget)
 
 
 def _invalid_request(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.core.spec import Request
 
@@ -83,13 +84,13 @@ def profile(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
         data_dir=data_dir,
         synthetic=synthetic,
         hosts_file=hosts,
-        **flags.software_of(python, venv, conda, module, env),
-        settings=flags.settings_of(set_),
+        **typed_values.software_of(python, venv, conda, module, env),
+        settings=typed_values.settings_of(set_),
         sbatch=tuple(sbatch),
         accept_unverified=accept_unverified,
     )

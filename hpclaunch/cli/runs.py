@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
-from hpclaunch.cli.since import Since, since_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS
 
@@ -26,7 +26,7 @@ def status(
         list[str],
         typer.Option("--state", metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable."),
     ] = [],  # noqa: B006
-    since: Since = None,
+    since: flags.Since = None,
     format_: Annotated[
         str | None,
         typer.Option("--format", metavar="NAMES", help="The columns: run,state,epoch, … A wrong name lists all."),
@@ -43,7 +43,7 @@ def status(
 
     form = run_tables.ListForm(names=_columns_of(format_, json), tabs=tabs)
     system = System(warn=console.warn)
-    begin = since_of(since, system.now())
+    begin = typed_values.since_of(since, system.now())
     found = states.find(system, run) if run else states.all_runs(system, begin)
     found = states.in_states([one for one in found if one.created >= begin], state, every=all_ or json)
     if not found and (state or since) and not json:
@@ -76,21 +76,12 @@ def logs(
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="Print the log of this rank only.")] = None,
 ) -> None:
     """Print a run's log, with all its ranks and starts."""
-    from hpclaunch import runs
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
-    if found.tasks:
-        what = f"{found.label} is an array of {found.tasks} runs, and each has its own log"
-        first = runs.task_of(found, 0).label
-        raise Refused(
-            Fault(
-                what=what,
-                next=f"name one run: hpclaunch logs {first}; to list them: hpclaunch status {found.label} --all",
-            )
-        )
+    wait.refuse_array(found)
     rank = wait.own_log(found, rank)
     if not follow or not found.job_id:
         tail = wait.Tail(found, rank)
@@ -131,7 +122,7 @@ def wait(
     from hpclaunch.cli.show import console
     from hpclaunch.cli.watch import watch_all
 
-    seconds = flags.seconds_of(timeout, "--timeout")
+    seconds = typed_values.seconds_of(timeout, "--timeout")
     found = states.awaitable(states.find(System(warn=console.warn), run or []))
     raise typer.Exit(wait.exit_code_of(watch_all(found, seconds, retries, json)))
 
@@ -203,7 +194,7 @@ def resume(
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     (found,) = states.find(system, [run])
-    changes = resume.Changes(nodes=nodes, walltime=flags.seconds_of(walltime), recipe=recipe)
+    changes = resume.Changes(nodes=nodes, walltime=typed_values.seconds_of(walltime), recipe=recipe)
 
     def start() -> Run:
         resumed, warnings = resume.resume(system, found, changes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -126,7 +127,7 @@ def start(
     from hpclaunch.cli.show import console
 
     request = Request(
-        **flags.program_of(target, context.obj or ()),
+        **typed_values.program_of(target, context.obj or ()),
         site=site,
         node_type=node_type,
         nodes=nodes,
@@ -135,16 +136,16 @@ def start(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
         data_dir=data_dir,
         synthetic=synthetic,
         restarts=restarts,
         signal=signal,
-        **flags.software_of(python, venv, conda, module, env),
-        **flags.code_of(include, code_in_place, None),
-        settings=flags.settings_of(set_),
-        **flags.name_of(name, sbatch),
+        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.code_of(include, code_in_place, None),
+        settings=typed_values.settings_of(set_),
+        **typed_values.name_of(name, sbatch),
         accept_unverified=accept_unverified,
     )
     changes = {"trials": trials, "metric": metric, "direction": direction, "sampler": sampler, "pruner": pruner}
@@ -152,7 +153,7 @@ def start(
         request=request,
         space_file=space,
         config_file=config,
-        sweep=flags.axes_of(sweep),
+        sweep=typed_values.axes_of(sweep),
         names=_names_of(map_),
         at_once=trials_at_once,
         cpus=cpus_per_trial,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
@@ -74,10 +75,10 @@ def shell(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
-        **flags.software_of(python, venv, conda, module, env),
-        **flags.name_of(name, sbatch),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
+        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.name_of(name, sbatch),
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import flags
-from hpclaunch.cli.typed_nodes import nodes_of
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
@@ -87,10 +87,11 @@ def submit(
     from hpclaunch.cli.show import console, submission
 
     _refuse_contradictions(full and not dry_run, here and test_only)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = Request(
-        **flags.program_of(target, context.obj),
+        **typed_values.program_of(target, context.obj),
         site=site,
-        **nodes_of(node_type, nodes),
+        **typed_values.nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
         cpus_per_task=cpus_per_task,
         gpus_per_node=gpus_per_node,
@@ -100,26 +101,24 @@ def submit(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
         data_dir=data_dir,
         synthetic=synthetic,
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
-        **flags.software_of(python, venv, conda, module, env),
-        **flags.code_of(include, code_in_place, broadcast),
-        recipe=recipe if from_ is None else recipe or "job",
-        settings=_settings_of(from_, set_),
-        sweep=flags.axes_of(sweep),
-        **flags.name_of(name, sbatch),
+        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.code_of(include, code_in_place, broadcast),
+        **typed_values.training_of(system, from_, set_, recipe),
+        sweep=typed_values.axes_of(sweep),
+        **typed_values.name_of(name, sbatch),
         after=tuple(after),
         after_any=tuple(after_any),
         at_once=at_once,
         samples=samples,
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir, here)
     if here and not dry_run:
         _run_here(system, prepared, json)
@@ -197,10 +196,11 @@ def render(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
+    system = System(warn=console.warn, tell=console.say)
     request = Request(
-        **flags.program_of(target, context.obj),
+        **typed_values.program_of(target, context.obj),
         site=site,
-        **nodes_of(node_type, nodes),
+        **typed_values.nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
         cpus_per_task=cpus_per_task,
         gpus_per_node=gpus_per_node,
@@ -210,26 +210,24 @@ def render(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=flags.seconds_of(walltime),
-        memory=flags.megabytes_of(memory),
+        walltime=typed_values.seconds_of(walltime),
+        memory=typed_values.megabytes_of(memory),
         data_dir=data_dir,
         synthetic=synthetic,
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
-        **flags.software_of(python, venv, conda, module, env),
-        **flags.code_of(include, code_in_place, broadcast),
-        recipe=recipe if from_ is None else recipe or "job",
-        settings=_settings_of(from_, set_),
-        sweep=flags.axes_of(sweep),
-        **flags.name_of(name, sbatch),
+        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.code_of(include, code_in_place, broadcast),
+        **typed_values.training_of(system, from_, set_, recipe),
+        sweep=typed_values.axes_of(sweep),
+        **typed_values.name_of(name, sbatch),
         after=tuple(after),
         after_any=tuple(after_any),
         at_once=at_once,
         samples=samples,
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn)
     prepared = _checked_script(system, _prepare(system, request, runs_dir), standalone)
     if output is None:
         _show_script(prepared, json)
@@ -241,20 +239,6 @@ def render(
     _warn_of_strays(system, prepared, start_command)
     console.say(f"rendered; to submit it: {start_command} {output}")
     submission.show_run(run, json, prepared.spec.recipe)
-
-
-def _settings_of(from_: str | None, typed: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return the settings of ``--set``, above those of the trial that ``--from`` names."""
-    settings = flags.settings_of(typed)
-    if from_ is None:
-        return settings
-    from hpclaunch.actions.search_results import settings_of
-    from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console
-
-    own, trial = settings_of(System(warn=console.warn), from_)
-    console.say(f"--from {from_}: {trial}, " + " ".join(f"{name}={value}" for name, value in own))
-    return (*(pair for pair in own if pair[0] not in dict(settings)), *settings)
 
 
 def _refuse_contradictions(full_alone: bool, estimate_here: bool) -> None:
@@ -291,7 +275,7 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
         prepared = prepare_here(system, request, runs_dir)
     else:
         prepared = prepare(system, request, runs_dir)
-    notices = [*prepared.notices, *preflight.remarks(prepared)]
+    notices = preflight.notices_of(prepared)
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     submission.show_code(preflight.code_of(prepared))
     submission.show_broadcast(prepared.spec, copied(prepared.spec), copied_bytes(prepared.spec))

@@ -10,8 +10,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpclaunch import __version__
 from hpclaunch.core.units import count
+from hpclaunch.core.version import __version__
 
 MILLI = 1e3
 COLUMNS = (

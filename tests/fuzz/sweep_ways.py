@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hpclaunch import runs
-from hpclaunch.cli import flags
+from hpclaunch.actions import typed_values
 from hpclaunch.cli.show import run_details, run_tables
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.spec import Sweep
@@ -102,7 +102,7 @@ def feed_sweep(scene: Scene, typed: list[str], sizes: Any, given: dict[str, Any]
     typed = [text.encode("utf-8", "replace").decode() for text in typed]  # a shell passes no others
     for job in JOBS:
         with scene.met(folder):
-            check_sweep(folder, planned(job=job, sweep=flags.axes_of(typed)).sweep, *sizes)
+            check_sweep(folder, planned(job=job, sweep=typed_values.axes_of(typed)).sweep, *sizes)
         outcomes.append(scene.outcome)
     path = scene.place / "project/runs/train-9"
     (path / "attempts").mkdir(parents=True)

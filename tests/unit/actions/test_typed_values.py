@@ -6,8 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from hpclaunch.cli.since import since_of
-from hpclaunch.cli.typed_nodes import nodes_of
+from hpclaunch.actions.typed_values import nodes_of, since_of
 from hpclaunch.core.errors import InvalidRequest
 
 
