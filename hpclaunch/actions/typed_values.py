@@ -254,14 +254,14 @@ def objective_of(deadline_s: int | None, budget: float | None, weight: float | N
         what = Fault(where="--weight and --prefer", what="exclude each other", next="leave one of them out")
         raise InvalidRequest(what)
     if prefer is not None and prefer not in PREFERENCES:
-        raise _not_allowed("--prefer", repr(prefer), ", ".join(PREFERENCES))
+        raise _refusal_of("--prefer", repr(prefer), ", ".join(PREFERENCES))
     if weight is not None and not 0 < weight < 1:
-        raise _not_allowed("--weight", str(weight), "above 0 and below 1")
+        raise _refusal_of("--weight", str(weight), "above 0 and below 1")
     if budget is not None and not (0 < budget < math.inf):
-        raise _not_allowed("--budget", str(budget), "a number above 0")
+        raise _refusal_of("--budget", str(budget), "a number above 0")
     chosen = PREFERENCES[prefer] if prefer else weight or 0.5
     return Objective(weight=chosen, deadline_s=deadline_s, budget=budget)
 
 
-def _not_allowed(where: str, typed: str, allowed: str) -> InvalidRequest:
+def _refusal_of(where: str, typed: str, allowed: str) -> InvalidRequest:
     return InvalidRequest(Fault(where=where, what=f"{typed} is not allowed", allowed=allowed))

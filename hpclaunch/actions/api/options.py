@@ -125,18 +125,18 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         _text("venv", options.get("venv")),
         _text("conda", options.get("conda")),
         _texts("modules", options.get("modules")),
-        [f"{name}={_spelled('environment', value)}" for name, value in (options.get("environment") or {}).items()],
+        [f"{name}={_spell_value('environment', value)}" for name, value in (options.get("environment") or {}).items()],
     )
     return Request(
         **_program_of(program, _texts("arguments", options.get("arguments"))),
         **_place_of(options),
-        **typed_values.nodes_of(_text("node_type", node_type), _whole("nodes", options.get("nodes"))),
+        **typed_values.nodes_of(_text("node_type", node_type), _whole_number("nodes", options.get("nodes"))),
         launcher=_text("launcher", options.get("launcher")),
         strategy=_text("strategy", options.get("strategy")),
         framework=_text("framework", options.get("framework")),
         data_dir=_text("data_dir", options.get("data_dir")),
         synthetic=_flag("synthetic", options.get("synthetic")) or False,
-        restarts=_whole("restarts", options.get("restarts"), 0),
+        restarts=_whole_number("restarts", options.get("restarts"), 0),
         signal=_text("signal", options.get("signal")),
         **software,
         **typed_values.code_of(
@@ -154,7 +154,7 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         **typed_values.name_of(_text("name", options.get("name")), _texts("sbatch", options.get("sbatch"))),
         after=_texts("after", options.get("after")),
         after_any=_texts("after_any", options.get("after_any")),
-        at_once=_whole("at_once", options.get("at_once")),
+        at_once=_whole_number("at_once", options.get("at_once")),
         samples=_flag("samples", options.get("samples")),
     )
 
@@ -170,7 +170,7 @@ def plan_request(job: Name, options: PlanOptions) -> Request:
         target=os.fspath(job),
         **_place_of(options),
         node_type=_text("node_type", options.get("node_type")),
-        nodes=_whole("nodes", options.get("nodes")),
+        nodes=_whole_number("nodes", options.get("nodes")),
         settings=typed_values.settings_of(_settings(options.get("settings"))),
         recipe=_text("recipe", options.get("recipe")),
     )
@@ -184,7 +184,7 @@ def plan_objective(options: PlanOptions) -> Objective:
 
 def global_batch_of(options: PlanOptions) -> int | None:
     """Return the global batch size in samples, if one is given. Raises InvalidRequest."""
-    return _whole("global_batch", options.get("global_batch"))
+    return _whole_number("global_batch", options.get("global_batch"))
 
 
 class _Place(TypedDict):
@@ -207,14 +207,14 @@ def _place_of(options: PlaceOptions) -> _Place:
     memory = options.get("memory")
     return _Place(
         site=_text("site", options.get("site")),
-        tasks_per_node=_whole("tasks_per_node", options.get("tasks_per_node")),
-        cpus_per_task=_whole("cpus_per_task", options.get("cpus_per_task")),
-        gpus_per_node=_whole("gpus_per_node", options.get("gpus_per_node"), 0),
+        tasks_per_node=_whole_number("tasks_per_node", options.get("tasks_per_node")),
+        cpus_per_task=_whole_number("cpus_per_task", options.get("cpus_per_task")),
+        gpus_per_node=_whole_number("gpus_per_node", options.get("gpus_per_node"), 0),
         account=_text("account", options.get("account")),
         partition=_text("partition", options.get("partition")),
         qos=_text("qos", options.get("qos")),
         walltime=_seconds("walltime", options.get("walltime")),
-        memory=typed_values.megabytes_of(memory) if isinstance(memory, str) else _whole("memory", memory),
+        memory=typed_values.megabytes_of(memory) if isinstance(memory, str) else _whole_number("memory", memory),
         hosts_file=_text("hosts", options.get("hosts")),
         accept_unverified=_flag("accept_unverified", options.get("accept_unverified")) or False,
     )
@@ -227,7 +227,7 @@ def _program_of(program: Program, arguments: tuple[str, ...]) -> typed_values.Ty
     return typed_values.program_of(None, (*_texts("program", program), *arguments))
 
 
-def _invalid(name: str, value: object, allowed: str) -> InvalidRequest:
+def _refusal(name: str, value: object, allowed: str) -> InvalidRequest:
     return InvalidRequest(Fault(where=name, what=f"{shorten(repr(value))} is not allowed", allowed=allowed))
 
 
@@ -237,7 +237,7 @@ def _text(name: str, value: Any) -> str | None:
         return value
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
-    raise _invalid(name, value, "text")
+    raise _refusal(name, value, "text")
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:
@@ -246,12 +246,12 @@ def _texts(name: str, values: Any) -> tuple[str, ...]:
         return ()
     one = isinstance(values, str | os.PathLike)
     if not one and not isinstance(values, Iterable):
-        raise _invalid(name, values, "text, or a sequence of texts")
+        raise _refusal(name, values, "text, or a sequence of texts")
     found = [_text(name, value) for value in ([values] if one else values)]
     return tuple(text for text in found if text is not None)
 
 
-def _whole(name: str, value: Any, least: int = 1) -> int | None:
+def _whole_number(name: str, value: Any, least: int = 1) -> int | None:
     """Return a whole number that is at least ``least``; None if it is not given."""
     if value is None:
         return None
@@ -260,50 +260,50 @@ def _whole(name: str, value: Any, least: int = 1) -> int | None:
     except TypeError:
         number = least - 1
     if isinstance(value, bool) or number < least:
-        raise _invalid(name, value, f"a whole number, at least {least}")
+        raise _refusal(name, value, f"a whole number, at least {least}")
     return number
 
 
 def _flag(name: str, value: Any) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    raise _invalid(name, value, "True or False")
+    raise _refusal(name, value, "True or False")
 
 
 def _seconds(name: str, value: Any) -> int | None:
     """Return a time in seconds; None if it is not given. Raises InvalidRequest."""
     if isinstance(value, str):
         return typed_values.seconds_of(value, name)
-    return _whole(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
+    return _whole_number(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
 
 
-def _spelled(name: str, value: Any) -> str:
+def _spell_value(name: str, value: Any) -> str:
     """Return a value as the command line spells it: ``true``, ``0.1``, and ``30,60`` for a sequence."""
     if isinstance(value, bool | int | float | str):
         return spell(value)
     if isinstance(value, Sequence):
-        return ",".join(_spelled(name, one) for one in value)
+        return ",".join(_spell_value(name, one) for one in value)
     as_plain = getattr(value, "tolist", None)  # a number or an array of NumPy
     if callable(as_plain):
-        return _spelled(name, as_plain())
-    raise _invalid(name, value, "True, False, a number, text, or a sequence of these")
+        return _spell_value(name, as_plain())
+    raise _refusal(name, value, "True, False, a number, text, or a sequence of these")
 
 
 def _settings(settings: Settings | None) -> list[str]:
-    return [f"{key}={_spelled(f'settings: {key}', value)}" for key, value in (settings or {}).items()]
+    return [f"{key}={_spell_value(f'settings: {key}', value)}" for key, value in (settings or {}).items()]
 
 
 def _axes(sweep: Mapping[str, str | Iterable[Value]] | None) -> list[str]:
     """Return the axes of a sweep as ``--sweep`` has them; a text is one already."""
     return [
-        f"{key}={values if isinstance(values, str) else ','.join(_quoted(key, value) for value in values)}"
+        f"{key}={values if isinstance(values, str) else ','.join(_quote_value(key, value) for value in values)}"
         for key, values in (sweep or {}).items()
     ]
 
 
-def _quoted(key: str, value: Value) -> str:
+def _quote_value(key: str, value: Value) -> str:
     """Return one value of an axis, in quotes if it would be read as several."""
-    text = _spelled(f"sweep: {key}", value)
+    text = _spell_value(f"sweep: {key}", value)
     if isinstance(value, str) and (not text or re.search(r'[",]|\.\.', text)):
         doubled = text.replace('"', '""')
         return f'"{doubled}"'
