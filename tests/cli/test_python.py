@@ -65,17 +65,18 @@ SAME = {
 """What one types, and what one writes in Python."""
 
 
-def test_the_script_of_a_dry_run_is_that_of_the_command_line_byte_for_byte(cluster: Desk) -> None:
+@pytest.mark.parametrize(("words", "call"), SAME.items(), ids=["a job", "a script", "a command", "a sweep"])
+def test_the_script_of_a_dry_run_is_that_of_the_command_line_byte_for_byte(
+    cluster: Desk, words: str, call: str
+) -> None:
     cluster.write("clock/sitecustomize.py", CLOCK_AND_RANDOM_NUMBER)
     places = [str(cluster.project / "clock"), os.environ.get("PYTHONPATH", "")]
     cluster.environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    calls = ", ".join(f"hpclaunch.{call}.script" for call in SAME.values())
-    scripts = python(cluster, f"answer = [{calls}]")
-    for words, script in zip(SAME, scripts, strict=True):
-        before, dashes, after = words.partition(" -- ")
-        typed = [*before.split(), "--dry-run", *([dashes.strip(), *after.split()] if dashes else [])]
-        assert cluster.type(*typed).out == script, words
-        assert "20261121-052200-a3a3a3a3" in script
+    script = python(cluster, f"answer = hpclaunch.{call}.script")
+    before, dashes, after = words.partition(" -- ")
+    typed = [*before.split(), "--dry-run", *([dashes.strip(), *after.split()] if dashes else [])]
+    assert cluster.type(*typed).out == script
+    assert "20261121-052200-a3a3a3a3" in script
     assert not (cluster.project / "runs").exists()
 
 
@@ -86,12 +87,13 @@ def test_a_dry_run_tells_the_command_and_what_is_missing(cluster: Desk) -> None:
         cluster,
         """
         dry = hpclaunch.submit("./train.py", nodes=2, dry_run=True)
-        answer = [dry.command, list(dry.notices), str(dry) == dry.script, dry.spec["layout"]["nodes"], dry.library[:11]]
+        same = str(dry) == dry.script
+        answer = [dry.command, list(dry.notices), same, dry.spec["layout"]["nodes"], "claim()" in dry.library]
         """,
     )
     assert answer[0] == "hpclaunch submit ./train.py --nodes 2"
     assert any("there is no sbatch on this machine" in notice for notice in answer[1])
-    assert answer[2:] == [True, 2, "#!/bin/bash"]
+    assert answer[2:] == [True, 2, True]
 
 
 def test_a_run_is_submitted_asked_about_and_cancelled(cluster: Desk) -> None:
@@ -154,7 +156,7 @@ def test_every_expected_failure_is_an_error_of_hpclaunch_and_nothing_ends_the_pr
                 answer.append([type(error).__name__, bool(error.faults)])
         """,
     )
-    kinds = ["Refused", "NotFound", "InvalidRequest", "NotFound", "SchedulerError", "NotFound", "NotFound"]
+    kinds = ["Refused", "Refused", "InvalidRequest", "NotFound", "SchedulerError", "NotFound", "NotFound"]
     assert answer == [[kind, True] for kind in kinds]
 
 

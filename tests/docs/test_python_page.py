@@ -102,4 +102,4 @@ def test_the_notebook_runs_and_shows_the_run_live(tmp_path: Path) -> None:
     html = "".join(view["data"]["text/html"])
     assert "COMPLETED" in html and "12 of 12" in html and "<polyline" in html
     assert "".join(state["data"]["text/plain"]) == "'COMPLETED'"
-    assert "epoch 12" in "".join(outputs["result"][0]["text"])
+    assert "epoch 12" in "".join(line for output in outputs["result"] for line in output["text"])
