@@ -136,7 +136,8 @@ def test_a_sweep_is_one_run_with_its_tasks(cluster: Desk) -> None:
 
 
 def test_every_expected_failure_is_an_error_of_hpclaunch_and_nothing_ends_the_process(cluster: Desk) -> None:
-    cluster.fake("sbatch", err="sbatch: error: invalid account\n", code=1)
+    refusal = "Batch job submission failed: Invalid account or account/partition combination specified"
+    cluster.fake("sbatch", err=f"sbatch: error: {refusal}\n", code=1)
     answer = python(
         cluster,
         """
