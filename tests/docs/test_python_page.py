@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +54,15 @@ def test_every_program_of_the_page_is_python() -> None:
         ast.parse(program)
 
 
-def test_the_programs_of_the_page_run_one_after_the_other(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAINING)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder outside /tmp, which the nodes of Perlmutter do not share."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        yield Path(name)
+
+
+def test_the_programs_of_the_page_run_one_after_the_other(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAINING)
     program = "\n".join(
         [
             *examples(),
@@ -62,7 +71,7 @@ def test_the_programs_of_the_page_run_one_after_the_other(tmp_path: Path) -> Non
         ]
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True
+        [sys.executable, "-c", program], cwd=folder, env=environment(folder), capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stderr
 
