@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpclaunch import __version__
 from hpclaunch.actions.bundle_installer import installer_text
 from hpclaunch.actions.own_wheel import make_own_wheel, required_by
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, unwritable
 from hpclaunch.core.records import record
+from hpclaunch.core.version import __version__
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from hpclaunch import __version__
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
+from hpclaunch.core.version import __version__
 
 _SOURCES = f"https://github.com/hpclaunch/hpclaunch/blob/v{__version__}/"
 """Where files are that the package does not hold: those of this version."""

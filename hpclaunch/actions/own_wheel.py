@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from hpclaunch import __version__
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.version import __version__
 
 Run = Callable[[Sequence[str]], None]
 """Runs a program; raises Refused."""

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from hpclaunch import __version__
 from hpclaunch.actions.manual import adapt_links, find_page, pages, text_of_page
 from hpclaunch.core.errors import NotFound
+from hpclaunch.core.version import __version__
 
 FORGE = f"https://github.com/hpclaunch/hpclaunch/blob/v{__version__}"
 KNOWN = {"planning", "training", "how-to/pytorch"}
