@@ -8,8 +8,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 # Who searches wants a guide first, then a reference; a table of measurements is rarely the answer.
-BOOST = {"tutorial.md": 4.0, "coming-from.md": 4.0, "how-to/": 4.0, "glossary.md": 2.0, "centres/": 2.0}
-BOOST |= {"reference/": 2.0}
+BOOST = {"tutorial.md": 4.0, "coming-from.md": 4.0, "how-to/": 4.0, "installing.md": 4.0, "centres/": 2.0}
+BOOST |= {"reference/": 2.0, "glossary.md": 2.0}
 UNSEARCHED = ("decisions/", "launch-lines.md")
 _LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What people type into the search, and the page that must come first.
 QUESTIONS = {
     "getting started": "tutorial/",
+    "install": "installing/",
     "run my own script": "how-to/own-script/",
     "virtual environment": "how-to/environment/",
     "conda": "how-to/environment/",
