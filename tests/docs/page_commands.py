@@ -40,7 +40,8 @@ class Block:
     @property
     def commands(self) -> list[list[str]]:
         """The words of every line that calls hpclaunch, without its remark."""
-        lines = [re.split(r"\s+# ", line)[0] for line in self.text.splitlines()]
+        whole = re.sub(r"\\\n\s*", " ", self.text)
+        lines = [re.split(r"\s+# ", line.removeprefix("$ "))[0] for line in whole.splitlines()]
         return [shlex.split(line)[1:] for line in lines if line.startswith("hpclaunch ")]
 
 

@@ -65,6 +65,14 @@ def test_every_other_verb_and_option_exists() -> None:
     assert faults == []
 
 
+def test_the_commands_of_all_other_pages_exist() -> None:
+    others = [page for page in DOCS.glob("*.md") if page not in PAGES]
+    shown = [(page, words) for page in others for block in blocks_of(page) for words in block.commands]
+    typed = [(page, [word.strip("[]") for word in words]) for page, words in shown]  # [RUN] may be left out
+    assert [f"{page.name}: {words}: {unknown_in(words)}" for page, words in typed if unknown_in(words)] == []
+    assert len(typed) > 50
+
+
 def commands_in_text(page: Path) -> list[list[str]]:
     """Commands that stand in backticks, in a sentence or a table."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
