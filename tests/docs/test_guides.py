@@ -105,3 +105,9 @@ def test_every_command_for_this_machine_runs(page: Path, tmp_path: Path) -> None
         assert texts_of(kept) == texts_of(drawn), f"draw {kept.name} again with the command of {page.name}"
     if skipped:
         pytest.skip("group horovod: TensorFlow and Horovod are not installed")
+
+
+def test_a_page_names_the_files_that_it_shows() -> None:
+    files = [(page, block.detail) for page in PAGES for block in blocks_of(page) if block.kind == "file"]
+    texts = {page: re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page, _ in files}
+    assert [f"{page.name}: {name}" for page, name in files if f"`{name}`" not in texts[page]] == []
