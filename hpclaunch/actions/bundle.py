@@ -77,7 +77,7 @@ def make_bundle(system: System, target: BundleTarget, output: Path) -> int:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         _download(system, target, folder)
-        content = _packed(target, {path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+        content = _bundle_content(target, {path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     _write(output, content)
     return len(content)
 
@@ -130,7 +130,7 @@ def fault_of_pip(lines: Sequence[str], target: BundleTarget) -> Fault:
     return Fault(what="pip failed: " + " | ".join(list(filter(None, lines))[-_LAST_LINES:]), next="pip's own advice")
 
 
-def _packed(target: BundleTarget, files: dict[str, bytes]) -> bytes:
+def _bundle_content(target: BundleTarget, files: dict[str, bytes]) -> bytes:
     """Return the bundle: the installer, then an archive of the files, which it checks."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     extras = f"[{','.join(target.extras)}]" if target.extras else ""

@@ -53,8 +53,8 @@ def required_by(wheel: Path, extras: Sequence[str]) -> list[str]:
 
 
 def _pack_again(folder: Path) -> Path:
-    installed = _installed()
-    content = {name: _checked(installed, name) for name in _recorded(installed)}
+    installed = _own_distribution()
+    content = {name: _content_of(installed, name) for name in _wheel_files(installed)}
     about = next(iter(name.split("/")[0] for name in content if name.endswith(".dist-info/WHEEL")), "")
     tag = re.search(rb"^Tag: ([\w-]+)$", content.get(f"{about}/WHEEL", b""), re.MULTILINE)
     if tag is None:
@@ -68,7 +68,7 @@ def _pack_again(folder: Path) -> Path:
     return wheel
 
 
-def _installed() -> Distribution:
+def _own_distribution() -> Distribution:
     try:
         installed = distribution(_NAME)
     except PackageNotFoundError:
@@ -78,14 +78,14 @@ def _installed() -> Distribution:
     return installed
 
 
-def _recorded(installed: Distribution) -> list[str]:
+def _wheel_files(installed: Distribution) -> list[str]:
     """Return the files that the wheel had, in the order of its record; byte code and programs are made from them."""
     names = [file.as_posix() for file in installed.files or []]
     kept = [name for name in names if not name.startswith(("../", "/")) and "__pycache__" not in name]
     return [name for name in kept if name.rpartition("/")[2] not in _OF_THE_INSTALLATION or ".dist-info" not in name]
 
 
-def _checked(installed: Distribution, name: str) -> bytes:
+def _content_of(installed: Distribution, name: str) -> bytes:
     """Return a file's content, which must be the recorded one. Raises Refused."""
     (recorded,) = (file for file in installed.files or [] if file.as_posix() == name)
     path = Path(str(installed.locate_file(name)))
