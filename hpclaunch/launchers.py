@@ -153,7 +153,7 @@ _MPI_OF_SRUN = MpiOption(
 
 _NO_PLACE_FOR_JAX = "jax.distributed.initialize() learns its place only from Slurm's srun and Open MPI's mpirun"
 _NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns its place from it"
-_NO_MPI = "it starts them without MPI, so that each would be alone in a world of its own"
+_NO_MPI = "it starts them without MPI, so that each would run as a separate job of one rank"
 
 _CYCLIC = r"(--distribution[= ]|-m ?)(cyclic|plane|arbitrary)\S*"
 """srun distributes the tasks of a job in blocks, unless this says otherwise (srun manual, --distribution)."""

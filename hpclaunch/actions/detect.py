@@ -122,7 +122,9 @@ def _has_mpi() -> bool:
 def check_output(system: System, name: str | None, file: str | None) -> Path | None:
     """Return the path to write to; None if no option names one. Raises InvalidRequest, Refused."""
     if name is not None and file is not None:
-        raise InvalidRequest(Fault(where="--name and --write", what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where="--name and --write", what="cannot be used together", next="leave one of them out")
+        )
     if name is not None and not NAME.fullmatch(name):
         raise InvalidRequest(
             Fault(where="--name", what=f"{name!r} is not a site's name", allowed="letters, digits, . _ -")

@@ -90,7 +90,9 @@ def software_of(
     places = [("--python", python), ("--venv", venv), ("--conda", conda)]
     typed = [flag for flag, value in places if value is not None]
     if len(typed) > 1:
-        raise InvalidRequest(Fault(where=" and ".join(typed), what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where=" and ".join(typed), what="cannot be used together", next="leave one of them out")
+        )
     for flag, value in [*places, *(("--module", name) for name in modules)]:
         if value is not None and (not value or CONTROL.search(value)):
             what = f"{os.fsdecode(shorten(value))!r} is empty, or has a control character"
@@ -251,7 +253,7 @@ def objective_of(deadline_s: int | None, budget: float | None, weight: float | N
     from hpclaunch.guidelines.choice import Objective
 
     if weight is not None and prefer is not None:
-        what = Fault(where="--weight and --prefer", what="exclude each other", next="leave one of them out")
+        what = Fault(where="--weight and --prefer", what="cannot be used together", next="leave one of them out")
         raise InvalidRequest(what)
     if prefer is not None and prefer not in PREFERENCES:
         raise _refusal_of("--prefer", repr(prefer), ", ".join(PREFERENCES))

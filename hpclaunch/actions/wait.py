@@ -62,6 +62,13 @@ def follow_states(run: Run, every: float, poll: Callable[[float], None] = time.s
         since += every
 
 
+def read_log(run: Run, rank: int | None) -> Iterator[tuple[Run, bytes]]:
+    """Yield (run, bytes) of what is in the log now, or in that of one rank; the scheduler is not asked."""
+    tail = Tail(run, rank)
+    while text := tail.read():
+        yield run, text
+
+
 def _lengthen_pause(pause: float, found: Sequence[Run]) -> float:
     return min(longest_pause(run.scheduler for run in found), pause * 1.5)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import NoReturn
 
 import typer
 
@@ -14,6 +16,8 @@ from hpclaunch.core.version import __version__
 
 _BROKEN_PIPE = 141
 """The exit code that a shell shows for a program whose reader has ended (128 + SIGPIPE)."""
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What the parser raises; its module is another one from Typer 0.27 on."""
 
 app = typer.Typer(
     name="hpclaunch",
@@ -32,9 +36,20 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
+def _schema(requested: bool) -> None:
+    if requested:
+        from hpclaunch.cli.show import console, documents
+
+        console.write(documents.schema_text())
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    json_schema: bool = typer.Option(
+        False, "--json-schema", callback=_schema, is_eager=True, help="Print the JSON Schema of what --json writes."
+    ),
 ) -> None:
     pass
 
@@ -44,6 +59,7 @@ def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     cut = words.index("--") if "--" in words else len(words)
     streams.occupy_closed()
+    streams.fit_terminals()
     waiting.report_to(_tell)
     try:
         if cut < len(words) and words[0] not in ("submit", "render", "search"):
@@ -67,10 +83,33 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(words: list[str], arguments: tuple[str, ...]) -> None:
     try:
-        app(args=words, obj=arguments, prog_name="hpclaunch")
-    except SystemExit:
-        streams.finish()  # Python itself would report a full disk or a closed pipe with a traceback
-        raise
+        with _activity(words):
+            code = app(args=words, obj=arguments, prog_name="hpclaunch", standalone_mode=False)
+    except _UsageError as refused:
+        _refuse(refused, words)
+    except typer.Abort:
+        code = 1
+    streams.finish()  # Python itself would report a full disk or a closed pipe with a traceback
+    sys.exit(code or 0)
+
+
+def _activity(words: list[str]) -> AbstractContextManager[None]:
+    """Return what shows on a terminal that a silent command is at work."""
+    if not streams.tells_a_terminal():
+        return nullcontext()
+    from hpclaunch.cli.show import activity
+
+    return activity.shown(words)
+
+
+def _refuse(refused: Exception, words: list[str]) -> NoReturn:
+    """Raise InvalidRequest for what the parser refuses; a group that was typed alone shows its help instead."""
+    from hpclaunch.cli import usage
+
+    if usage.needs_help(refused) and not _wants_json(words):
+        streams.tell(f"{refused}\n".encode())
+        sys.exit(InvalidRequest.exit_code)
+    raise usage.error_of(refused, words) from None
 
 
 def _tell(text: str) -> None:
@@ -88,5 +127,9 @@ def _fault_of(error: OSError) -> Fault:
 def _fail(error: HpclaunchError, words: list[str]) -> None:
     from hpclaunch.cli.show.console import show_error
 
-    show_error(error, as_json="--json" in words)
+    show_error(error, as_json=_wants_json(words))
     sys.exit(error.exit_code)
+
+
+def _wants_json(words: list[str]) -> bool:
+    return any(word.partition("=")[0] == "--json" for word in words)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.cli import flags
+
 app = typer.Typer()
 
 
@@ -25,6 +27,7 @@ def bundle(
     extra: Annotated[
         list[str] | None, typer.Option(help="Optional packages: plot, search or mlflow; may be repeated.")
     ] = None,
+    json: flags.Json = False,
 ) -> None:
     """Make one file that installs hpclaunch on a cluster without internet.
 
@@ -38,4 +41,7 @@ def bundle(
     path = output or Path(target.file_name)
     size = bundle_actions.make_bundle(System(warn=console.warn, tell=console.say), target, path)
     console.say(f"{console.show_bytes(size)}; copy it to the cluster, and type there: sh {path.name} [FOLDER]")
-    console.write(f"{path}\n")
+    if json:
+        console.write_json("bundle", {"file": str(path), "bytes": size})
+    else:
+        console.write(f"{path}\n")

@@ -1,8 +1,18 @@
-"""Names that the shell can complete: jobs, sites, runs, strategies, topics. A faulty file adds no name."""
+"""What the shell can complete: the names of jobs, sites, runs, and of all that these have. A faulty file adds no name.
+
+Typer passes arguments by their names: ``ctx`` has what was typed before, ``incomplete`` is the word at the cursor.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
 from hpclaunch.config.catalog import JOB, SITE, FileFamily
+
+if TYPE_CHECKING:
+    from hpclaunch.config.job import Job
+    from hpclaunch.config.site import Site
 
 _MOST_AGES = 9
 """The oldest run that is offered by its age: @9."""
@@ -45,9 +55,107 @@ def frameworks(incomplete: str) -> list[str]:
     return [name for name in FRAMEWORKS if name.startswith(incomplete)]
 
 
-def recipes(incomplete: str) -> list[str]:
-    """Return the recipes that every job has and begin with ``incomplete``."""
-    return [name for name in ("plan", "job") if name.startswith(incomplete)]
+def recipes(ctx: Any, incomplete: str) -> list[str]:
+    """Return the recipes that every job has, and those of the typed job."""
+    job = _typed_job(ctx)
+    return _completions(("plan", "job", *(job.recipes if job else ())), incomplete)
+
+
+def settings(ctx: Any, incomplete: str) -> list[str]:
+    """Return the parameters of the typed job as NAME=; after the sign the values that it may have."""
+    job = _typed_job(ctx)
+    if job is None:
+        return []
+    name, sign, _ = incomplete.partition("=")
+    if not sign:
+        return _completions((f"{one}=" for one in job.parameters), incomplete)
+    choices = job.parameters[name].choices if name in job.parameters else ()
+    return _completions((f"{name}={choice}" for choice in choices), incomplete)
+
+
+def node_types(ctx: Any, incomplete: str) -> list[str]:
+    """Return the node types of the site; after a comma those that are not typed yet."""
+    site = _typed_site(ctx)
+    typed, comma, rest = incomplete.rpartition(",")
+    names = {one.partition(":")[0] for one in typed.split(",")}
+    found = _completions((name for name in (site.node_types if site else ()) if name not in names), rest)
+    return [f"{typed}{comma}{name}" for name in found]
+
+
+def partitions(ctx: Any, incomplete: str) -> list[str]:
+    """Return the partitions of the site."""
+    site = _typed_site(ctx)
+    return _completions(site.partitions if site else (), incomplete)
+
+
+def qos(ctx: Any, incomplete: str) -> list[str]:
+    """Return the QOS of the site."""
+    site = _typed_site(ctx)
+    return _completions(site.qos if site else (), incomplete)
+
+
+def launchers(ctx: Any, incomplete: str) -> list[str]:
+    """Return the launchers of the site; all of them if it names none."""
+    from hpclaunch.launchers import LAUNCHERS
+
+    site = _typed_site(ctx)
+    own = tuple(site.launchers.options) if site and site.launchers else ()
+    return _completions(own or LAUNCHERS, incomplete)
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Return a completion of these words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _completions(words, incomplete)
+
+    return complete
+
+
+def states(incomplete: str) -> list[str]:
+    """Return the states of runs."""
+    from hpclaunch.runs import FINAL
+
+    return _completions(("PENDING", "RUNNING", "UNKNOWN", *sorted(FINAL)), incomplete)
+
+
+def columns(incomplete: str) -> list[str]:
+    """Return the columns of the list of runs; after a comma the next one."""
+    from hpclaunch.cli.show.run_columns import COLUMNS
+
+    typed, comma, rest = incomplete.rpartition(",")
+    return [f"{typed}{comma}{name}" for name in _completions(COLUMNS, rest)]
+
+
+def _completions(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _typed_job(ctx: Any) -> Job | None:
+    """Return the job that was typed; None for a script, and for one that cannot be read."""
+    from hpclaunch.actions.jobs import show_job
+    from hpclaunch.actions.system import System
+    from hpclaunch.core.errors import HpclaunchError
+
+    name = ctx.params.get("target") or ctx.params.get("job")
+    try:
+        return show_job(System(), name)[1] if name else None
+    except (HpclaunchError, OSError):
+        return None
+
+
+def _typed_site(ctx: Any) -> Site | None:
+    """Return the site that was typed, else the usual one; None if there is none."""
+    from hpclaunch.actions.sites import usual_site
+    from hpclaunch.actions.system import System
+    from hpclaunch.config.site import load_site
+    from hpclaunch.core.errors import HpclaunchError
+
+    system = System()
+    try:
+        return load_site(system.catalog, ctx.params.get("site") or usual_site(system)[0])
+    except (HpclaunchError, OSError):
+        return None
 
 
 def topics(incomplete: str) -> list[str]:

@@ -7,9 +7,14 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import complete, flags, help_text
 
-app = typer.Typer(help="Fetch data sets before a job is submitted.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=help_text.PlainGroup,
+    help="Fetch data sets before a job is submitted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.callback()
@@ -33,12 +38,14 @@ def fetch(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
+            autocompletion=complete.settings,
             help="A parameter of the data that the job makes; or dataset=NAME, where a job has several.",
         ),
     ] = [],  # noqa: B006
     data_dir: Annotated[str | None, typer.Option(help="The data folder [default: the same as for submit].")] = None,
     site: Annotated[str | None, typer.Option(help="The site whose data folder is used.")] = None,
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
+    json: flags.Json = False,
 ) -> None:
     """Download, copy or make a job's data set in the data folder.
 
@@ -53,4 +60,7 @@ def fetch(
 
     request = Request(target=job, site=site, data_dir=data_dir, settings=typed_values.settings_of(set_))
     folder = fetch_dataset(System(tell=console.say), request, DatasetSource(path=source, sha256=sha256))
-    console.write(f"{folder}\n")
+    if json:
+        console.write_json("data", {"job": job, "folder": str(folder)})
+    else:
+        console.write(f"{folder}\n")

@@ -34,7 +34,10 @@ def docs(
     found = manual.pages() if topic is None else [manual.find_page(topic)]
     about = [{"topic": page.topic, "title": page.title, "path": str(page.path)} for page in found]
     if json:
-        console.write_json(about if topic is None else {**about[0], "text": manual.text_of_page(found[0])})
+        if topic is None:
+            console.write_json("pages", {"pages": about})
+        else:
+            console.write_json("page", {**about[0], "text": manual.text_of_page(found[0])})
     elif path:
         console.write("".join(f"{page['path']}\n" for page in about))
     elif topic is None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import complete, flags
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -26,7 +26,12 @@ def doctor(
     launcher: flags.Launcher = None,
     framework: Annotated[
         str | None,
-        typer.Option("--framework", metavar="NAME", help="The libraries to check: tensorflow (with Horovod), pytorch."),
+        typer.Option(
+            "--framework",
+            metavar="NAME",
+            autocompletion=complete.one_of("tensorflow", "pytorch"),
+            help="The libraries to check: tensorflow (with Horovod), pytorch.",
+        ),
     ] = None,
     account: flags.Account = None,
     partition: flags.Partition = None,
@@ -37,7 +42,12 @@ def doctor(
     runs_dir: flags.RunsDir = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="RUN", help="Submit nothing; read the results of an ended probe job."),
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            autocompletion=complete.runs,
+            help="Submit nothing; read the results of an ended probe job.",
+        ),
     ] = None,
     json: flags.Json = False,
 ) -> None:
@@ -53,7 +63,9 @@ def doctor(
     from hpclaunch.cli.show import console, doctor_report
 
     if local and site not in (None, THIS_MACHINE):
-        raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where="--local and --site", what="cannot be used together", next="leave one of them out")
+        )
     if framework not in (None, *doctor_actions.FRAMEWORKS):
         allowed = ", ".join(doctor_actions.FRAMEWORKS)
         what, hint = f"doctor has no probe for {framework!r}", "leave it out, or name one of these"

@@ -33,11 +33,15 @@ Job = Annotated[
 Site = Annotated[
     str | None, typer.Option(autocompletion=complete.sites, help="The cluster [default: detected]. See: sites list.")
 ]
-NodeType = Annotated[str | None, typer.Option(help="The node type, by its name in the site file. See: sites show.")]
+NodeType = Annotated[
+    str | None,
+    typer.Option(autocompletion=complete.node_types, help="The node type of the site file. See: sites show."),
+]
 NodeTypes = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|NAME:NODES,...",
+        autocompletion=complete.node_types,
         help="The node type, by its name in the site file; or several in one job, each with its number of nodes: "
         "cpu:1,gpu:4. See: sites show.",
     ),
@@ -46,7 +50,9 @@ Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to request per node.")]
-Launcher = Annotated[str | None, typer.Option(help=f"The program that starts the ranks: {', '.join(LAUNCHERS)}.")]
+Launcher = Annotated[
+    str | None, typer.Option(autocompletion=complete.launchers, help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")
+]
 Strategy = Annotated[
     str | None,
     typer.Option(
@@ -65,8 +71,8 @@ Framework = Annotated[
     ),
 ]
 Account = Annotated[str | None, typer.Option(help="The account to charge.")]
-Partition = Annotated[str | None, typer.Option(help="The partition.")]
-Qos = Annotated[str | None, typer.Option(help="The quality of service (QOS).")]
+Partition = Annotated[str | None, typer.Option(autocompletion=complete.partitions, help="The partition.")]
+Qos = Annotated[str | None, typer.Option(autocompletion=complete.qos, help="The quality of service (QOS).")]
 Walltime = Annotated[str | None, typer.Option(help=f"The time limit of the job: {WALLTIME_FORMS}.")]
 Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
@@ -154,7 +160,12 @@ Signal = Annotated[
 ]
 Set = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable. See: jobs show."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=complete.settings,
+        help="A hyper-parameter of the job. Repeatable. See: jobs show.",
+    ),
 ]
 From = Annotated[
     str | None,
@@ -176,6 +187,7 @@ Sweep = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=V1,V2,…",
+        autocompletion=complete.settings,
         help="Values of a hyper-parameter, or a range 1..10. Every combination is one run of a job array. Repeatable.",
     ),
 ]

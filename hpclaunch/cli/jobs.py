@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import flags
+from hpclaunch.cli import flags, help_text
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Job
     from hpclaunch.config.parameters import Parameter
 
-app = typer.Typer(help="List and show jobs, or make a new one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=help_text.PlainGroup, help="List and show jobs, or make a new one.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
@@ -26,7 +28,8 @@ def list_(json: flags.Json = False) -> None:
 
     rows = jobs.list_jobs(System())
     if json:
-        console.write_json([dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows])
+        named = [dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows]
+        console.write_json("jobs", {"jobs": named})
     else:
         console.table(("job", "from", "summary"), rows)
 
@@ -41,11 +44,11 @@ def show(job: flags.Job, json: flags.Json = False) -> None:
 
     found, loaded = jobs.show_job(System(), job)
     if json:
-        console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
+        console.write_json("job", {"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
-    offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
-    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}")
-    console.write("".join(f"{line}\n" for line in (*_recipe_lines(loaded), "")))
+    offered = [f"--strategy {', '.join((HOROVOD, *loaded.strategies))}"] if loaded.strategies else []
+    head = (f"{loaded.name}: {loaded.summary}", f"{found.path} ({found.origin})")
+    console.write_prose([*head, *offered, *_recipe_lines(loaded), ""])
     console.table(("--set", "type", "default", "meaning"), _rows(loaded.parameters))
 
 
@@ -91,6 +94,7 @@ def new(
     script: Annotated[
         str | None, typer.Option(help="Your own script, which is copied into the job [default: a template].")
     ] = None,
+    json: flags.Json = False,
 ) -> None:
     """Make ./jobs/NAME with a job file and a script, for you to edit."""
     from hpclaunch.actions import jobs
@@ -99,4 +103,7 @@ def new(
 
     folder = jobs.new_job(System(), name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
-    console.write(f"{folder}\n")
+    if json:
+        console.write_json("new_job", {"name": name, "folder": str(folder)})
+    else:
+        console.write(f"{folder}\n")

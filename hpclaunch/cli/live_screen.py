@@ -84,10 +84,11 @@ def _question(system: System, names: Sequence[str]) -> Callable[[System], Sequen
 
 def _show(ask: Callable[[System], Sequence[Run]], system: System) -> None:
     from hpclaunch.actions.monitor import Monitor
+    from hpclaunch.cli.show import colour
     from hpclaunch.cli.show.screen import Screen
     from hpclaunch.core import waiting
 
-    screen = Screen(ascii=not _is_unicode(system))
+    screen = Screen(ascii=not colour.is_unicode(system.environment))
     monitor = Monitor(lambda: ask(replace(system, warn=monitor.messages.append)), screen.wake)
     waiting.report_to(monitor.messages.append)
     with screen:
@@ -96,11 +97,6 @@ def _show(ask: Callable[[System], Sequence[Run]], system: System) -> None:
             _follow_keys(screen, monitor)
         finally:
             monitor.stop()
-
-
-def _is_unicode(system: System) -> bool:
-    chosen = (system.environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return "UTF" in next(filter(None, chosen), "").upper()
 
 
 def _follow_keys(screen: Screen, monitor: Monitor) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import WALLTIME_FORMS
@@ -43,7 +43,12 @@ def plan(
     weight: Annotated[
         float | None, typer.Option(help="The weight of time against cost, between 0 and 1 [default: 0.5].")
     ] = None,
-    prefer: Annotated[str | None, typer.Option(help="What matters more, instead of --weight: time or cost.")] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=complete.one_of("time", "cost"), help="What matters more, instead of --weight: time or cost."
+        ),
+    ] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="A file with measurements of the job (hpclaunch docs planning).")
     ] = None,
@@ -55,7 +60,10 @@ def plan(
     ] = None,
     plot_kind: Annotated[
         str | None,
-        typer.Option(help="What --plot draws: nodes, frontier, gradient, steps, noise, or all. [default: nodes]"),
+        typer.Option(
+            autocompletion=complete.one_of("nodes", "frontier", "gradient", "steps", "noise", "all"),
+            help="What --plot draws: nodes, frontier, gradient, steps, noise, or all. [default: nodes]",
+        ),
     ] = None,
     json: flags.Json = False,
 ) -> None:
@@ -101,11 +109,11 @@ def plan(
         draw(forecast, plot, plot_kind or USUAL)
         console.say(f"the plan is drawn in {plot}")
     if json:
-        console.write_json(forecast.to_json())
+        console.write_json("plan", forecast.to_json())
     else:
         console.show_plan(forecast, explain)
     for fault in forecast.refusals:
-        console.say(f"error: {fault}")
+        console.say_error(str(fault))
     if forecast.refusals:
         raise typer.Exit(1)
 

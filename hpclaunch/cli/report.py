@@ -83,7 +83,7 @@ def _show(written: WrittenReport, as_json: bool) -> None:
             "figures": [{"name": figure.name, "title": figure.title} for figure in page.figures],
             "files": [str(path) for path in (*written.figures, *written.tables)],
         }
-        console.write_json(values)
+        console.write_json("report", values)
         return
     for text in page.warnings:
         console.say(f"  {text}")

@@ -76,7 +76,8 @@ def _show_script(again: Rerun, json: bool) -> None:
 
     prepared = again.prepared
     if json:
-        console.write_json({"spec": prepared.spec.to_json(), "script": prepared.text, **again.to_json()})
+        values = {"spec": prepared.spec.to_json(), "script": prepared.text, **again.to_json()}
+        console.write_json("script", values)
     else:
         console.write(prepared.text)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from hpclaunch.runs import Run
 
 app = typer.Typer(
-    help="List, show, compare, export and delete run directories.", no_args_is_help=True, rich_markup_mode=None
+    cls=help_text.PlainGroup,
+    help="List, show, compare, export and delete run directories.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 @app.command("list")
 def list_(
-    state: Annotated[str | None, typer.Option(help="Only runs whose last recorded state is this one.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(autocompletion=complete.states, help="Only runs whose last recorded state is this one."),
+    ] = None,
     all_: flags.EveryTask = False,
     json: flags.Json = False,
 ) -> None:
@@ -114,7 +120,15 @@ def export(
             metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of ended runs."
         ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="tensorboard, mlflow or ro-crate.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            autocompletion=complete.one_of("tensorboard", "mlflow", "ro-crate"),
+            help="tensorboard, mlflow or ro-crate.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The new folder to write.")],
     license_: Annotated[
         str,
@@ -141,7 +155,7 @@ def export(
     options = export.CrateOptions(license=license_, with_paths=with_paths)
     exported = export.export(found, to, output, options)
     if json:
-        console.write_json({"format": to, "folder": str(output), "runs": [one.label for one in exported]})
+        console.write_json("export", {"format": to, "folder": str(output), "runs": [one.label for one in exported]})
         return
     console.say(f"{count(len(exported), 'run')} written as {to}")
     command = export.next_command(to, output)
@@ -274,7 +288,7 @@ def rebuild(
     states.warn_not_permitted(system, rebuilt.not_permitted)
     if json:
         plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}
-        console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})
+        console.write_json("rebuilt", {name: list(map(str, paths)) for name, paths in plain.items()})
         return
     for path in rebuilt.forgotten:
         if os.path.exists(path):

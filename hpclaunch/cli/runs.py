@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS
 
@@ -24,12 +24,22 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Update the list until all runs have ended.")] = False,
     state: Annotated[
         list[str],
-        typer.Option("--state", metavar="STATE", help="Only runs in this state: RUNNING, FAILED, … Repeatable."),
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            autocompletion=complete.states,
+            help="Only runs in this state: RUNNING, FAILED, … Repeatable.",
+        ),
     ] = [],  # noqa: B006
     since: flags.Since = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="NAMES", help="The columns: run,state,epoch, … A wrong name lists all."),
+        typer.Option(
+            "--format",
+            metavar="NAMES",
+            autocompletion=complete.columns,
+            help="The columns: run,state,epoch, … A wrong name lists all.",
+        ),
     ] = None,
     tabs: Annotated[bool, typer.Option("--tabs", help="Write tab-separated values, as in a pipe.")] = False,
     all_: flags.EveryTask = False,
@@ -63,7 +73,9 @@ def _columns_of(text: str | None, json: bool) -> list[str]:
     if text is None:
         return []
     if json:
-        raise InvalidRequest(Fault(where="--format, --json", what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where="--format, --json", what="cannot be used together", next="leave one of them out")
+        )
     from hpclaunch.cli.show.run_columns import named_columns
 
     return named_columns(text)
@@ -74,6 +86,7 @@ def logs(
     run: flags.RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep printing until the run has ended.")] = False,
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="Print the log of this rank only.")] = None,
+    json: flags.Json = False,
 ) -> None:
     """Print a run's log, with all its ranks and starts."""
     from hpclaunch.actions import states, wait
@@ -83,22 +96,22 @@ def logs(
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
     wait.refuse_array(found)
     rank = wait.own_log(found, rank)
-    if not follow or not found.job_id:
-        tail = wait.Tail(found, rank)
-        is_empty = True
-        while text := tail.read():
-            console.write_log(text)
-            is_empty = False
-        if is_empty and rank is None:
-            console.say(f"the log is still empty: {found.label} is {found.state}")
-    else:
-        try:
-            for _, text in wait.follow(found, rank=rank):
-                console.write_log(text)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+    is_followed, last, parts = follow and bool(found.job_id), found, list[bytes]()
+    try:
+        for now, part in wait.follow(found, rank=rank) if is_followed else wait.read_log(found, rank):
+            last = now
+            parts.append(part if json else part[:1])
+            if not json:
+                console.write_log(part)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):
         raise Refused(wait.missing_log_fault(found, rank))
+    if rank is None and not is_followed and not any(parts):
+        console.say(f"the log is still empty: {found.label} is {found.state}")
+    if json:
+        text = b"".join(parts).decode("utf-8", errors="backslashreplace")
+        console.write_json("log", {"run": last.label, "state": last.state, "rank": rank, "text": text})
 
 
 @app.command("wait")
@@ -179,7 +192,11 @@ def resume(
     nodes: Annotated[int | None, typer.Option(min=1, help="Continue with this number of nodes.")] = None,
     walltime: Annotated[str | None, typer.Option(help=f"The time limit of each job: {WALLTIME_FORMS}.")] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Take a new recipe: plan, job, or one of the job [default: the run's own].")
+        str | None,
+        typer.Option(
+            autocompletion=complete.recipes,
+            help="Take a new recipe: plan, job, or one of the job [default: the run's own].",
+        ),
     ] = None,
     wait: flags.Wait = False,
     json: flags.Json = False,

@@ -136,7 +136,7 @@ def scale(
 
 def _mode(strong: bool, weak: bool, global_batch: int | None) -> Mode:
     if strong and weak:
-        what, hint = "exclude each other", "leave one of them out"
+        what, hint = "cannot be used together", "leave one of them out"
         raise InvalidRequest(Fault(where="--strong and --weak", what=what, next=hint))
     if weak and global_batch is not None:
         what = "has no effect with --weak, which keeps the batch per rank"

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
 from hpclaunch.actions import typed_values
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from hpclaunch.actions.system import System
 
 
-class _Words(typer.core.TyperGroup):
+class _Words(help_text.PlainGroup):
     """``search JOB`` is ``search start JOB``: a first word that is no command of the group is the job."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -54,7 +53,11 @@ def start(
     ] = None,
     sweep: Annotated[
         list[str],
-        typer.Option(metavar="NAME=V1,V2,…", help="Values of a parameter, or a range 1..10. Repeatable."),
+        typer.Option(
+            metavar="NAME=V1,V2,…",
+            autocompletion=complete.settings,
+            help="Values of a parameter, or a range 1..10. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     map_: Annotated[
         list[str],
@@ -68,13 +71,25 @@ def start(
         typer.Option(help="The name of the objective in metrics.jsonl [default: the file's, else val_loss]."),
     ] = None,
     direction: Annotated[
-        str | None, typer.Option(help="minimize or maximize [default: the file's, else by the metric's name].")
+        str | None,
+        typer.Option(
+            autocompletion=complete.one_of("minimize", "maximize"),
+            help="minimize or maximize [default: the file's, else by the metric's name].",
+        ),
     ] = None,
     sampler: Annotated[
-        str | None, typer.Option(help="grid, random; with Optuna tpe, cmaes, nsgaii [default: the file's, else grid].")
+        str | None,
+        typer.Option(
+            autocompletion=complete.one_of("grid", "random", "tpe", "cmaes", "nsgaii"),
+            help="grid, random; with Optuna tpe, cmaes, nsgaii [default: the file's, else grid].",
+        ),
     ] = None,
     pruner: Annotated[
-        str | None, typer.Option(help="End bad trials early: median, percentile, halving, hyperband (Optuna's).")
+        str | None,
+        typer.Option(
+            autocompletion=complete.one_of("median", "percentile", "halving", "hyperband"),
+            help="End bad trials early: median, percentile, halving, hyperband (Optuna's).",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The seed of the sampler [default: the file's, else 0].")
@@ -195,7 +210,7 @@ def _show_script(ready: "PreparedSearch", json: bool) -> None:
     submission.warn_missing(preflight.missing(ready.prepared))
     preflight.check_resolved(ready.prepared)
     if json:
-        console.write_json({"script": ready.prepared.text})
+        console.write_json("script", {"script": ready.prepared.text})
     else:
         console.write(ready.prepared.text)
 
@@ -257,7 +272,9 @@ def results(
     from hpclaunch.cli.show import console, search_tables
 
     if csv and json:
-        raise InvalidRequest(Fault(where="--csv and --json", what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where="--csv and --json", what="cannot be used together", next="leave one of them out")
+        )
     if plot is not None:
         from hpclaunch.reports.canvas import check_file
 
@@ -306,6 +323,7 @@ def recipe(
     write: Annotated[
         str | None, typer.Option(metavar="FILE", help="Add it to this job file, in place of printing it.")
     ] = None,
+    json: flags.Json = False,
 ) -> None:
     """Print the best trial as a named recipe of its job, for the section 'recipes' of a job file."""
     from hpclaunch.actions.search_results import add_recipe, found_search, recipe_of
@@ -314,8 +332,12 @@ def recipe(
 
     system = System(warn=console.warn)
     text = recipe_of(found_search(system, search), name)
-    if write is None:
+    if write is not None:
+        add_recipe(system.cwd / write, text, name)
+    if json:
+        console.write_json("recipe", {"name": name, "text": text, "file": write})
+    elif write is None:
         console.write(text)
+    if write is None:
         return
-    add_recipe(system.cwd / write, text, name)
     console.say(f"{write} has the recipe {name}; next: hpclaunch submit JOB --recipe {name}")

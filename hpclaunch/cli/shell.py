@@ -9,7 +9,7 @@ import typer
 
 from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def shell(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the command and the file that the shell reads; start nothing.")
     ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: write JSON to stdout.")] = False,
 ) -> None:
     """Open a shell in an allocation, with the environment of a job.
 
@@ -62,6 +63,8 @@ def shell(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, streams, submission
 
+    if json and not dry_run:
+        raise InvalidRequest(Fault(where="--json", what="works only with --dry-run", next="--dry-run --json"))
     request = Request(
         target=target or "",
         site=site,
@@ -87,7 +90,10 @@ def shell(
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, prepared.notices)
     if dry_run:
         check_resolved(prepared)
-        console.write(_as_text(opened))
+        if json:
+            console.write_json("shell", {"command": list(opened.command), "text": opened.text})
+        else:
+            console.write(_as_text(opened))
         return
     if not (streams.has_keyboard() and streams.is_terminal()):
         what = "a shell needs a terminal, and stdin or stdout is none here"

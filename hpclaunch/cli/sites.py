@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
     from hpclaunch.actions.detect import SiteDraft
     from hpclaunch.config.catalog import Found
 
-app = typer.Typer(help="List and show clusters, or describe this one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=help_text.PlainGroup,
+    help="List and show clusters, or describe this one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("list")
@@ -26,7 +31,7 @@ def list_(json: flags.Json = False) -> None:
 
     known_sites = sites.list_sites(System().catalog)
     if json:
-        console.write_json([asdict(site) for site in known_sites])
+        console.write_json("sites", {"sites": [asdict(site) for site in known_sites]})
         return
     rows = [
         (
@@ -62,7 +67,9 @@ def show(
     from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
-        raise InvalidRequest(Fault(where="--yaml and --json", what="exclude each other", next="leave one of them out"))
+        raise InvalidRequest(
+            Fault(where="--yaml and --json", what="cannot be used together", next="leave one of them out")
+        )
     system = System()
     if site is None:
         site, chosen_by = sites.usual_site(system)
@@ -71,7 +78,7 @@ def show(
         console.write_bytes(sites.site_file(system.catalog, site).path.read_bytes())
         return
     if json:
-        console.write_json(sites.site_as_json(system.catalog, site))
+        console.write_json("site", sites.site_as_json(system.catalog, site))
         return
     sections = sites.site_card(system.catalog, site)
     console.show_lines(lambda width: lines_of(sections, width))
@@ -104,7 +111,7 @@ def detect(
     if draft is not None and path is not None:
         draft = detect.write(draft, path)
     if json:
-        console.write_json(_detection_values(known, draft))
+        console.write_json("detection", _detection_values(known, draft))
         return
     if known is not None:
         console.say(f"this machine belongs to the site {known.name} ({known.origin}: {known.path})")

@@ -322,6 +322,6 @@ def _show_script(prepared: "Prepared", json: bool) -> None:
     from hpclaunch.cli.show import console
 
     if json:
-        console.write_json({"spec": prepared.spec.to_json(), "script": prepared.text})
+        console.write_json("script", {"spec": prepared.spec.to_json(), "script": prepared.text})
     else:
         console.write(prepared.text)

@@ -42,7 +42,8 @@ def trust(
     else:
         changed = [trust_actions.trust_folder(environment, place)]
     if json:
-        console.write_json([{"folder": str(path), "trusted": not remove} for path in changed])
+        folders = [{"folder": str(path), "trusted": not remove} for path in changed]
+        console.write_json("trust", {"folders": folders})
         return
     if not list_:
         console.say("no longer trusted:" if remove else "trusted; to undo this: hpclaunch trust --remove DIR")

@@ -9,6 +9,8 @@ from typing import Any
 import typer.core
 import typer.main
 
+from hpclaunch.cli import help_text
+
 # Command -> (the module of this package whose `app` has it, its line in --help), in the order of --help.
 VERBS = {
     "submit": ("submit", "Submit a job, your own script, or any command, as a multi-node run."),
@@ -40,7 +42,18 @@ VERBS = {
 }
 
 
-class Verbs(typer.core.TyperGroup):
+GROUPS = {
+    "Start a run": ("submit", "render", "shell", "search"),
+    "Plan and measure": ("plan", "profile", "scale"),
+    "Look at runs": ("status", "watch", "logs", "wait", "efficiency", "results", "report"),
+    "Change runs": ("cancel", "retry", "resume", "rerun", "runs"),
+    "Sites, jobs and data": ("jobs", "sites", "doctor", "data"),
+    "Set up and read": ("trust", "bundle", "docs"),
+}
+"""Title in --help -> its commands; one that is in none of them stands under "Commands"."""
+
+
+class Verbs(help_text.PlainGroup):
     """A group of commands, each built on first use."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -50,10 +63,13 @@ class Verbs(typer.core.TyperGroup):
         """Return the names of the commands; builds none."""
         return list(VERBS)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands for ``--help`` from the table, so that no command is built."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(word, summary) for word, (_, summary) in VERBS.items()])
+    def command_rows(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """Return title -> (command, what it does) from the table, so that no command is built."""
+        titles = {word: title for title, words in GROUPS.items() for word in words}
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS, "Commands")}
+        for word, (_, summary) in VERBS.items():
+            rows[titles.get(word, "Commands")].append((word, summary))
+        return rows
 
 
 class Commands(Mapping[str, Any]):
@@ -76,6 +92,8 @@ class Commands(Mapping[str, Any]):
 
 def _build(word: str, module: str) -> Any:
     app: typer.Typer = importlib.import_module(f"hpclaunch.cli.{module}").app
+    for one in app.registered_commands:
+        one.cls = help_text.PlainCommand
     commands = [command for command in app.registered_commands if command.name == word]
     if not commands:  # a group with its own commands, such as runs list
         group = typer.main.get_group(app)

@@ -136,7 +136,7 @@ class Environment:
 
     def __post_init__(self) -> None:
         if self.venv and self.conda:
-            raise ValueError("'venv' and 'conda' exclude each other; remove one of them")
+            raise ValueError("'venv' and 'conda' cannot be used together; remove one of them")
 
     @property
     def has_python(self) -> bool:

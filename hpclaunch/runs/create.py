@@ -61,7 +61,7 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         scheduler=spec.scheduler,
         created=spec.created,
         state="INCOMPLETE",
-        reason="its directory was never finished, and nothing was queued",
+        reason="the run directory is not complete yet, and nothing is queued",
         host=submission.host,
         user=_user_name(),
         uid=str(os.getuid()),

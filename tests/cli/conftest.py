@@ -101,6 +101,11 @@ class Done:
     def json(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def runs(self) -> Any:
+        """The list of runs in the JSON of a verb that shows several."""
+        return self.json["runs"]
+
 
 @dataclass
 class Desk:

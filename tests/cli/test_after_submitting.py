@@ -22,7 +22,7 @@ def run(cluster: Desk) -> Path:
 def state(desk: Desk, *words: str) -> tuple[str, str, str]:
     done = desk.type("status", "4711", "--json", *words)
     assert done.code == 0, done.err
-    (record,) = done.json
+    (record,) = done.runs
     return record["state"], record["exit_code"], record["reason"]
 
 
@@ -75,7 +75,7 @@ def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster:
     text = f"#!/bin/bash\necho 4712 > {run}/attempts/4711.0/next-job\necho '4711|FAILED|None|n1|{run}'\n"
     cluster.program("squeue", text)
     cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
-    (record,) = cluster.type("status", "--json").json
+    (record,) = cluster.type("status", "--json").runs
     assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
 
 
@@ -88,7 +88,7 @@ def test_a_successor_whose_submission_the_script_could_not_confirm_is_found(
     (run / "attempts/4711.0/next-job").write_text(answer)
     cluster.fake("squeue", out=f"4712|PENDING|Dependency||{run}\n")
     cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
-    (record,) = cluster.type("status", "--json").json
+    (record,) = cluster.type("status", "--json").runs
     assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
 
 
@@ -150,7 +150,7 @@ def test_row_14_one_call_asks_for_all_runs(cluster: Desk, run: Path) -> None:
     cluster.fake("sbatch", out="Submitted batch job 4712\n")
     cluster.type("submit", "./train.py")
     cluster.fake("squeue", out="4711|RUNNING|None\n4712|PENDING|Resources\n")
-    rows = cluster.type("status", "--json").json
+    rows = cluster.type("status", "--json").runs
     assert [(row["job_id"], row["state"]) for row in rows] == [("4712", "PENDING"), ("4711", "RUNNING")]
     (jobs,) = [word for word in cluster.given("squeue") if word.startswith("--jobs=")]
     assert set(jobs.removeprefix("--jobs=").split(",")) == {"4711", "4712"}
@@ -181,7 +181,7 @@ def test_status_without_runs(desk: Desk) -> None:
     done = desk.type("status")
     assert (done.code, done.out) == (0, "")
     assert "there is no run yet" in done.err
-    assert desk.type("status", "--json").json == []
+    assert desk.type("status", "--json").runs == []
 
 
 @pytest.mark.parametrize("verb", ["status", "logs", "cancel"])
@@ -228,7 +228,7 @@ def test_row_12_without_accounting_a_cancelled_run_is_cancelled(
     if code is not None:
         forgetting += f"mkdir {run}/attempts/4711.0\necho {code} > {run}/attempts/4711.0/exit-code\n"
     cluster.program("scancel", forgetting)
-    (told,) = cluster.type("cancel", run.name, "--json").json
+    (told,) = cluster.type("cancel", run.name, "--json").runs
     assert (told["state"], told["exit_code"]) == ("CANCELLED", f"{code}:0" if code else "0:0")
     assert state(cluster)[0] == "CANCELLED"
 
@@ -250,7 +250,7 @@ def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
 
 def test_cancel_leaves_an_ended_run_alone(cluster: Desk, run: Path) -> None:
     mark(run, 0)
-    assert cluster.type("cancel", "4711", "--json").json[0]["state"] == "COMPLETED"
+    assert cluster.type("cancel", "4711", "--json").runs[0]["state"] == "COMPLETED"
     assert not (cluster.spool / "scancel.args").exists()
 
 

@@ -122,7 +122,7 @@ def test_a_sweep_of_any_script_gives_each_run_its_words_after_the_others(cluster
     ]
     words = rank_lines((run / "job.sh").read_text()).replace("\\\n", "").split()
     assert words[-3:] == [f"{run}/code/train.py", "fit", '"${own[@]}"']
-    each = cluster.type("status", "@latest", "--json").json
+    each = cluster.type("status", "@latest", "--json").runs
     assert each[2]["values"] == {"lr": "1e-3", "batch_size": "1"}
 
 

@@ -85,7 +85,7 @@ def test_the_same_as_json(cluster: Desk) -> None:
     ("words", "code", "said"),
     [
         (("--name", "a/b"), 2, "'a/b' is not a site's name"),
-        (("--name", "x", "--write", "y"), 2, "exclude each other"),
+        (("--name", "x", "--write", "y"), 2, "cannot be used together"),
         (("--name", "local"), 1, "there is a site local already (bundled: "),
         (("--name", "perlmutter"), 1, "there is a site perlmutter already (bundled: "),
         (("--write", "there.yaml"), 1, "exists already"),

@@ -122,14 +122,14 @@ def test_3000_runs_are_one_command_one_record_three_arrays_and_one_cancel(site: 
     assert summary(site).startswith("3000 runs: 3000 PENDING (Priority)")
     assert "\t4001, 4002, 4003\t" in site.type("status").out.splitlines()[1]
     assert len(calls(site, "squeue")) == 2
-    each = site.type("status", "--json").json
+    each = site.type("status", "--json").runs
     named = {one["run"][-4:]: (one["job_id"], one["values"]["seed"]) for one in each}
     assert (named["1000"], named["1001"], named["2999"]) == (
         ("4001_1000", "1001"),
         ("4002_0", "1002"),
         ("4003_997", "3000"),
     )
-    (one,) = site.type("status", "4002_7", "--json").json
+    (one,) = site.type("status", "4002_7", "--json").runs
     assert (one["run"][-4:], one["job_id"]) == ("1008", "4002_7")
     assert "array 4003 has no task 998; allowed: 0 to 997" in site.type("status", "4003_998").err
     cancelled = site.type("cancel", str(kept["run"]))
@@ -274,7 +274,7 @@ def test_runs_of_several_arrays_are_resumed_with_one_command(site: Desk) -> None
     assert queued(site) == ["4004 0"]
     assert submissions(site)[-1] == "0"
     assert (site.spool / "scripts").read_text().splitlines()[-1] == "4 array_task 4 SLURM_ARRAY_TASK_ID 1500"
-    (one,) = site.type("status", f"{name}/1500", "--json").json
+    (one,) = site.type("status", f"{name}/1500", "--json").runs
     assert (one["job_id"], one["earlier"], one["state"]) == ("4004_0", ["4002_499"], "PENDING")
     assert site.type("resume", name).code == 0
     assert queued(site) == ["4004 0", "4005 0-1000", "4006 0-498,500-1000", "4007 0-997"]

@@ -21,7 +21,7 @@ def test_without_a_topic_the_pages_are_listed(desk: Desk) -> None:  # noqa: F811
     rows = dict(line.split("\t") for line in done.out.splitlines())
     assert (done.code, rows["topic"], rows["settings"]) == (0, "page", "Settings")
     assert done.err == "to read one: hpclaunch docs TOPIC\n"
-    listed = desk.type("docs", "--json").json
+    listed = desk.type("docs", "--json").json["pages"]
     assert [page["topic"] for page in listed] == list(rows)[1:]
 
 

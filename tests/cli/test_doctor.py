@@ -122,7 +122,7 @@ def test_reading_an_old_probe_takes_no_request(cluster: Desk) -> None:
 
 def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
     done = cluster.type("doctor", "--local", "--site", "slurmsite")
-    assert done.code == 2 and "exclude each other" in done.err
+    assert done.code == 2 and "cannot be used together" in done.err
 
 
 def test_a_framework_without_a_probe_is_refused_before_anything_is_queued(cluster: Desk) -> None:

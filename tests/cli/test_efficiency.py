@@ -46,7 +46,7 @@ def test_one_run_in_detail(local: Desk) -> None:
     assert (rows[2][:2], rows[3][0], rows[3][3]) == (["memory", "3.0 GB"], "time", "17 %")
     assert rows[4][0].startswith(f"It {ADVICE}")
     assert done.err.startswith(f"{run.name}: COMPLETED\n")
-    [one] = local.type("efficiency", run.name, "--json").json
+    [one] = local.type("efficiency", run.name, "--json").runs
     assert (one["quantities"][0]["name"], one["quantities"][0]["share"]) == ("CPU", 0.1)
     assert one["suggestions"][0]["options"] == ["--cpus-per-task", "1"]
     assert "jobstats" in one["suggestions"][0]["source"]
@@ -74,7 +74,7 @@ def test_the_line_at_the_end_of_waiting(local: Desk) -> None:
     assert line.endswith(f" (hpclaunch efficiency {name})")
     assert "used of what it asked for" in local.type("wait", name).err
     machine = local.type("wait", name, "--json")
-    assert (json.loads(machine.out)[0]["state"], "used of" in machine.err) == ("COMPLETED", False)
+    assert (json.loads(machine.out)["runs"][0]["state"], "used of" in machine.err) == ("COMPLETED", False)
 
 
 def test_a_run_of_seconds_or_without_samples_has_no_such_line(local: Desk) -> None:

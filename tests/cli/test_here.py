@@ -185,7 +185,7 @@ def test_a_run_that_was_killed_with_all_around_it_does_not_say_running_for_ever(
     shown: dict[str, Any] = {}
 
     def has_ended() -> bool:
-        shown.update(held.type("status", "--json").json[0])
+        shown.update(held.type("status", "--json").runs[0])
         return bool(shown["state"] != "RUNNING")
 
     wait_for(has_ended, "the end of the run")  # as soon as the rank's shell has ended, too
@@ -206,7 +206,7 @@ def test_on_another_host_the_allocation_tells_whether_the_run_can_still_run(
     for marker in (the_run(held) / "attempts").glob("*/exit-code"):
         marker.unlink()
     (held.spool / "allocation").write_text(allocation)
-    assert held.type("status", "--json").json[0]["state"] == state
+    assert held.type("status", "--json").runs[0]["state"] == state
 
 
 def test_what_ended_is_resumed_as_a_job_of_its_own_and_not_repeated(held: Desk) -> None:

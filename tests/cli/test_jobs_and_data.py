@@ -11,7 +11,7 @@ from tests.cli.conftest import Desk
 
 
 def test_jobs_are_listed_and_shown(desk: Desk) -> None:
-    rows = desk.type("jobs", "list", "--json").json
+    rows = desk.type("jobs", "list", "--json").json["jobs"]
     assert {row["name"] for row in rows} >= {"cifar", "mnist"}
     assert "cifar\tbundled\t" in desk.type("jobs", "list").out
     assert desk.type("jobs", "show", "cifar", "--json").json["parameters"]["epochs"]["default"] == 12

@@ -66,7 +66,7 @@ def test_a_standalone_script_needs_no_library_beside_it(local: Desk) -> None:
     assert (run / "job.sh").read_bytes() == (local.project / "job.sh").read_bytes()
     (run / "hpclaunch.sh").unlink()
     assert (started(local).returncode, started(local).returncode) == (0, 78)
-    assert local.type("status", "--json").json[0]["state"] == "COMPLETED"
+    assert local.type("status", "--json").runs[0]["state"] == "COMPLETED"
 
 
 def test_a_dry_run_shows_the_script_with_the_library_in_it_on_request(local: Desk) -> None:
@@ -128,7 +128,7 @@ def test_a_script_that_is_started_twice_runs_once_until_it_has_failed(local: Des
     after = started(local)
     assert (after.returncode, (run / "starts").read_text()) == (78, "x\nx\nx\n")
     assert re.search(rf"job by-hand-\d+ has completed this run. See hpclaunch results {run}", after.stderr)
-    assert local.type("status", "--json").json[0]["state"] == "COMPLETED"
+    assert local.type("status", "--json").runs[0]["state"] == "COMPLETED"
 
 
 def test_resuming_with_another_walltime_keeps_the_library_of_before(local: Desk) -> None:

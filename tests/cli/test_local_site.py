@@ -68,7 +68,7 @@ def followed(desk: Desk) -> subprocess.Popen[str]:
 
 
 def state(desk: Desk, run: Path) -> tuple[str, str]:
-    (record,) = desk.type("status", run.name, "--json").json
+    (record,) = desk.type("status", run.name, "--json").runs
     return record["state"], record["exit_code"]
 
 
@@ -93,7 +93,7 @@ def test_a_run_can_be_watched_after_it_was_submitted(local: Desk) -> None:
 def test_cancel_ends_all_its_processes(local: Desk, words: list[str]) -> None:
     run, processes = sleeping(local, *words)
     done = local.type("cancel", run.name, "--json")
-    assert done.json[0]["state"] == "CANCELLED"
+    assert done.runs[0]["state"] == "CANCELLED"
     wait_for(lambda: not any(map(alive, processes)), "all processes have ended")
     assert state(local, run)[0] == "CANCELLED"
 
@@ -129,7 +129,7 @@ def test_a_terminal_that_closes_does_not_end_the_run(local: Desk, sent: signal.S
 
 def test_a_run_whose_processes_are_gone_without_a_mark_is_unknown_never_failed(local: Desk) -> None:
     run, processes = sleeping(local)
-    (record,) = local.type("status", run.name, "--json").json
+    (record,) = local.type("status", run.name, "--json").runs
     os.killpg(os.getpgid(int(record["job_id"])), signal.SIGKILL)
     for process in processes:
         if alive(process):
@@ -166,7 +166,7 @@ def test_the_script_can_be_run_by_hand(local: Desk) -> None:
 
 def test_a_run_whose_controller_was_killed_goes_on_and_can_be_cancelled(local: Desk) -> None:
     run, processes = sleeping(local)
-    (record,) = local.type("status", run.name, "--json").json
+    (record,) = local.type("status", run.name, "--json").runs
     os.kill(int(record["job_id"]), signal.SIGKILL)
     assert state(local, run) == ("RUNNING", "")
     local.type("cancel", run.name)
@@ -188,7 +188,7 @@ def test_a_run_of_another_machine_is_neither_cancelled_nor_called_so(local: Desk
 
 def test_following_a_run_that_nobody_knows_ends(local: Desk) -> None:
     run, processes = sleeping(local)
-    (record,) = local.type("status", run.name, "--json").json
+    (record,) = local.type("status", run.name, "--json").runs
     for process in (int(record["job_id"]), *processes):
         os.kill(process, signal.SIGKILL)
     for path in (run / "attempts").glob("*/exit-code"):

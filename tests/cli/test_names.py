@@ -24,7 +24,7 @@ def directives(desk: Desk) -> list[str]:
 
 
 def names(desk: Desk, *words: str) -> list[str]:
-    return [row["run"] for row in desk.type("status", *words, "--json").json]
+    return [row["run"] for row in desk.type("status", *words, "--json").runs]
 
 
 @pytest.mark.parametrize("words", [("--name", "first.try"), ("--sbatch", "--job-name=first.try")])

@@ -49,7 +49,7 @@ def test_one_job_is_queued(mixed: Desk, run: Path) -> None:
 
 def test_every_verb_knows_the_state_of_its_job(mixed: Desk, run: Path) -> None:
     mixed.fake("squeue", out="4711+0|RUNNING|None|n1\n4711+1|RUNNING|None|n[5-6]\n")
-    (record,) = mixed.type("status", "4711", "--json").json
+    (record,) = mixed.type("status", "4711", "--json").runs
     assert (record["state"], record["nodes"]) == ("RUNNING", "n1,n[5-6]")
     assert mixed.type("cancel", run.name).code == 0
     assert mixed.given("scancel") == ["4711"]

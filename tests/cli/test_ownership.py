@@ -52,7 +52,7 @@ def test_a_record_that_is_not_the_users_is_never_acted_on(cluster: Desk, words: 
 
 def test_it_is_shown_as_last_recorded_and_nothing_is_asked(cluster: Desk) -> None:
     run = copied(cluster, submit(cluster, 4711), state="RUNNING")
-    (row,) = cluster.type("status", str(run), "--json").json
+    (row,) = cluster.type("status", str(run), "--json").runs
     assert (row["state"], "is not known as a run of yours" in row["reason"]) == ("RUNNING", True)
     assert not (cluster.spool / "squeue.args").exists()
     assert cluster.type("runs", "show", str(run)).code == 0
@@ -66,7 +66,7 @@ def test_a_stranger_takes_neither_the_name_nor_the_place_of_the_newest_run(clust
     (stranger / "run.json").write_text(json.dumps({**record, "created": "9999-01-01T00:00:00Z"}))
     for words in (("status", "4711", "--json"), ("runs", "show", "--json")):
         value = cluster.type(*words).json
-        assert (value if isinstance(value, dict) else value[0])["run_dir"] == str(own)
+        assert value.get("runs", [value])[0]["run_dir"] == str(own)
 
 
 def test_a_run_that_was_moved_is_taken_back(cluster: Desk) -> None:
@@ -75,7 +75,7 @@ def test_a_run_that_was_moved_is_taken_back(cluster: Desk) -> None:
     run.rename(moved)
     assert "is not known as a run of yours" in cluster.type("cancel", str(moved)).err
     done = cluster.type("runs", "adopt", str(moved), "--json")
-    assert (done.code, [row["run_dir"] for row in done.json]) == (0, [str(moved)])
+    assert (done.code, [row["run_dir"] for row in done.runs]) == (0, [str(moved)])
     assert str(moved) in (cluster.home / ".local/state/hpclaunch/runs.txt").read_text()
     assert "not known as a run of yours" not in cluster.type("cancel", "moved").err
 
@@ -120,7 +120,7 @@ def test_a_copy_that_is_adopted_leaves_the_run_its_owner(cluster: Desk) -> None:
     copy = copied(cluster, run, state="COMPLETED")
     assert cluster.type("runs", "adopt", str(copy)).code == 0
     for path in (run, copy):
-        (row,) = cluster.type("status", str(path), "--json").json
+        (row,) = cluster.type("status", str(path), "--json").runs
         assert "not known" not in row["reason"]
 
 

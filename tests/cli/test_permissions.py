@@ -79,5 +79,5 @@ def test_a_folder_of_runs_that_may_not_be_listed_stops_nothing(ordinary_user: De
         done = ordinary_user.type("status", "--json")
     finally:
         run.parent.chmod(0o700)
-    assert (done.code, [row["run_dir"] for row in done.json]) == (0, [str(run)])
+    assert (done.code, [row["run_dir"] for row in done.runs]) == (0, [str(run)])
     assert f"that you may not read: {run.parent}" in done.err

@@ -61,7 +61,7 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--weight", "2"], 2, "--weight: 2.0 is not allowed; allowed: above 0 and below 1"),
         (["--weight", "nan"], 2, "--weight: nan is not allowed"),
         (["--prefer", "luxury"], 2, "allowed: time, cost"),
-        (["--prefer", "time", "--weight", "0.5"], 2, "exclude each other"),
+        (["--prefer", "time", "--weight", "0.5"], 2, "cannot be used together"),
         (["--budget", "-1"], 2, "--budget: -1.0 is not allowed"),
         (["--deadline", "soon"], 2, "--deadline: 'soon' is not a walltime"),
         (["--set", "epohcs=3"], 1, "no parameter 'epohcs'; did you mean 'epochs'?"),

@@ -188,7 +188,7 @@ def test_ctrl_c_lets_the_runs_go_on_and_says_how_to_read_them(site: Desk) -> Non
     (site.spool / "state").write_text("RUNNING")
     process = site.start("profile", "mine")
     wait_for(lambda: len(submitted(site)) == 3, "three runs")
-    states = lambda: [row["state"] for row in site.type("status", "--json").json]  # noqa: E731
+    states = lambda: [row["state"] for row in site.type("status", "--json").runs]  # noqa: E731
     wait_for(lambda: states() == ["RUNNING"] * 3, "all runs run")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -233,7 +233,7 @@ def test_one_by_one_each_run_waits_for_the_one_before(site: Desk) -> None:
     (site.spool / "state").write_text("RUNNING")
     process = site.start("profile", "mine", "--one-by-one")
     wait_for(lambda: len(submitted(site)) == 1, "one run")
-    wait_for(lambda: site.type("status", "--json").json[0]["state"] == "RUNNING", "it runs")
+    wait_for(lambda: site.type("status", "--json").runs[0]["state"] == "RUNNING", "it runs")
     assert len(submitted(site)) == 1
     (site.spool / "state").write_text("COMPLETED")
     _, err = process.communicate(timeout=60)

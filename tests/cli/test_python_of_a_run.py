@@ -135,7 +135,7 @@ def test_the_software_can_be_typed(shell: Desk) -> None:
         (("--venv", "none"), 1, "--venv: none has no bin/activate; allowed: the folder of a virtual environment"),
         (("--conda", "./none"), 1, "--conda: ./none has no folder conda-meta"),
         (("--python", "./none"), 1, "--python: ./none is not a program"),
-        (("--venv", "a", "--conda", "b"), 2, "--venv and --conda: exclude each other"),
+        (("--venv", "a", "--conda", "b"), 2, "--venv and --conda: cannot be used together"),
         (("--module", "a\nrm -r x"), 2, "is empty, or has a control character"),
         (("--env", "A"), 2, "--env: 'A' is not NAME=VALUE"),
         (("--env", "A B=1"), 2, "'A B' cannot be set; allowed: letters"),

@@ -245,7 +245,10 @@ def test_partitions_that_were_not_chosen_are_told_with_their_reasons(cluster: De
 def test_refusals_as_json_carry_what_to_type_instead(limited: Desk) -> None:
     done = limited.type("submit", "./train.py", "--nodes", "4", "--json")
     assert done.json == {
+        "schema_version": 1,
+        "document": "error",
         "error": "Refused",
+        "exit_code": 1,
         "faults": [
             {
                 "what": "4 nodes requested",

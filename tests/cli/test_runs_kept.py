@@ -42,10 +42,10 @@ def result(run: Path, **values: float) -> None:
 
 def test_list_tells_the_records_and_asks_no_scheduler(cluster: Desk) -> None:
     old, new = submit(cluster, 1), submit(cluster, 2)
-    names = [row["run"] for row in cluster.type("runs", "list", "--json").json]
+    names = [row["run"] for row in cluster.type("runs", "list", "--json").runs]
     assert sorted(names) == sorted([old.name, new.name])
     assert not (cluster.spool / "squeue.args").exists()
-    assert cluster.type("runs", "list", "--state", "FAILED", "--json").json == []
+    assert cluster.type("runs", "list", "--state", "FAILED", "--json").runs == []
 
 
 def test_a_run_directory_tells_everything(cluster: Desk) -> None:
@@ -140,7 +140,7 @@ def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
     told = cluster.type("runs", "clean", "--older-than", "1h", "--yes", "--json")
     assert told.json["deleted"] == [str(done)] and told.json["bytes"] > 1000
     assert (done.exists(), running.is_dir(), unknown.is_dir()) == (False, True, True)
-    assert len(cluster.type("runs", "list", "--json").json) == 3
+    assert len(cluster.type("runs", "list", "--json").runs) == 3
     for run, state, step in ((running, "RUNNING", "cancel"), (unknown, "UNKNOWN", "status")):
         refused = cluster.type("runs", "clean", run.name, "--yes")
         assert (refused.code, f"{run.name} is {state} and is kept" in refused.err) == (1, True)
@@ -170,19 +170,19 @@ def test_a_lost_list_of_runs_is_made_anew(cluster: Desk) -> None:
     other = submit(cluster, 2, "--runs-dir", "elsewhere")
     index = cluster.home / ".local/state/hpclaunch/runs.txt"
     index.write_bytes(b"/nowhere\n\xff\xfe\nrelative\n/etc\n\0\n")
-    assert [row["run_dir"] for row in cluster.type("status", "--json").json] == [str(one)]  # ./runs is always looked at
+    assert [row["run_dir"] for row in cluster.type("status", "--json").runs] == [str(one)]  # ./runs is always looked at
     told = cluster.type("runs", "rebuild", "elsewhere", "--json").json
     assert (sorted(told["runs"]), "/nowhere" in told["forgotten"]) == (sorted([str(one), str(other)]), True)
-    assert len(cluster.type("status", "--json").json) == 2
+    assert len(cluster.type("status", "--json").runs) == 2
     shutil.rmtree(other)
-    assert len(cluster.type("status", "--json").json) == 1
+    assert len(cluster.type("status", "--json").runs) == 1
     assert cluster.type("runs", "rebuild", "nowhere").code == 1
 
 
 def test_a_home_that_cannot_be_written_is_told_and_no_run_is_lost(cluster: Desk) -> None:
     done = cluster.type("submit", "./train.py", XDG_STATE_HOME="/proc/nowhere")
     assert (done.code, "the list of runs cannot be written" in done.err) == (0, True)
-    (told,) = cluster.type("status", "--json", XDG_STATE_HOME="/proc/nowhere").json
+    (told,) = cluster.type("status", "--json", XDG_STATE_HOME="/proc/nowhere").runs
     assert told["job_id"] == "4711"
 
 
@@ -229,9 +229,9 @@ def test_wait_starts_a_run_again_after_a_node_failed_and_not_after_its_own_error
     cluster.fake("scontrol", out="\n".join(lines))
     cluster.fake("sbatch", out="Submitted batch job 2\n")
     done = cluster.type("wait", "1", "--retries", "5", "--json")
-    assert (done.code, done.json[0]["job_id"], done.json[0]["earlier"]) == (3, "2", ["1"])
+    assert (done.code, done.runs[0]["job_id"], done.runs[0]["earlier"]) == (3, "2", ["1"])
     assert "starting it again without node2 (node2: Slurm reports it as down and not responding)" in done.err
-    assert done.json[0]["excluded_because"] == "node2: Slurm reports it as down and not responding"
+    assert done.runs[0]["excluded_because"] == "node2: Slurm reports it as down and not responding"
     directive, script = "#SBATCH --exclude=node2\n", (cluster.spool / "script").read_text()
     assert script.count(directive) == 1
     assert (run / "job.sh").read_text() == script.replace(directive, "")
@@ -294,7 +294,7 @@ def test_cancel_takes_several_with_one_call_and_all_only_when_sure(cluster: Desk
 def test_results_are_a_table_of_final_metrics(cluster: Desk) -> None:
     one, two = submit(cluster, 1), submit(cluster, 2)
     result(one, accuracy=0.5)
-    told = {row["run"]: row["final"] for row in cluster.type("results", "--json").json}
+    told = {row["run"]: row["final"] for row in cluster.type("results", "--json").runs}
     assert told[one.name]["accuracy"] == 0.5 and told[two.name] == {}
     table = cluster.type("results").out.splitlines()
     assert table[0] == "run\tstate\taccuracy"
@@ -305,7 +305,7 @@ def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
     submit(cluster, 1)
     ended(cluster, j1="COMPLETED|0:0")
     done = cluster.type("status", "--watch", "--json")
-    assert [row["state"] for row in json.loads(done.out.splitlines()[-1])] == ["COMPLETED"]
+    assert [row["state"] for row in json.loads(done.out.splitlines()[-1])["runs"]] == ["COMPLETED"]
 
 
 def test_watch_in_a_pipe_names_the_columns_once(cluster: Desk) -> None:
@@ -332,7 +332,7 @@ def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
     (halfway / "run.json").write_text(json.dumps({**record, "state": "INCOMPLETE"}))
     (halfway / "states.jsonl").unlink()
     watched = cluster.type("status", "--watch", "--json")
-    assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
+    assert {row["state"] for row in json.loads(watched.out)["runs"]} == {"RENDERED", "INCOMPLETE"}
     for verb in ("wait", "cancel", "resume"):
         told = cluster.type(verb, rendered.name)
         assert (told.code, "was rendered but not submitted" in told.err) == (1, True)
@@ -349,9 +349,9 @@ def test_row_12_squeue_alone_tells_that_a_job_was_queued_again(cluster: Desk) ->
     submit(cluster, 1)
     ended(cluster, j1="PREEMPTED|0:15")
     cluster.fake("squeue", err="Unable to contact slurm controller\n", code=1)
-    assert cluster.type("status", "--json").json[0]["state"] == "UNKNOWN"
+    assert cluster.type("status", "--json").runs[0]["state"] == "UNKNOWN"
     cluster.fake("squeue", out="1|PENDING|BeginTime|\n")
-    assert cluster.type("status", "--json").json[0]["state"] == "PENDING"
+    assert cluster.type("status", "--json").runs[0]["state"] == "PENDING"
 
 
 def test_row_12_a_later_start_without_an_exit_code_is_not_the_earlier_ones_failure(cluster: Desk) -> None:
@@ -360,9 +360,9 @@ def test_row_12_a_later_start_without_an_exit_code_is_not_the_earlier_ones_failu
         (run / f"attempts/1.{restart}").mkdir()
         (run / f"attempts/1.{restart}/started").touch()
     (run / "attempts/1.0/exit-code").write_text("143\n")
-    assert cluster.type("status", "--json").json[0]["state"] == "UNKNOWN"
+    assert cluster.type("status", "--json").runs[0]["state"] == "UNKNOWN"
     (run / "attempts/1.1/exit-code").write_text("0\n")
-    assert cluster.type("status", "--json").json[0]["state"] == "COMPLETED"
+    assert cluster.type("status", "--json").runs[0]["state"] == "COMPLETED"
 
 
 def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) -> None:
@@ -383,7 +383,7 @@ def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) 
         (cluster.spool / f"{name}.out").write_text("".join(f"{number}{answer}\n" for number in numbers))
         text = (cluster.root / "bin" / name).read_text()
         cluster.program(name, text.replace("#!/bin/bash", f"#!/bin/bash\necho {name} >> {cluster.spool}/calls", 1))
-    told = cluster.type("status", "--json").json
+    told = cluster.type("status", "--json").runs
     assert sorted(row["state"] for row in told) == ["COMPLETED"] * 500 + ["RUNNING"] * 500
     assert (cluster.spool / "calls").read_text().split() == ["squeue", "sacct"]
 
@@ -403,12 +403,12 @@ def test_control_c_in_a_wait_for_several_runs_names_those_that_go_on(cluster: De
 
 def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
     one, two = submit(cluster, 1), submit(cluster, 2)
-    assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").json] == [one.name]
+    assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").runs] == [one.name]
     refused = cluster.type("cancel", "train")
     assert (refused.code, "matches 2 runs" in refused.err) == (1, True)
     assert one.name in refused.err and two.name in refused.err
     shutil.rmtree(two)
-    assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
+    assert [row["run"] for row in cluster.type("status", "train", "--json").runs] == [one.name]
     assert cluster.type("status", one.name[1:]).code == 1  # the first letter is missing: no part, but a typing error
 
 
@@ -427,7 +427,7 @@ def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None
 
 def test_a_list_of_one_state(cluster: Desk) -> None:
     run = submit(cluster, 1)
-    assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").json] == [run.name]
+    assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").runs] == [run.name]
     done = cluster.type("runs", "list", "--state", "failed")
     assert (done.code, "no run is failed; the states are PENDING" in done.err) == (0, True)
 

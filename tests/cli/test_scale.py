@@ -286,7 +286,7 @@ def test_a_dry_run_writes_nothing(site: Desk) -> None:
         (("--nodes", "1,3"), "--global-batch: a global batch of 64 samples does not divide evenly among 3 ranks"),
         (("--nodes", "1,2", "--global-batch", "90000"), "larger than the data set of 50000 samples"),
         (("--nodes", "1,2", "--weak", "--global-batch", "8"), "--global-batch: has no effect with --weak"),
-        (("--nodes", "1,2", "--weak", "--strong"), "--strong and --weak: exclude each other"),
+        (("--nodes", "1,2", "--weak", "--strong"), "--strong and --weak: cannot be used together"),
         (("--nodes", "1,2", "--set", "tensor_parallel=2"), "cannot run as one process"),
         (("--nodes", "1,2", "--set", "colour=red"), "colour"),
         ((), "'mine' is not the folder of a study, so --nodes is missing"),

@@ -90,7 +90,7 @@ def test_account_partition_and_qos_of_the_settings(desk: Desk) -> None:
 
 
 def test_sites_are_listed_and_shown(desk: Desk) -> None:
-    rows = desk.type("sites", "list", "--json").json
+    rows = desk.type("sites", "list", "--json").json["sites"]
     assert {row["name"] for row in rows} >= BUNDLED
     first = [line.split("\t")[0] for line in desk.type("sites", "list").out.splitlines()]
     assert first == ["site", *(row["name"] for row in rows)]
@@ -104,7 +104,7 @@ def test_a_list_of_sites_says_gpus_launcher_and_what_a_person_should_beware_of(d
         "site_configs/ours.yaml",
         "title: x\nscheduler: slurm\ndefaults: {node_type: a}\nnode_types: {a: {title: x, gpus_per_node: 2}}\n",
     )
-    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
+    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json["sites"]}
     assert (rows["perlmutter"]["gpus"], rows["perlmutter"]["launcher"]) == ("4 x A100 40 GB (+1 type)", "srun")
     assert rows["ours"]["unverified"] == ["the launcher", "how GPUs are asked for"]
     lines = {line.split("\t")[0]: line.split("\t") for line in desk.type("sites", "list").out.splitlines()}
@@ -182,7 +182,7 @@ def on_a_terminal(desk: Desk, *words: str, **variables: str) -> str:
 
 def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk) -> None:
     desk.write("site_configs/broken.yaml", "title: x\n")
-    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
+    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json["sites"]}
     assert rows["broken"]["status"] == "faulty"
     done = desk.type("sites", "show", "broken")
     assert (done.code, "scheduler: this key is required" in done.err) == (1, True)

@@ -47,7 +47,7 @@ def test_in_a_pipe_every_column_has_its_value(cluster: Desk, runs: dict[str, Pat
 
 
 def test_json_has_the_same_as_numbers(cluster: Desk, runs: dict[str, Path]) -> None:
-    found = {row["job_id"]: row for row in cluster.type("status", "--json").json}
+    found = {row["job_id"]: row for row in cluster.type("status", "--json").runs}
     run, waiting = found["4711"], found["4712"]
     assert (run["node_count"], run["epoch"], run["epochs"], run["loss"]) == (2, 2, 4, 0.5)
     assert 60 <= run["elapsed_s"] < 600 and 0 < run["walltime_left_s"] <= 540
@@ -65,7 +65,7 @@ def test_columns_are_chosen_by_name_and_a_wrong_name_lists_all(cluster: Desk, ru
 
 
 def test_runs_are_chosen_by_state_and_time(cluster: Desk, runs: dict[str, Path]) -> None:
-    jobs = lambda *words: [row["job_id"] for row in cluster.type("status", "--json", *words).json]  # noqa: E731
+    jobs = lambda *words: [row["job_id"] for row in cluster.type("status", "--json", *words).runs]  # noqa: E731
     assert jobs("--state", "running") == ["4711"]
     assert jobs("--state", "RUNNING,PENDING") == jobs("--state", "RUNNING", "--state", "PENDING") == ["4712", "4711"]
     assert jobs("--since", "1h") == ["4712", "4711"]

@@ -155,7 +155,11 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
     [
         (["submit"], 2, ["what to run is missing"]),
         (["submit", "x", "--nodes", "0"], 2, ["--nodes"]),
-        (["submit", "./train.py", "--nodez", "1"], 2, ["No such option"]),
+        (
+            ["submit", "./train.py", "--nodez", "1"],
+            2,
+            ["there is no option --nodez; did you mean '--nodes'?"],
+        ),
         (["submit", "./train.py", "--walltime", "soon"], 2, ["--walltime: 'soon' is not a walltime", "HH:MM:SS"]),
         (["submit", "./train.py", "--set", "lr"], 2, ["--set: 'lr' is not KEY=VALUE"]),
         (["submit", "./train.py", "--hosts", "none"], 2, ["the hosts file cannot be read"]),
@@ -288,7 +292,7 @@ def test_render_never_writes_over_what_it_did_not_render(desk: Desk, place: str)
     assert done.code == 1
     assert done.err.count("error: ") == 1, done.err
     assert mine.read_text() == "print('mine')\n"
-    assert desk.type("status", "--json").json == []
+    assert desk.type("status", "--json").runs == []
 
 
 def test_render_writes_over_its_own_older_script(desk: Desk) -> None:

@@ -90,7 +90,7 @@ def the_run(desk: Desk) -> Path:
 
 
 def status(desk: Desk) -> dict[str, Any]:
-    (told,) = desk.type("status", "--json").json
+    (told,) = desk.type("status", "--json").runs
     assert isinstance(told, dict)
     return told
 
@@ -316,7 +316,7 @@ def test_submissions_at_once_never_collide(controller: Desk) -> None:
     processes = [controller.start("submit", "./train.py", "--json") for _ in range(8)]
     told = [json.loads(process.communicate(timeout=100)[0]) for process in processes]
     assert len({one["run_dir"] for one in told}) == 8
-    assert len(controller.type("runs", "list", "--json").json) == 8
+    assert len(controller.type("runs", "list", "--json").runs) == 8
 
 
 def test_a_run_is_started_again_by_one_of_two_who_try(controller: Desk) -> None:

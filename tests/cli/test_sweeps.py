@@ -79,8 +79,8 @@ def submitted(desk: Desk, *words: str) -> Path:
 def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
     done = desk.type(*words, "--json")
     assert done.code == 0, done.err
-    assert isinstance(done.json, list)
-    return done.json
+    assert isinstance(done.runs, list)
+    return done.runs
 
 
 def test_a_thousand_runs_are_one_array_one_sbatch_and_few_files(site: Desk) -> None:

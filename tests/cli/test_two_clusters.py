@@ -172,7 +172,7 @@ def test_no_verb_reads_or_ends_the_other_clusters_job_of_the_same_id(alpha: Clus
         print(f"{verb:<30} exit {code}  jobs read {read}  ended {ended}  started {started}")
     assert [row for row in rows if row[2:] != (0, 0, 0)] == []
     assert {run: (run / "run.json").read_bytes() for run in before} == before
-    (shown,) = [row for row in beta.type("status", "--json").json if row["run"] == running.name]
+    (shown,) = [row for row in beta.type("status", "--json").runs if row["run"] == running.name]
     assert (shown["state"], shown["cluster"], shown["controller"]) == ("RUNNING", "alpha", "a1")
     assert "is a run of the cluster alpha (controller a1)" in shown["reason"]
     assert alpha.type("cancel", running.name).code == 0
@@ -185,7 +185,7 @@ def test_a_job_that_got_the_id_of_an_old_run_is_not_ended_and_the_old_run_can_be
     new = alpha.submit()
     assert record(old)["job_id"] == record(new)["job_id"] == "1"
     alpha.jobs(f"1|RUNNING|{new}")
-    (told,) = alpha.type("status", old.name, "--json").json
+    (told,) = alpha.type("status", old.name, "--json").runs
     assert (told["state"], told["reason"]) == ("UNKNOWN", f"job 1 is another one by now, with the working folder {new}")
     alpha.calls()
     done = alpha.type("cancel", old.name)
@@ -194,10 +194,10 @@ def test_a_job_that_got_the_id_of_an_old_run_is_not_ended_and_the_old_run_can_be
     asked = alpha.type("runs", "forget", old.name)
     assert (asked.code, last_state(old), "nothing was changed" in asked.err) == (1, "UNKNOWN", True)
     assert "It cancels no job" in asked.err
-    (closed,) = alpha.type("runs", "forget", old.name, "--yes", "--json").json
+    (closed,) = alpha.type("runs", "forget", old.name, "--yes", "--json").runs
     assert (closed["state"], "its last known state was UNKNOWN" in closed["reason"]) == ("FORGOTTEN", True)
     alpha.calls()
-    assert alpha.type("status", old.name, "--json").json[0]["state"] == "FORGOTTEN"
+    assert alpha.type("status", old.name, "--json").runs[0]["state"] == "FORGOTTEN"
     assert alpha.calls() == [], "a closed run is not asked about"
     refused = alpha.type("runs", "forget", new.name, "--yes")
     assert (refused.code, f"{new.name} is RUNNING" in refused.err) == (1, True)
@@ -208,7 +208,7 @@ def test_a_job_that_got_the_id_of_an_old_run_is_not_ended_and_the_old_run_can_be
 def test_the_run_of_a_cluster_that_is_gone_can_be_closed(alpha: Cluster, beta: Cluster) -> None:
     run = alpha.submit()
     beta.calls()
-    (closed,) = beta.type("runs", "forget", run.name, "--yes", "--json").json
+    (closed,) = beta.type("runs", "forget", run.name, "--yes", "--json").runs
     assert (closed["state"], "its last known state was PENDING" in closed["reason"]) == ("FORGOTTEN", True)
     assert not [call for call in beta.calls() if len(call) > 1]
 
@@ -230,11 +230,11 @@ def test_two_clusters_of_one_name_are_told_apart_by_the_working_folder(cluster: 
     one.set_up("head2")  # another controller with the same cluster name
     one.jobs("1|RUNNING|/elsewhere/1")
     one.calls()
-    assert one.type("status", run.name, "--json").json[0]["state"] == "UNKNOWN"
+    assert one.type("status", run.name, "--json").runs[0]["state"] == "UNKNOWN"
     assert one.type("cancel", run.name).code == 1
     assert not [call for call in one.calls() if call[0] == "scancel"]
     one.jobs(f"1|RUNNING|{run}")  # the controller has moved, and has the job
-    assert one.type("status", run.name, "--json").json[0]["state"] == "RUNNING"
+    assert one.type("status", run.name, "--json").runs[0]["state"] == "RUNNING"
     assert one.type("cancel", run.name).code == 0
     assert ["scancel", "1"] in one.calls()
 
@@ -243,7 +243,7 @@ def test_the_script_of_an_older_record_is_not_given_to_another_sites_scheduler(a
     """A record of an earlier version names no cluster: the site of the machine tells."""
     run = alpha.submit()
     alpha.jobs(f"1|NODE_FAIL|{run}")
-    assert alpha.type("status", run.name, "--json").json[0]["state"] == "NODE_FAIL"
+    assert alpha.type("status", run.name, "--json").runs[0]["state"] == "NODE_FAIL"
     older = {**record(run), "cluster": "", "controller": ""}
     (run / "run.json").write_text(json.dumps(older))
     site = (alpha.desk.project / "site_configs/slurmsite.yaml").read_text()
@@ -270,7 +270,7 @@ def test_the_run_of_another_user_is_shown_as_theirs_and_left_alone(alpha: Cluste
     theirs = json.dumps({**record(run), "uid": "4242", "user": "ada"})
     (run / "run.json").write_text(theirs)
     alpha.calls()
-    (shown,) = alpha.type("status", "--json").json
+    (shown,) = alpha.type("status", "--json").runs
     assert shown["reason"].startswith("belongs to ada (uid 4242)")
     for words in (["cancel"], ["wait"], ["retry"], ["resume"], ["runs", "clean", "--yes"], ["runs", "forget", "--yes"]):
         done = alpha.type(*words, run.name)

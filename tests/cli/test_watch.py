@@ -118,7 +118,7 @@ def test_a_run_is_cancelled_after_a_question_and_the_list_is_filtered(local: Des
     terminal.shows("has ended: it is CANCELLED")
     terminal.type("q")
     assert terminal.end() == 0
-    assert local.type("status", run.name, "--json").json[0]["state"] == "CANCELLED"
+    assert local.type("status", run.name, "--json").runs[0]["state"] == "CANCELLED"
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_a_lost_connection_ends_it_and_no_run(local: Desk, watch: Watch) -> None
     terminal = watch()
     terminal.shows("RUNNING")
     assert terminal.hang_up() == 129
-    assert local.type("status", run.name, "--json").json[0]["state"] == "RUNNING"
+    assert local.type("status", run.name, "--json").runs[0]["state"] == "RUNNING"
     (run / "end").touch()
-    wait_for(lambda: local.type("status", run.name, "--json").json[0]["state"] == "COMPLETED", "it ends by itself")
+    wait_for(lambda: local.type("status", run.name, "--json").runs[0]["state"] == "COMPLETED", "it ends by itself")
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}], ids=["dumb", "NO_COLOR"])
@@ -191,16 +191,16 @@ def test_in_a_pipe_it_writes_a_line_at_every_change_and_ends_with_the_runs(local
     run = submitted(local)
     process = local.start("watch", "--json", run.name)
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())[0]["state"] == "RUNNING"
+    assert json.loads(process.stdout.readline())["runs"][0]["state"] == "RUNNING"
     (run / "epoch-1").touch()
-    line = json.loads(process.stdout.readline())[0]
+    line = json.loads(process.stdout.readline())["runs"][0]
     while line["epoch"] != 1:
-        line = json.loads(process.stdout.readline())[0]
+        line = json.loads(process.stdout.readline())["runs"][0]
     assert (line["epochs"], line["loss"], line["node_count"]) == (4, 1.0, 1)
     (run / "end").touch()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "Traceback" not in err
-    assert json.loads(out.splitlines()[-1])[0]["state"] == "COMPLETED"
+    assert json.loads(out.splitlines()[-1])["runs"][0]["state"] == "COMPLETED"
 
 
 def test_an_unknown_run_is_refused_before_the_screen(watch: Watch) -> None:

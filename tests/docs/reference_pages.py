@@ -15,7 +15,8 @@ from hpclaunch.cli.verbs import VERBS
 HEAD = """# Commands: every verb and flag
 
 This page is written from the program itself. `hpclaunch VERB --help` prints the same on a terminal. Flags may stand
-before or after the names. A flag marked *repeatable* can be typed several times.
+before or after the names. A flag marked *repeatable* can be typed several times. Every verb also has `-q`, `--quiet`
+(errors, warnings and results only) and `-v`, `--verbose` (each program of the scheduler, with its time).
 
 | verb | what it does |
 |---|---|

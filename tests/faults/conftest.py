@@ -211,6 +211,6 @@ def told(desk: Desk, run: Submitted | Path, env: Mapping[str, str] | None = None
     path = run if isinstance(run, Path) else run.path
     done = desk.run("status", str(path), "--json", env=env)
     assert done.returncode == 0, done.stderr
-    (record,) = json.loads(done.stdout)
+    (record,) = json.loads(done.stdout)["runs"]
     assert isinstance(record, dict)
     return record

@@ -83,7 +83,7 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
         desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
     try:
         done = desk.run("wait", str(run.path), "--retries", "1", "--json", seconds=WAIT_S)
-        (record,) = json.loads(done.stdout)
+        (record,) = json.loads(done.stdout)["runs"]
         assert (done.returncode, record["state"], record["earlier"]) == (0, "COMPLETED", [run.job_id]), done.stderr
         assert record["excluded"] == "node1"
         assert record["nodes"] != "node1"

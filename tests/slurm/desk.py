@@ -144,7 +144,7 @@ class Desk:
 
     def newest(self) -> Submitted:
         """The run that was submitted last."""
-        told = json.loads(self.run("status", "--json").stdout)[0]
+        told = json.loads(self.run("status", "--json").stdout)["runs"][0]
         return Submitted(path=Path(told["run_dir"]), job_id=told["job_id"])
 
     def slurm(self, *command: str) -> str:

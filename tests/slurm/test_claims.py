@@ -68,14 +68,14 @@ def test_a_script_given_to_sbatch_twice_during_and_after_the_first_runs_once(des
     until(lambda: starts(first) == [first.job_id], "the first start")
     during = Submitted(path=path, job_id=desk.slurm("sbatch", "--parsable", "twice.sh").strip())
     refused(desk, during, f"nothing was started: job {first.job_id} has this run directory and is RUNNING")
-    (told,) = json.loads(desk.run("status", str(path), "--json").stdout)
+    (told,) = json.loads(desk.run("status", str(path), "--json").stdout)["runs"]
     assert (told["job_id"], told["state"]) == (first.job_id, "RUNNING")
     go(first, 0)
     desk.wait(first)
     after = Submitted(path=path, job_id=desk.slurm("sbatch", "--parsable", "twice.sh").strip())
     refused(desk, after, f"job {first.job_id} has completed this run. See hpclaunch results {path}")
     assert starts(first) == [first.job_id]
-    (told,) = json.loads(desk.run("status", str(path), "--json").stdout)
+    (told,) = json.loads(desk.run("status", str(path), "--json").stdout)["runs"]
     assert (told["job_id"], told["state"]) == (first.job_id, "COMPLETED")
 
 

@@ -44,7 +44,7 @@ def test_the_live_screen_shows_a_waiting_jobs_place_and_cancels_it(desk: Desk) -
     finally:
         screen.close()
         subprocess.run(["scancel", run.job_id], env=desk.shell())
-    assert json.loads(desk.run("status", run.job_id, "--json").stdout)[0]["state"] == "CANCELLED"
+    assert json.loads(desk.run("status", run.job_id, "--json").stdout)["runs"][0]["state"] == "CANCELLED"
 
 
 def start(desk: Desk, heard: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -63,7 +63,7 @@ def test_status_logs_and_cancel(desk: Desk, talking: Submitted, tmp_path: Path) 
     heard = tmp_path / "heard"
     desk.wait_for(talking, "RUNNING")
     desk.wait_for_line(talking, "line 3\n")
-    (told,) = json.loads(desk.run("status", talking.job_id, "--json").stdout)
+    (told,) = json.loads(desk.run("status", talking.job_id, "--json").stdout)["runs"]
     assert told["state"] == "RUNNING"
     assert desk.run("logs", talking.job_id).stdout.startswith("line 0\nline 1\n")
 

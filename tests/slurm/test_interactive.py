@@ -107,7 +107,7 @@ def start_waiting(
     terminal.type(f"hpclaunch submit {target} --here --tasks-per-node 2\n")
     for rank in range(4):
         terminal.wait_for(f"rank {rank} is ready")
-    (found, *_) = json.loads(desk.run("status", "--json").stdout)
+    (found, *_) = json.loads(desk.run("status", "--json").stdout)["runs"]
     assert found["state"] == "RUNNING"  # as seen from another host
     return dict(found)
 
@@ -135,7 +135,7 @@ def steps_of(desk: Desk, job_id: str) -> list[str]:
 
 
 def state_of(desk: Desk, run: dict[str, Any]) -> str:
-    (found,) = json.loads(desk.run("status", run["run"], "--json").stdout)
+    (found,) = json.loads(desk.run("status", run["run"], "--json").stdout)["runs"]
     return str(found["state"])
 
 
@@ -150,7 +150,7 @@ def test_a_shell_has_the_jobs_environment_runs_a_job_at_once_and_exit_leaves_not
     terminal.wait_for(r"code 0\.")
     said = set(re.findall(r"rank (\d) of 4 (node\d)", terminal.seen))
     assert {rank for rank, _ in said} == {"0", "1", "2", "3"} and len({node for _, node in said}) == 2
-    (run, *_) = json.loads(desk.run("status", "--json").stdout)
+    (run, *_) = json.loads(desk.run("status", "--json").stdout)["runs"]
     assert (run["state"], run["allocation"]) == ("COMPLETED", job_id)
     terminal.type("exit\n")
     until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
@@ -192,7 +192,7 @@ def test_the_exit_code_of_a_rank_is_kept_under_mpirun_and_nothing_is_left(desk: 
     command = "hpclaunch submit ./fails.py --here --launcher mpirun --python /usr/bin/python3"
     terminal.type(f"{command}; echo code $?.\n")
     terminal.wait_for(r"code 7\.")
-    (run, *_) = json.loads(desk.run("status", "--json").stdout)
+    (run, *_) = json.loads(desk.run("status", "--json").stdout)["runs"]
     assert (run["state"], run["exit_code"]) == ("FAILED", "7:0")
     assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
     assert steps_of(desk, job_id) == [f"{job_id}.interactive"]

@@ -61,7 +61,7 @@ def test_3000_runs_are_three_arrays_with_one_record_one_limit_and_one_cancel(sma
     assert cancelled.returncode == 0, cancelled.stderr
     until(lambda: not desk.slurm("squeue", "--noheader", "--format=%i").split(), "nothing is queued any more")
     assert desk.run("wait", "after").returncode == 0
-    each = json.loads(desk.run("status", run.path.name, "--json").stdout)
+    each = json.loads(desk.run("status", run.path.name, "--json").stdout)["runs"]
     assert len(each) == RUNS
     assert {one["state"] for one in each} <= {"COMPLETED", "CANCELLED"}, {one["state"] for one in each}
 

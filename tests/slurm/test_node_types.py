@@ -32,7 +32,7 @@ def mixed(desk: Desk) -> Desk:
 
 
 def record(desk: Desk, name: str) -> dict[str, Any]:
-    (found,) = json.loads(desk.run("status", name, "--json").stdout)
+    (found,) = json.loads(desk.run("status", name, "--json").stdout)["runs"]
     assert isinstance(found, dict)
     return found
 

@@ -16,7 +16,7 @@ NOTE = "$(touch sneaked-in) 'a' & \\n *"
 
 
 def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
-    found = json.loads(desk.run(*words, "--json").stdout)
+    found = json.loads(desk.run(*words, "--json").stdout)["runs"]
     assert isinstance(found, list)
     return found
 

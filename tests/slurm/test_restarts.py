@@ -229,7 +229,7 @@ def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor
     assert "saved; submitting a successor" in run.log()
     assert counter.ended(run) == "FAILED 75:0"
     [mark] = run.path.glob("attempts/*/next-job")
-    told = json.loads(counter.run("wait", run.path.name, "--json").stdout)
+    told = json.loads(counter.run("wait", run.path.name, "--json").stdout)["runs"]
     successor = Submitted(path=run.path, job_id=mark.read_text().strip())
     assert (told[0]["state"], told[0]["job_id"]) == ("COMPLETED", successor.job_id)
     assert counter.field(successor, "ExcNodeList") == "node2"

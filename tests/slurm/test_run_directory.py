@@ -112,7 +112,7 @@ def state_of(desk: Desk, run: Submitted, path: str) -> tuple[str, str]:
     (run.path / "states.jsonl").unlink(missing_ok=True)
     done = desk.run("status", str(run.path), "--json", env=desk.shell(PATH=path))
     assert done.returncode == 0, done.stderr
-    (said,) = json.loads(done.stdout)
+    (said,) = json.loads(done.stdout)["runs"]
     return said["state"], said["exit_code"]
 
 
@@ -146,7 +146,9 @@ def test_row_13_other_peoples_output_formats_change_nothing(desk: Desk, jobs: Jo
     shell = desk.shell(
         SQUEUE_FORMAT="%j", SACCT_FORMAT="User", SQUEUE_STATES="PD", SLURM_TIME_FORMAT="relative", SQUEUE_SORT="P"
     )
-    assert json.loads(desk.run("status", jobs.done.job_id, "--json", env=shell).stdout)[0]["state"] == "COMPLETED"
+    assert (
+        json.loads(desk.run("status", jobs.done.job_id, "--json", env=shell).stdout)["runs"][0]["state"] == "COMPLETED"
+    )
 
 
 def test_row_21_a_script_that_is_not_there_is_refused_before_anything_is_queued(desk: Desk, jobs: Jobs) -> None:

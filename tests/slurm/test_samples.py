@@ -104,5 +104,5 @@ def check_efficiency(desk: Desk, path: Path) -> None:
 def cpu_and_advice(desk: Desk, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     done = desk.run("efficiency", path.name, "--json")
     assert done.returncode == 0, done.stderr
-    [one] = json.loads(done.stdout)
+    [one] = json.loads(done.stdout)["runs"]
     return one["quantities"][0], next(iter(one["suggestions"]), {})

@@ -30,7 +30,7 @@ WAIT_S = 300
 
 def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
     done = desk.run(*words, "--json")
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["runs"]
     assert isinstance(found, list), done.stderr
     return found
 

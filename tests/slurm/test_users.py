@@ -64,7 +64,7 @@ def test_slurm_refuses_to_cancel_it_as_well(desk: Desk, theirs: tuple[Desk, Subm
 def test_its_owner_sees_and_cancels_it(theirs: tuple[Desk, Submitted]) -> None:
     desk, run = theirs
     with as_user(OTHER):
-        (told,) = json.loads(desk.run("status", run.job_id, "--json").stdout)
+        (told,) = json.loads(desk.run("status", run.job_id, "--json").stdout)["runs"]
         assert told["state"] == "RUNNING"
         short = desk.submit("long", *ONE)
         assert desk.run("cancel", str(short.path)).returncode == 0

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.cli.show import streams
+from hpclaunch.cli.show import colour, documents, streams
+from hpclaunch.cli.show.tables import table_lines
 from hpclaunch.core.errors import HpclaunchError, NotRecorded, shorten
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
     from hpclaunch.planner.values import Forecast
@@ -35,7 +34,7 @@ _CARD_STYLES = {
     "bad": "bold red",
     "selected": "reverse",
 }
-_WIDEST = 100
+_WIDEST, _WIDEST_TABLE = 100, 1000
 _MOST_FAULTS = 100
 _LONGEST_FAULT = 4000
 """Characters. A fault quotes what was typed or written, which may be long."""
@@ -43,6 +42,9 @@ _TERMINAL_CONTROLS = re.compile(
     rb"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
 )
 """ASCII's controls, those of Latin-1 in UTF-8, and the characters that change the direction of the text."""
+_COMMAND = re.compile(r" *(next: )?hpclaunch [a-z-]+( |$)")
+"""A line that is a command: it stays in one piece, so that it can be copied."""
+_FIRST_COLUMN = re.compile(r" *\S(?:\S| (?! ))* {2,}(?=\S)")
 _FACT_WIDTH = 23
 """The width of a time and two blanks."""
 
@@ -54,16 +56,32 @@ def say(text: str) -> None:
 
 def tell(text: str) -> bool:
     """Write a message for the user to stderr; False if that failed."""
-    return streams.tell(_message(text))
+    return streams.is_quiet() or streams.tell(_message(text))
 
 
-def _message(text: str) -> bytes:
-    return f"{escape_controls(text)}\n".encode("utf-8", errors="backslashreplace")
+def _message(text: str, label: str = "", style: str = "") -> bytes:
+    """Return a message as bytes; on a terminal with whole words at the ends of its lines, but commands as they are."""
+    shown = f"{label} {escape_controls(text)}" if label else escape_controls(text)
+    if streams.tells_a_terminal():
+        width = streams.columns()
+        shown = "\n".join(part for line in shown.split("\n") for part in _fold_message(line, width))
+    if label and streams.tells_in_colour():
+        shown = colour.paint(label, style) + shown.removeprefix(label)
+    return f"{shown}\n".encode("utf-8", errors="backslashreplace")
+
+
+def _fold_message(line: str, width: int) -> list[str]:
+    return [line] if _COMMAND.match(line) else _fold(line, width)
 
 
 def warn(text: str) -> None:
-    """Write a warning to stderr."""
-    say(f"warning: {text}")
+    """Write a warning to stderr, its first word yellow on a terminal."""
+    streams.tell(_message(text, "warning:", "yellow"))
+
+
+def say_error(text: str) -> None:
+    """Write an error to stderr, its first word red on a terminal."""
+    streams.tell(_message(text, "error:", "bold red"))
 
 
 def write(text: str) -> None:
@@ -83,7 +101,8 @@ def write_log(content: bytes) -> None:
 
 def say_log(content: bytes) -> None:
     """Write a part of a log to stderr, as ``write_log`` does to stdout."""
-    streams.tell(_escape_terminal_controls(content) if streams.tells_a_terminal() else content)
+    if not streams.is_quiet():
+        streams.tell(_escape_terminal_controls(content) if streams.tells_a_terminal() else content)
 
 
 def _escape_terminal_controls(content: bytes) -> bytes:
@@ -95,9 +114,9 @@ def _escape_terminal_controls(content: bytes) -> bytes:
     return _TERMINAL_CONTROLS.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), content)
 
 
-def write_json(value: Any) -> None:
-    """Write one JSON document to stdout."""
-    write(json.dumps(value, indent=2) + "\n")
+def write_json(document: str, values: Mapping[str, Any], on_one_line: bool = False) -> None:
+    """Write one JSON document to stdout; ``document`` is its name in the schema (docs/json.md)."""
+    write(documents.text_of(document, values, on_one_line))
 
 
 def show_error(error: HpclaunchError, as_json: bool) -> None:
@@ -107,20 +126,23 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
         if as_json:
             names = ("what", "where", "allowed", "next")
             faults = [{name: getattr(fault, name) for name in names} for fault in error.faults]
-            write_json({"error": type(error).__name__, "faults": faults, **job})
+            values = {"error": type(error).__name__, "exit_code": error.exit_code, "faults": faults}
+            write_json("error", {**values, **job})
         elif job:
             write(f"submitted as job {job['job_id']}\n{job['run_dir']}\n")
     for fault in error.faults[:_MOST_FAULTS]:
-        say(f"error: {shorten(str(fault), _LONGEST_FAULT)}")
+        say_error(shorten(str(fault), _LONGEST_FAULT))
     if len(error.faults) > _MOST_FAULTS:
-        say(f"error: and {len(error.faults) - _MOST_FAULTS} more")
+        say_error(f"and {len(error.faults) - _MOST_FAULTS} more")
 
 
 def show_plan(forecast: Forecast, explain: bool) -> None:
     """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
+    from hpclaunch.cli.show.plan_lines import styled
     from hpclaunch.planner.words import text_of
 
-    write("".join(escape_controls(line) + "\n" for line in text_of(forecast, explain)))
+    lines = [part for text in text_of(forecast, explain) for part in text.split("\n")]
+    show_lines(lambda _: styled(lines))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
@@ -128,9 +150,23 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     if not streams.is_terminal():
         write_cells([header, *rows])
         return
-    from rich.console import Console
+    show_lines(lambda width: table_lines(header, rows, width, state_column), widest=_WIDEST_TABLE)
 
-    Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+def write_prose(lines: Iterable[str]) -> None:
+    """Write lines to stdout; on a terminal a longer one goes on below, indented, with whole words."""
+    if streams.is_terminal():
+        width = shutil.get_terminal_size().columns
+        lines = [part for line in lines for part in _fold(line, width)]
+    write("".join(f"{line}\n" for line in lines))
+
+
+def _fold(line: str, width: int) -> list[str]:
+    """Return the lines of a longer one: below its second column if it has one, else indented."""
+    found = _FIRST_COLUMN.match(line)
+    indent = " " * (found.end() if found and found.end() <= width // 2 else len(line) - len(line.lstrip()) + 2)
+    folded = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return folded or [""]
 
 
 def write_cells(rows: Iterable[Sequence[str]]) -> None:
@@ -149,27 +185,10 @@ def live_lines(pictures: Iterable[Callable[[int], Lines]]) -> None:
     from rich.console import Console, Group
     from rich.live import Live
 
-    console = Console(no_color=bool(os.environ.get("NO_COLOR")))
+    console = Console(no_color=not streams.is_coloured())
     with Live(console=console, auto_refresh=False) as live:
         for picture in pictures:
             live.update(Group(*map(_style_line, picture(console.width))), refresh=True)
-
-
-def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title in header:
-        grid.add_column(title, overflow="fold")
-    for row in rows:
-        cells = [Text(escape_controls(cell)) for cell in row]
-        if state_column is not None:
-            state = row[state_column]
-            # A state without a style is a failure.
-            cells[state_column] = Text(escape_controls(state), style=_STATE_STYLES.get(state, "red"))
-        grid.add_row(*cells)
-    return grid
 
 
 def _cell(text: str) -> str:
@@ -181,9 +200,10 @@ def confirmed(question: str) -> bool | None:
     """Ask a question on the terminal, and return whether the answer was yes; without a terminal return None."""
     if not streams.has_keyboard():
         return None
-    say(question)
+    streams.tell(_message(question))
     try:
-        return input().strip().lower() in ("y", "yes")
+        with streams.without_line():
+            return input().strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
@@ -201,15 +221,16 @@ def show_lines(lines: Callable[[int], Lines], widest: int = _WIDEST) -> None:
     """Write lines of (text, style) pieces for a width in columns: coloured on a terminal, else plain text."""
     terminal = streams.is_terminal()
     made = lines(min(widest, shutil.get_terminal_size().columns) if terminal else widest)
-    if not terminal or os.environ.get("NO_COLOR"):
+    if not streams.is_coloured():
         plain = ["".join(escape_controls(text) for text, _ in line).rstrip() for line in made]
         write("".join(f"{line}\n" for line in plain))
         return
-    from rich.console import Console
+    write("".join("".join(add_codes(text, style) for text, style in line) + "\n" for line in made))
 
-    terminal_console = Console()
-    for line in made:
-        terminal_console.print(_style_line(line), soft_wrap=True)
+
+def add_codes(text: str, style: str) -> str:
+    """Return a text with the codes of its style."""
+    return colour.paint(escape_controls(text).replace("\n", " ").replace("\t", " "), style_of(style))
 
 
 def write_markdown(text: str) -> None:
@@ -223,7 +244,7 @@ def write_markdown(text: str) -> None:
     from hpclaunch.cli.show.pager import show_long
 
     size = shutil.get_terminal_size()
-    drawing = Console(no_color=bool(os.environ.get("NO_COLOR")), width=min(size.columns, _WIDEST))
+    drawing = Console(no_color=not streams.is_coloured(), width=min(size.columns, _WIDEST))
     with drawing.capture() as drawn:
         drawing.print(Markdown(text))
     show_long(drawn.get(), size.lines)

@@ -12,7 +12,7 @@ _STYLES = {"PASS": "derived", "WARN": "third-party", "FAIL": "bad"}
 def show_report(report: Report, as_json: bool) -> None:
     """Show the nodes, the measured times, and every check with its next step."""
     if as_json:
-        write_json(report.to_json())
+        write_json("doctor", report.to_json())
         return
     shown = [node_lines(node) for node in report.nodes]
     shown += [all_reduce_lines(report.all_reduce)] if report.all_reduce else []

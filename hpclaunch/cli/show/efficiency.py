@@ -39,7 +39,7 @@ _MOST_RUNS = 1000
 def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
     """Show one run in detail, and several as a table of shares."""
     if as_json:
-        write_json([one.to_json() for one in found])
+        write_json("efficiency", {"runs": [one.to_json() for one in found]})
     elif len(found) == 1:
         _show_run(found[0])
     elif found:

@@ -12,7 +12,7 @@ from hpclaunch.core.units import count, format_walltime
 def show_design(design: Design, as_json: bool) -> None:
     """Show the runs to submit and their highest cost."""
     if as_json:
-        write_json(design.to_json())
+        write_json("profile_design", design.to_json())
         return
     for trial in design.trials:
         spec = trial.prepared.spec
@@ -36,7 +36,7 @@ def cost_in_words(amount: float, unit: str) -> str:
 def show_result(result: Result, target: str, as_json: bool) -> None:
     """Show the measurements and the file that holds them."""
     if as_json:
-        write_json(_result_values(result))
+        write_json("profile", _result_values(result))
         return
     rows = [
         (

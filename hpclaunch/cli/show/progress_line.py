@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Sequence
 
 from hpclaunch.actions.progress import ProgressOfRuns
-from hpclaunch.cli.show import streams
+from hpclaunch.cli.show import colour, streams
 from hpclaunch.cli.show.bars import bar
 from hpclaunch.cli.show.console import escape_controls
 from hpclaunch.cli.show.run_columns import ListedRun, cut, duration, epoch_of
@@ -27,7 +26,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self._progress = ProgressOfRuns()
         self._runs: Sequence[Run] = ()
-        self._is_usable = streams.tells_a_terminal() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+        self._is_usable = streams.tells_a_terminal() and colour.is_capable() and not streams.is_quiet()
 
     def show(self, runs: Sequence[Run]) -> None:
         """Show how far the runs are; does nothing where there is no such line."""

@@ -27,7 +27,7 @@ def show_everything(run: Run, as_json: bool) -> None:
     """Show everything that a run's directory holds."""
     values = everything(run)
     if as_json:
-        write_json(values)
+        write_json("run_directory", values)
         return
     for name in _FACTS:
         if values[name]:

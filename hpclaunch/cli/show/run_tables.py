@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -19,7 +18,6 @@ from hpclaunch.cli.show.console import (
     show_bytes,
     show_lines,
     table,
-    write,
     write_cells,
     write_json,
 )
@@ -50,7 +48,7 @@ def show_status(found: Sequence[Run], as_json: bool, every: bool = False, form: 
     """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own."""
     listed = _list_runs(each(found) if every or as_json else found, ProgressOfRuns())
     if as_json:
-        write_json([{**_run_values(one.run), **one.progress.to_json()} for one in listed])
+        write_json("runs", _listed_values(listed))
     elif not listed:
         say("there is no run yet; next: hpclaunch submit JOB")
     elif form.tabs or not streams.is_terminal():
@@ -89,7 +87,7 @@ def _write_changes(updates: Iterable[Sequence[Run]], progress: ProgressOfRuns) -
         listed = _list_runs(each(found), progress)
         now = [(_run_values(one.run), one.progress.epoch) for one in listed]
         if now != shown:
-            write(json.dumps([{**_run_values(one.run), **one.progress.to_json()} for one in listed]) + "\n")
+            write_json("runs", _listed_values(listed), on_one_line=True)
         shown = now
 
 
@@ -103,6 +101,10 @@ def _lines(listed: Sequence[ListedRun], names: Sequence[str], width: int) -> Lin
     return [*table.lines, *([(note, "source")] for note in table.notes)]
 
 
+def _listed_values(listed: Sequence[ListedRun]) -> dict[str, Any]:
+    return {"runs": [{**_run_values(one.run), **one.progress.to_json()} for one in listed]}
+
+
 def _run_values(run: Run) -> dict[str, Any]:
     values = {**run.to_json(), "explanation": explanation(run)}
     if run.index >= 0:
@@ -114,7 +116,7 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
     """Show the differences between runs, one column per run."""
     if as_json:
         named = {name: dict(zip((str(run.path) for run in found), values, strict=True)) for name, values in rows}
-        write_json({"runs": [run.to_json() for run in found], "differences": named})
+        write_json("differences", {"runs": [run.to_json() for run in found], "differences": named})
         return
     if not rows:
         say("the runs do not differ: neither in their requests nor in their results")
@@ -125,7 +127,7 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
 def show_results(found: Sequence[Run], as_json: bool) -> None:
     """Show the final metrics of runs, one line per run."""
     if as_json:
-        write_json([{**_run_values(run), "final": final_metrics(run)} for run in each(found)])
+        write_json("results", {"runs": [{**_run_values(run), "final": final_metrics(run)} for run in each(found)]})
         return
     found = each(found)
     results = [{**swept(run), **numbers(run)} for run in found]
@@ -160,12 +162,8 @@ def show_deleted(deletions: Sequence[Deletion], deleted: Sequence[Run], as_json:
     paths = {run.path for run in deleted}
     freed = [deletion for deletion in deletions if deletion.run.path in paths]
     if as_json:
-        write_json(
-            {
-                "deleted": [str(deletion.run.path) for deletion in freed],
-                "bytes": sum(deletion.size for deletion in freed),
-            }
-        )
+        names, size = [str(deletion.run.path) for deletion in freed], sum(deletion.size for deletion in freed)
+        write_json("deletions", {"deleted": names, "bytes": size})
     else:
         say(f"deleted {_directories(len(freed))}, {show_bytes(sum(deletion.size for deletion in freed))} freed")
 

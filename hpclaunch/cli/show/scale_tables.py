@@ -30,7 +30,7 @@ def study_named(system: System, name: str) -> ScalingStudy:
 def show_design(design: StudyDesign, as_json: bool) -> None:
     """Show the layouts of a study, each with site, limits, predicted speed and highest cost."""
     if as_json:
-        write_json(design.to_json())
+        write_json("scaling_design", design.to_json())
         return
     study = design.study
     kept = f"global batch {study.batch}" if study.mode == "strong" else f"{study.batch} samples per rank"
@@ -66,7 +66,7 @@ def show_results(results: StudyResults, plot: Path | None, as_json: bool) -> Non
         draw_study(values, plot)
         say(f"the study is drawn in {plot}")
     if as_json:
-        write_json(values)
+        write_json("scaling_study", values)
     elif has_results:
         _show_tables(results)
     _say_state(results)

@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
-from hpclaunch.cli.show.console import Lines, escape_controls, style_of
+from hpclaunch.cli.show.console import Lines, add_codes
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
 """The alternate screen, no cursor, no line wrapping, an empty screen."""
 _LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
-_CODES = {"bold": "1", "dim": "2", "reverse": "7", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _LETTERS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
 _NUMBERS = {"1": "home", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
 _KEYS = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape"}
@@ -146,7 +145,7 @@ class Screen:
 
     def draw(self, lines: Lines) -> None:
         """Show these lines. Raises ScreenEnded if the terminal is gone."""
-        texts = ["".join(_add_codes(text, style) for text, style in line) for line in lines]
+        texts = ["".join(add_codes(text, style) for text, style in line) for line in lines]
         if len(texts) != len(self._drawn):
             self._write("\x1b[2J")
             self._drawn = [""] * len(texts)
@@ -197,10 +196,3 @@ class Screen:
 def _end(number: int, _frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # once is enough
     raise ScreenEnded(128 + number)
-
-
-def _add_codes(text: str, style: str) -> str:
-    """Return a text with the codes of its style."""
-    shown = escape_controls(text).replace("\n", " ").replace("\t", " ")
-    codes = [_CODES[word] for word in style_of(style).split() if word in _CODES]
-    return f"\x1b[{';'.join(codes)}m{shown}\x1b[0m" if codes else shown

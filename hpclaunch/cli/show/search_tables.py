@@ -48,7 +48,7 @@ def show_status(run: Run, found: SearchResults, as_json: bool) -> None:
     """Show how far a search is."""
     summary, terms = found.summary, found.searched.terms
     if as_json:
-        write_json(_status_values(run, found))
+        write_json("search", _status_values(run, found))
         return
     fact("search", run.label)
     fact("state", f"{run.state}{f' ({run.reason})' if run.reason else ''}")
@@ -88,7 +88,7 @@ def show_results(run: Run, found: SearchResults, most: int, as_json: bool) -> No
     shares = importances(rows, terms.space) if terms.metric else {}
     if as_json:
         values = {"terms": terms.to_json(), "trials": [json_of(row) for row in rows], "importance": shares}
-        write_json({**_status_values(run, found), **values})
+        write_json("search_results", {**_status_values(run, found), **values})
         return
     shown = ranked(rows, terms)[:most]
     table(columns_of(terms), [cells_of(row, terms) for row in shown], state_column=1)

@@ -6,7 +6,12 @@ import contextlib
 import errno
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from typing import TextIO
+
+from hpclaunch.cli.show import colour
 
 _failed: set[str] = set()
 """The streams that failed once. They lead to the null device, so that what they still hold does not fail again."""
@@ -14,7 +19,13 @@ _CLEAR = b"\r\x1b[K"
 _shown_line: list[bytes] = []
 """The line that `show_line` shows now, if any: what is written next takes its place."""
 _open_line: list[bool] = [False]
-"""Whether the last message on stderr has not ended its line."""
+"""Whether the last message on stderr has not ended its line, or somebody answers a question there."""
+_quiet = [False]
+"""Whether ``--quiet`` was typed."""
+_lock = threading.RLock()
+"""What one thread writes, another does not write into."""
+_written = [time.monotonic()]
+"""When the last message or data was written."""
 
 
 def occupy_closed() -> None:
@@ -30,24 +41,64 @@ def occupy_closed() -> None:
                 os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
+def fit_terminals() -> None:
+    """Let terminals without UTF-8 get signs of ASCII, and no stream fail at a sign that its encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        colour.fit(stream)
+
+
 def write(content: bytes) -> None:
     """Write data to stdout. Raises OSError, whose file name is ``stdout``."""
-    end_line()
-    _write(sys.stdout, "stdout", content)
+    with _lock:
+        end_line()
+        _written[0] = time.monotonic()
+        _write(sys.stdout, "stdout", content)
+
+
+def allow_forks() -> None:
+    """Let a process fork while another thread writes: the child gets no lock that nothing would release."""
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def be_quiet(quiet: bool) -> None:
+    """From now on let ``console`` write no messages but errors, warnings and questions, or all of them."""
+    _quiet[0] = quiet
+
+
+def is_quiet() -> bool:
+    """Whether errors, warnings and questions are the only messages."""
+    return _quiet[0]
+
+
+def silent_for() -> float:
+    """Return for how many seconds nothing was written."""
+    return time.monotonic() - _written[0]
+
+
+@contextlib.contextmanager
+def without_line() -> Iterator[None]:
+    """Show no line at the end of stderr: somebody types there."""
+    _open_line[0] = True
+    try:
+        yield
+    finally:
+        _open_line[0] = False
 
 
 def tell(content: bytes) -> bool:
     """Write a message to stderr, and return whether that succeeded: a lost message stops nothing."""
-    if content and _shown_line:
-        content = _CLEAR + content
-        _shown_line.clear()
-    if content:
-        _open_line[0] = not content.endswith(b"\n")
-    try:
-        _write(sys.stderr, "stderr", content)
-    except OSError:
-        return False
-    return True
+    with _lock:
+        if content and _shown_line:
+            content = _CLEAR + content
+            _shown_line.clear()
+        if content:
+            _open_line[0] = not content.endswith(b"\n")
+            _written[0] = time.monotonic()
+        try:
+            _write(sys.stderr, "stderr", content)
+        except OSError:
+            return False
+        return True
 
 
 def show_line(text: str) -> None:
@@ -56,18 +107,17 @@ def show_line(text: str) -> None:
     While a message has not ended its own line, nothing is shown.
     """
     content = text.encode("utf-8", errors="backslashreplace")
-    if _open_line[0] or _shown_line == [content]:
-        return
-    with contextlib.suppress(OSError):
-        _write(sys.stderr, "stderr", _CLEAR + content)
-        _shown_line[:] = [content]
+    with _lock, contextlib.suppress(OSError):
+        if not _open_line[0] and _shown_line != [content]:
+            _write(sys.stderr, "stderr", _CLEAR + content)
+            _shown_line[:] = [content]
 
 
 def end_line() -> None:
     """Remove the line that `show_line` shows."""
-    if _shown_line:
-        _shown_line.clear()
-        with contextlib.suppress(OSError):
+    with _lock, contextlib.suppress(OSError):
+        if _shown_line:
+            _shown_line.clear()
             _write(sys.stderr, "stderr", _CLEAR)
 
 
@@ -86,6 +136,16 @@ def drop_rest() -> None:
                 stream.flush()
         except OSError:
             _give_up(stream)
+
+
+def is_coloured() -> bool:
+    """Whether what is written to stdout gets colours."""
+    return colour.is_coloured(is_terminal())
+
+
+def tells_in_colour() -> bool:
+    """Whether messages on stderr get colours."""
+    return colour.is_coloured(tells_a_terminal())
 
 
 def is_terminal() -> bool:
@@ -111,12 +171,19 @@ def has_keyboard() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def _encode(content: bytes, stream: TextIO) -> bytes:
+    """Return the bytes for a stream: those of UTF-8, but what an ASCII terminal can show."""
+    if content.isascii() or (stream.encoding or "").lower() != "ascii" or not stream.isatty():
+        return content
+    return content.decode("utf-8", errors="replace").encode("ascii", errors=colour.ERRORS)
+
+
 def _write(stream: TextIO | None, name: str, content: bytes) -> None:
     try:
         if stream is None or name in _failed:
             raise OSError(errno.EBADF, "it is closed")
         stream.flush()
-        stream.buffer.write(content)
+        stream.buffer.write(_encode(content, stream))
         stream.buffer.flush()
     except OSError as error:
         _give_up(stream)

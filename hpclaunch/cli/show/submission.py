@@ -115,7 +115,7 @@ def show_amount(amount: float) -> str:
 def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
     """Show the scheduler's estimate of a script's start."""
     if as_json:
-        write_json({"spec": spec.to_json(), "scheduler": words})
+        write_json("estimate", {"spec": spec.to_json(), "scheduler": words})
     else:
         write(f"{words}\n")
 
@@ -135,7 +135,7 @@ def show_run(
     """
     if as_json:
         try:
-            write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {}), **more})
+            write_json("run", {**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {}), **more})
         except OSError:
             say(_submission_message(run))
             raise
@@ -180,7 +180,7 @@ def show_end(run: Run, as_json: bool) -> None:
         if event.get("event") == "end":
             final = event
     if as_json:
-        write_json({**run.to_json(), "final": final})
+        write_json("run", {**run.to_json(), "final": final})
         return
     code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
     say(f"{run.label}: {run.state}{code}")

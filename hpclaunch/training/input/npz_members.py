@@ -124,7 +124,7 @@ def _check_length(name: str, found: Header, info: zipfile.ZipInfo) -> None:
         raise ValueError("{} is compressed in a way that NumPy does not use".format(name))
     if info.file_size > info.compress_size * (1 if stored else MOST_EXPANSION):
         raise ValueError(
-            "{} is said to have {} bytes, but has {} in the file".format(name, info.file_size, info.compress_size)
+            "{} should have {} bytes, but has {} in the file".format(name, info.file_size, info.compress_size)
         )
 
 

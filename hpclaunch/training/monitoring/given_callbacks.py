@@ -76,7 +76,7 @@ def put_back(given: Sequence[Any], known: Known, world: World) -> None:
     """
     if [name for name, _ in known] != [type(one).__name__ for one in given]:
         if known and world.is_root:
-            print("warning: the callbacks are not those of the checkpoint: they begin anew", flush=True)
+            print("warning: the callbacks are not those of the checkpoint; they start from the beginning", flush=True)
         return
     for one, (_, numbers) in zip(given, known):
         for name in set(numbers) & set(_names(one)):

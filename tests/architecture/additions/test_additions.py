@@ -299,7 +299,7 @@ def queue(at_work: Callable[[str], Desk]) -> Desk:
 
 
 def state(desk: Desk, run: Path) -> tuple[str, str]:
-    (record,) = desk.type("status", run.name, "--json").json
+    (record,) = desk.type("status", run.name, "--json").runs
     return record["job_id"], record["state"]
 
 

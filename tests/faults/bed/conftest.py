@@ -110,7 +110,7 @@ class Bed:
         """``hpclaunch wait``: its exit code, and the record."""
         path = run if isinstance(run, Path) else run.path
         done = self.desk.run("wait", str(path), "--timeout", "9m", "--json", *options, seconds=600)
-        (record,) = json.loads(done.stdout)
+        (record,) = json.loads(done.stdout)["runs"]
         return done.returncode, record
 
     def resumed(self, pair: Pair, ended: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Bed:
             recorded = {record["job_id"], *record["earlier"]}
             assert len(recorded) == jobs, record
             assert set(self.faults.jobs_of(path)) - self.cancelled(path) <= recorded
-            listed = json.loads(self.desk.run("runs", "list", "--json").stdout)
+            listed = json.loads(self.desk.run("runs", "list", "--json").stdout)["runs"]
             assert [entry["job_id"] for entry in listed if entry["run_dir"] == str(path)] == [record["job_id"]]
             made = self.steps(path)
             assert sorted(set(made)) == list(range(1, max(made) + 1))

@@ -101,7 +101,9 @@ def test_submit_killed_at_each_step(faults: Faults) -> None:
     words = ", ".join(f"{number} {state}" for state, number in sorted(seen.items()))
     outcome = f"{len(STEPS) * ROUNDS} kills at {len(STEPS)} steps; their records: {words}; all as Slurm has it"
     tell("submit killed (SIGKILL) at each step", outcome, "at most 1 each", began)
-    pending = [record["job_id"] for record in json.loads(desk.run("status", "--json").stdout) if record["job_id"]]
+    pending = [
+        record["job_id"] for record in json.loads(desk.run("status", "--json").stdout)["runs"] if record["job_id"]
+    ]
     desk.slurm("scancel", *pending)
     until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue")
 
@@ -154,7 +156,7 @@ def test_1000_queued_runs(faults: Faults) -> None:
     cancelled, calls, _ = counted(faults, "cancel", *(record["run"] for record in mine), "--json")
     assert calls.count("scancel") == 1
     until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue", WAIT_S)
-    ended = json.loads(desk.run("status", "--json", seconds=WAIT_S).stdout)
+    ended = json.loads(desk.run("status", "--json", seconds=WAIT_S).stdout)["runs"]
     names = {record["run"] for record in mine}
     assert [record["state"] for record in ended if record["run"] in names] == ["CANCELLED"] * QUEUED
     assert len(cancelled) == QUEUED
@@ -178,4 +180,4 @@ def counted(faults: Faults, *arguments: str) -> tuple[list[dict[str, str]], list
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return json.loads(done.stdout), (folder / "calls").read_text().split(), seconds
+    return json.loads(done.stdout)["runs"], (folder / "calls").read_text().split(), seconds

@@ -97,7 +97,7 @@ def test_a_variable_is_the_text_that_was_written(file: Path, text: str, value: s
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ("{venv: a, conda: b}", "'venv' and 'conda' exclude each other"),
+        ("{venv: a, conda: b}", "'venv' and 'conda' cannot be used together"),
         ('{setup: ["a\\nb"]}', "FILE: environment.setup.0: 'a\\nb' is not allowed here; allowed: text on one line"),
         (
             '{modules: [""]}',

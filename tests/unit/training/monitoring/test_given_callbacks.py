@@ -128,7 +128,7 @@ def test_other_callbacks_begin_anew(capsys: pytest.CaptureFixture[str]) -> None:
     early = KERAS.EarlyStopping("loss")
     early.on_train_begin()
     given_callbacks.put_back([early], [["CSVLogger", {}]], ALONE)
-    assert early.wait == 0 and "they begin anew" in capsys.readouterr().out
+    assert early.wait == 0 and "they start from the beginning" in capsys.readouterr().out
     given_callbacks.put_back([early], [["EarlyStopping", {"wait": 4, "model": 1}]], ALONE)
     assert early.wait == 4 and early.model is None
 

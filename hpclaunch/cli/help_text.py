@@ -1,0 +1,204 @@
+"""The text of ``--help``: options in groups, whole names and whole words at every width; no library draws it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import typer.core
+
+from hpclaunch.cli.show import colour, streams
+from hpclaunch.core import waiting
+
+GROUPS = {
+    "Site and resources": (
+        *("--site", "--local", "--node-type", "--nodes", "--tasks-per-node", "--cpus-per-task", "--gpus-per-node"),
+        *("--account", "--partition", "--qos", "--walltime", "--memory", "--hosts", "--sbatch", "--accept-unverified"),
+    ),
+    "Ranks and software": (
+        *("--launcher", "--strategy", "--framework", "--python", "--venv", "--conda", "--module", "--env"),
+        *("--broadcast", "--samples"),
+    ),
+    "Code and data": ("--include", "--code-in-place", "--data-dir", "--synthetic"),
+    "Training": ("--recipe", "--set", "--from", "--sweep", "--at-once", "--global-batch"),
+    "Run": ("--name", "--runs-dir", "--after", "--after-any", "--restarts", "--signal"),
+    "How to start": ("--dry-run", "--full", "--standalone", "--test-only", "--here", "--wait", "--yes"),
+    "Output": ("--output", "--json", "--quiet", "--verbose", "--help"),
+}
+"""Title -> the options below it. An option that is not here stands under "Options"."""
+_FEW = 12
+"""A command with at most so many options has no groups but Options and Output."""
+_WIDEST, _NARROWEST = 100, 40
+_MOST_FOR_NAMES = 28
+_VALUES = {
+    **dict.fromkeys(("--walltime", "--deadline", "--timeout", "--older-than", "--since"), "TIME"),
+    **dict.fromkeys(("--data-dir", "--runs-dir"), "DIR"),
+    "--memory": "SIZE",
+    "--signal": "SIGNAL@SECONDS",
+    "--hosts": "FILE",
+    "--script": "FILE",
+}
+"""What stands for the value of an option whose type is a text; NAME for the others."""
+_TYPES = ((r"<int(?: range)?>|INTEGER(?: RANGE)?", "N"), (r"<float(?: range)?>|FLOAT(?: RANGE)?", "NUMBER"))
+_PATH = r"<path>|<file>|<directory>|\bPATH$"
+
+
+class PlainCommand(typer.core.TyperCommand):
+    """A command with the options that every command has, and with this help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what was typed; for a completion without the option at its end, whose value is still to come.
+
+        The parser would give up there, and a completion would not know the job that was typed before.
+        """
+        is_open = bool(ctx.resilient_parsing and args) and args[-1].startswith("-")
+        return list(super().parse_args(ctx, args[:-1] if is_open else args))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its parameters, and before ``--help`` those of every command."""
+        *own, last = super().get_params(ctx)
+        return [*own, *common_options(), last]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help for the width of the terminal."""
+        formatter.write("\n".join(help_of(self, ctx, _width())) + "\n")
+
+
+class PlainGroup(typer.core.TyperGroup):
+    """A group of commands with this help."""
+
+    def command_rows(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """Return title -> (command, what it does)."""
+        return {"Commands": [(name, _first_sentence(self.commands[name])) for name in self.list_commands(ctx)]}
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help for the width of the terminal."""
+        formatter.write("\n".join(help_of(self, ctx, _width(), self.command_rows(ctx))) + "\n")
+
+
+_common: list[Any] = []
+
+
+def common_options() -> Sequence[Any]:
+    """Return the options that every command has: how much it says."""
+    if not _common:
+        quiet = "Show errors, warnings and results only."
+        verbose = "Show each program of the scheduler with its time and its exit code."
+        for names, text, callback in (
+            (("-q", "--quiet"), quiet, _be_quiet),
+            (("-v", "--verbose"), verbose, _tell_more),
+        ):
+            _common.append(
+                typer.core.TyperOption(
+                    param_decls=list(names),
+                    is_flag=True,
+                    default=False,
+                    expose_value=False,
+                    callback=callback,
+                    help=text,
+                )
+            )
+    return _common
+
+
+def _be_quiet(_context: Any, _parameter: Any, typed: bool) -> None:
+    streams.be_quiet(typed)
+
+
+def _tell_more(_context: Any, _parameter: Any, typed: bool) -> None:
+    waiting.report_programs_to(_say if typed else None)
+
+
+def _say(text: str) -> None:
+    from hpclaunch.cli.show import console
+
+    console.say(text)
+
+
+def help_of(
+    command: Any, context: Any, width: int, commands: Mapping[str, Sequence[tuple[str, str]]] | None = None
+) -> list[str]:
+    """Return the lines of a command's help; ``commands`` are those of a group: title -> (name, what it does)."""
+    usage = f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"
+    lines = _wrap(usage, width, "Usage: ", " " * 7)
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        lines += ["", *_wrap(paragraph, width, "  ", "  ")]
+    for sections in (commands or {}, _parameter_rows(command, context, is_group=commands is not None)):
+        names = [name for rows in sections.values() for name, _ in rows]
+        column = min(_MOST_FOR_NAMES, width // 2, max(map(len, names), default=0)) + 2
+        for title, rows in sections.items():
+            if rows:
+                lines += ["", _bold(f"{title}:"), *_rows(rows, width, column)]
+    if command.epilog:
+        lines += ["", *_wrap(command.epilog, width, "  ", "  ")]
+    return lines
+
+
+def _parameter_rows(command: Any, context: Any, is_group: bool) -> dict[str, list[tuple[str, str]]]:
+    """Return title -> (name, help) of the arguments and options, the groups in their order."""
+    shown = [(one, one.get_help_record(context)) for one in command.get_params(context)]
+    shown = [(one, record) for one, record in shown if record is not None]
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], **{title: [] for title in GROUPS}}
+    is_long = sum(one.param_type_name == "option" for one, _ in shown) > _FEW + len(GROUPS["Output"])
+    for one, (name, text) in shown:
+        title = "Arguments" if one.param_type_name == "argument" else _title_of(one.opts, is_long)
+        title = "Options" if is_group else title
+        sections[title].append((_plain_name(name, one.opts), _plain_help(text)))
+    return sections
+
+
+def _title_of(words: Iterable[str], is_long: bool) -> str:
+    titles = [title for title, options in GROUPS.items() if set(words) & set(options)]
+    return titles[0] if titles and (is_long or titles[0] == "Output") else "Options"
+
+
+def _plain_name(name: str, words: Sequence[str]) -> str:
+    for pattern, value in _TYPES:
+        name = re.sub(pattern, value, name)
+    name = re.sub(_PATH, "FILE", name)
+    option = max(words, key=len)
+    return re.sub(r"<str>|\bTEXT\b", _VALUES.get(option, "NAME"), name)
+
+
+def _plain_help(text: str) -> str:
+    """Return the help of an option, with its bounds in words."""
+    text = re.sub(r"\bx>=(-?[0-9]+)", r"at least \1", text)
+    return " ".join(re.sub(r"(-?[0-9]+)<=x<=([0-9]+)", r"\1 to \2", text).split())
+
+
+def _rows(rows: Sequence[tuple[str, str]], width: int, column: int) -> Iterator[str]:
+    for name, text in rows:
+        lines = _wrap(text, width, " " * (column + 2), " " * (column + 2))
+        if len(name) <= column - 2:
+            yield f"  {name:<{column}}{lines[0].lstrip()}".rstrip() if lines else f"  {name}"
+            lines = lines[1:]
+        else:
+            yield f"  {name}"
+        yield from lines
+
+
+def _wrap(text: str, width: int, first: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()),
+        width,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _first_sentence(command: Any) -> str:
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+
+
+def _width() -> int:
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+def _bold(text: str) -> str:
+    return colour.paint(text, "bold") if streams.is_coloured() else text

@@ -1,0 +1,80 @@
+"""The help of every command at three widths: groups, whole names, whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from hpclaunch import cli
+from hpclaunch.cli import help_text, verbs
+
+
+def contexts(command: Any, context: Any) -> Iterator[Any]:
+    """Yield the context of a command, and those of all commands in it."""
+    yield context
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from contexts(inner, type(context)(inner, info_name=name, parent=context))
+
+
+ROOT = typer.main.get_command(cli.app)
+CONTEXTS = {
+    context.command_path: context
+    for context in contexts(ROOT, ROOT.context_class(ROOT, info_name="hpclaunch", help_option_names=["-h", "--help"]))
+}
+
+
+def lines_of(context: Any, width: int) -> list[str]:
+    rows = getattr(context.command, "command_rows", None)
+    return help_text.help_of(context.command, context, width, rows(context) if rows else None)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("path", CONTEXTS)
+def test_no_name_is_folded_and_no_word_is_cut(path: str, width: int) -> None:
+    context = CONTEXTS[path]
+    lines = lines_of(context, width)
+    assert [line for line in lines if len(line) > width] == []
+    words = {word for line in lines for word in line.split()}
+    for parameter in context.command.get_params(context):
+        names = parameter.opts if parameter.param_type_name == "option" else []
+        assert {name for name in names if name not in words and f"{name}," not in words} == set(), parameter.name
+        typed = (parameter.help or "").split()
+        assert {word for word in typed if word not in words} == set(), parameter.name
+    for rows in getattr(context.command, "command_rows", lambda _: {})(context).values():
+        for name, text in rows:
+            assert {word for word in (name, *text.split()) if word not in words} == set()
+
+
+def test_every_command_stands_in_a_group() -> None:
+    grouped = [word for words in verbs.GROUPS.values() for word in words]
+    assert sorted(grouped) == sorted(verbs.VERBS)
+
+
+def test_every_option_of_a_group_exists_and_the_great_commands_have_no_others() -> None:
+    options = {
+        path: {word for one in context.command.get_params(context) for word in one.opts if word.startswith("--")}
+        for path, context in CONTEXTS.items()
+    }
+    grouped = [word for words in help_text.GROUPS.values() for word in words]
+    assert len(grouped) == len(set(grouped)) and set(grouped) <= set().union(*options.values())
+    assert options["hpclaunch submit"] <= set(grouped) and options["hpclaunch render"] <= set(grouped)
+
+
+def test_a_long_help_has_groups_in_their_order_and_bounds_in_words() -> None:
+    text = "\n".join(lines_of(CONTEXTS["hpclaunch submit"], 80))
+    titles = [f"\n{title}:\n" for title in ("Arguments", *help_text.GROUPS)]
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    assert "--nodes N " in text and "[at least 1]" in text and "<" not in text.replace("<=", "")
+    short = "\n".join(lines_of(CONTEXTS["hpclaunch runs list"], 80))
+    assert "\nOptions:\n" in short and "\nOutput:\n" in short and "Site and resources" not in short
+
+
+def test_every_command_has_quiet_and_verbose() -> None:
+    for path, context in CONTEXTS.items():
+        if not hasattr(context.command, "commands"):
+            words = {word for one in context.command.get_params(context) for word in one.opts}
+            assert {"-q", "--quiet", "-v", "--verbose"} <= words, path
