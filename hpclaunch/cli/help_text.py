@@ -34,6 +34,8 @@ _FEW = 12
 """A command with at most so many options has no groups but Options and Output."""
 _WIDEST, _NARROWEST = 100, 40
 _MOST_FOR_NAMES = 28
+_BELOW = 6
+"""The indentation of a help with a word that has no room beside the names."""
 _VALUES = {
     **dict.fromkeys(("--walltime", "--deadline", "--timeout", "--older-than", "--since"), "TIME"),
     **dict.fromkeys(("--data-dir", "--runs-dir"), "DIR"),
@@ -172,8 +174,10 @@ def _plain_help(text: str) -> str:
 
 def _rows(rows: Sequence[tuple[str, str]], width: int, column: int) -> Iterator[str]:
     for name, text in rows:
-        lines = _wrap(text, width, " " * (column + 2), " " * (column + 2))
-        if len(name) <= column - 2:
+        is_wide = max(map(len, text.split()), default=0) > width - column - 2
+        indent = " " * (_BELOW if is_wide else column + 2)
+        lines = _wrap(text, width, indent, indent)
+        if len(name) <= column - 2 and not is_wide:
             yield f"  {name:<{column}}{lines[0].lstrip()}".rstrip() if lines else f"  {name}"
             lines = lines[1:]
         else:
