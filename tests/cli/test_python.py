@@ -114,7 +114,7 @@ def test_a_run_is_submitted_asked_about_and_cancelled(cluster: Desk) -> None:
     assert Path(answer[6]).parent == cluster.project / "runs"
     assert answer[7:] == [[], {}, []]
     done = cluster.type("status", "--json")
-    assert [row["run_dir"] for row in done.json] == [answer[6]], "the command line knows the run"
+    assert [row["run_dir"] for row in done.runs] == [answer[6]], "the command line knows the run"
 
 
 def test_a_sweep_is_one_run_with_its_tasks(cluster: Desk) -> None:
