@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from peer import Peer
 
-WHY = "reaches Slurm only by SSH, through a server of its own: the test cluster has no login node with SSH"
+WHY = "reaches Slurm only by SSH, through a server of its own, and the test cluster has no login node with SSH"
 
 PEER = Peer(
     name="SkyPilot",

@@ -6,8 +6,8 @@
 
 Needs root and Slurm (tests/cluster/cluster.py install) and the index of Python packages. It starts a cluster of its
 own and stops it again; the tools run as an ordinary user. It runs what has no result yet (an hour of two cores for
-all), and can be stopped and called again. --small is hpclaunch and submitit with two cases, once. --report writes the
-page. The rules of the columns are in columns.py.
+all), and can be stopped and called again. --small is hpclaunch and submitit with one case, once. --report writes the
+page. The rules of the columns are in columns.py. --conf takes a test cluster that runs already, also without root.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from peer import Peer, Place
 
 RESULTS = Path(__file__).parent / "results"
 CLUSTER_PY = Path(__file__).resolve().parents[2] / "tests" / "cluster" / "cluster.py"
-SMALL = ("hpclaunch", "submitit"), ("plain", "exit")
+SMALL = ("hpclaunch", "submitit"), ("plain",)
 # Its processor time and wall time are measured, so nothing of this program runs beside it.
 ALONE = "plain"
 
@@ -46,12 +46,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--root", default="/var/tmp/hpclaunch-peers", help="the cluster's folder")
+    parser.add_argument("--conf", type=Path, help="the slurm.conf of a running test cluster, which is left running")
+    parser.add_argument("--work", type=Path, help="with --conf: a folder that all its nodes see")
     parser.add_argument("--slot", type=int, default=7, help="the cluster's slot (tests/cluster/README.md)")
     parser.add_argument("--beside", type=int, default=3, help="how many cases without a time run beside each other")
     parser.add_argument("--list", action="store_true", help="show what is done, and end")
     parser.add_argument("--report", action="store_true", help="write docs/comparison.md, and end")
-    parser.add_argument("--small", action="store_true", help="two tools, two cases, once; needs --results")
+    parser.add_argument("--small", action="store_true", help="two tools, one case, once; needs --results")
     options = parser.parse_args()
+    if options.conf and not options.work:
+        parser.error("--conf needs --work")
     if options.small:
         if options.results == RESULTS:
             parser.error("--small makes no real results: name another folder with --results")
@@ -72,7 +76,10 @@ def settings(peer: Peer, case: Case) -> dict[str, Any]:
 
 @contextmanager
 def cluster(options: argparse.Namespace) -> Iterator[running.Cluster]:
-    """A test cluster of its own, stopped at the end."""
+    """A test cluster of its own, stopped at the end; or the one that was named."""
+    if options.conf:
+        yield running.Cluster(conf=options.conf, work=options.work)
+        return
     words = [sys.executable, str(CLUSTER_PY)]
     place = ["--root", options.root]
     start = [*words, "start", *place, "--slot", str(options.slot), "--cluster-name", "hpcpeers"]
@@ -134,7 +141,7 @@ def _own_version() -> str:
     """The version of this checkout, with its commit."""
     import hpclaunch
 
-    command = ["git", "-C", str(CLUSTER_PY.parent), "rev-parse", "--short=8", "HEAD"]
+    command = ["git", "-C", str(Path(hpclaunch.__file__).parent), "rev-parse", "--short=8", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
     return f"{hpclaunch.__version__} ({commit})" if commit else hpclaunch.__version__
 
@@ -164,9 +171,9 @@ def main() -> int:
     if options.report:
         peers_page.PAGE.write_text(peers_page.page(options.results), encoding="utf-8")
         return 0
-    if os.geteuid():
+    if os.geteuid() and not options.conf:
         raise SystemExit("the test cluster needs root: run this command as root")
-    with store.alone(CLUSTER_PY.parents[2] / "build" / "peers"):
+    with store.alone(options.work or CLUSTER_PY.parents[2] / "build" / "peers"):
         return 1 if study(options) else 0
 
 

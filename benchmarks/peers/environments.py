@@ -1,4 +1,8 @@
-"""The tools that are compared, and a virtual environment for each, with the version that its module pins."""
+"""The tools that are compared, and a virtual environment for each, with the version that its module pins.
+
+HPCLAUNCH_PEERS_CACHE names the folder of the environments. With HPCLAUNCH_PEERS_HERE the tools are those of this
+Python, whatever their version is: for tests alone.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def modules() -> dict[str, ModuleType]:
 
 def programs(peer: Peer) -> Path:
     """The folder of the tool's programs; the environment is made if it does not exist. Raises RuntimeError with why."""
-    if not peer.package:
+    if not peer.package or "HPCLAUNCH_PEERS_HERE" in os.environ:
         return Path(sys.executable).parent
     folder = CACHE / peer.package.replace(" ", "+")
     if not (folder / "complete").exists():

@@ -6,6 +6,7 @@ python benchmarks/peers/compare.py --report
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,27 +21,33 @@ OWN = "hpclaunch"
 RUNS = 3
 INTRODUCTION = """# Comparison with other tools
 
-The same job is submitted by hpclaunch and by eight other tools, on one small Slurm cluster: four nodes with two ranks
-each, one GPU a rank. Each tool is used as its own documentation describes it. A rule decides every cell, and the rules
-were committed before the first measurement. Each cell is the outcome of three runs.
+The same job is submitted by hpclaunch and by other tools, on one small Slurm cluster. The job has four nodes with two
+ranks each, and one GPU a rank. Each tool is used as its own documentation describes it. Where a tool takes shell text,
+its user quotes the words. A rule decides every cell, and the rules were committed before the first measurement. Each
+cell is the outcome of three runs.
 
-Many of these tools do other things than hpclaunch: they run Python functions, pipelines, tests or cloud machines. This
-page compares only how a job reaches Slurm and what becomes of it.
+Many of these tools have other purposes than hpclaunch: they run Python functions, pipelines, tests or cloud machines.
+This page compares only how a job reaches Slurm and what becomes of it there.
 
 ## Repeat it
 
-You need root on Debian 12, Slurm (`python3 tests/cluster/cluster.py install`) and an index of Python packages:
+You need root on Debian 12, Slurm (`python3 tests/cluster/cluster.py install`), and access to an index of Python
+packages. The first command takes about half an hour, and continues where it was stopped:
 
 ```
-python benchmarks/peers/compare.py             # an hour or two; goes on where it was stopped
-python benchmarks/peers/compare.py --report    # writes this page
+python benchmarks/peers/compare.py
+python benchmarks/peers/compare.py --report
 ```
 
-The tools get a virtual environment each. The rules are in `benchmarks/peers/columns.py`, the situations in `cases.py`
-beside it, and what a user of each tool writes and types in `by_TOOL.py`. The results are in `benchmarks/peers/results`.
+The second command writes this page. Each tool has a virtual environment of its own. The rules are in
+`benchmarks/peers/columns.py`, and the situations in `cases.py` beside it. What a user of a tool writes and types is in
+`by_TOOL.py`. The results are in `benchmarks/peers/results`.
 
 ## Table
 """
+ABOUT_TIMES = (
+    "Before it submits, hpclaunch asks Slurm for its limits, and writes a run directory with every resolved value."
+)
 WORDS = {True: "yes", False: "no"}
 
 
@@ -101,13 +108,23 @@ def page(folder: Path) -> str:
     parts = [
         INTRODUCTION.strip(),
         _table(table, folder),
-        _made(folder),
         _behind(table),
+        _made(folder),
         _seen(table),
         _rules(),
         _tools(),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(_wrapped(part) for part in parts if part) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """The text with lines of at most 120 characters, but for its tables."""
+    lines = []
+    for line in text.splitlines():
+        indent = "  " if line.startswith("- ") else ""
+        short = textwrap.wrap(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines += [line] if line.startswith("|") else short or [""]
+    return "\n".join(lines)
 
 
 def _table(table: Mapping[str, Mapping[str, Cell]], folder: Path) -> str:
@@ -138,12 +155,12 @@ def _made(folder: Path) -> str:
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
         f"Made on {when}: {'; '.join(machines)}; {'; '.join(versions)}; hpclaunch {', '.join(own)}. The machine had "
-        f"other work (load average {min(load):.0f} to {max(load):.0f}), which lengthens wall times most."
+        f"other work (load average {min(load):.0f} to {max(load):.0f}), which lengthens wall times most. {ABOUT_TIMES}"
     )
 
 
 def _behind(table: Mapping[str, Mapping[str, Cell]]) -> str:
-    lines = ["## Where hpclaunch is not first", ""]
+    lines = ["### Where hpclaunch is not first", ""]
     for column in COLUMNS:
         row = table[column.name]
         if better := not_first(row):
@@ -153,15 +170,16 @@ def _behind(table: Mapping[str, Mapping[str, Cell]]) -> str:
 
 
 def _seen(table: Mapping[str, Mapping[str, Cell]]) -> str:
-    """What was seen where a rule did not hold, or why a cell was not run."""
+    """What was seen where a rule did not hold, or why a cell was not run; a tool that was never run, once."""
     lines = ['## What was seen where a cell is not "yes"']
+    never = {name: peer.cannot[""] for name, peer in environments.every_peer().items() if "" in peer.cannot}
+    lines += [f"{name} was not run: it {why}." for name, why in never.items()]
     for column in COLUMNS:
-        row = table[column.name]
+        row = {name: one for name, one in table[column.name].items() if name not in never}
         odd = {name: one for name, one in row.items() if one.seen and one.text != "yes" and not one.text.endswith(" s")}
         if odd:
-            lines.append(
-                f"**{column.title}**\n\n" + "\n".join(f"- {name}: {_plain(one.seen)}" for name, one in odd.items())
-            )
+            found = [f"- {name} ({one.text}): {_plain(one.seen)}" for name, one in odd.items()]
+            lines.append(f"**{column.title}**\n\n" + "\n".join(found))
     return "\n\n".join(lines)
 
 

@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,26 +100,36 @@ def seen_of(cluster: Cluster, peer: Peer, case: Case, place: Place) -> dict[str,
         (place.folder / "shown-by-dry-run").write_text(shown)
     if case.lost_answer:
         (record / "lose").touch()
+    was_preempted = False
     if case.inside:
         done = _inside(cluster, peer.submit(case, place), place, environment)
+        jobs = _jobs(record)
     else:
+        # A tool that stays follows its job, which must be preempted meanwhile: it is waited for in a thread of its own.
         until = (lambda: bool(_jobs(record))) if peer.stays else None
-        done = _command(peer.submit(case, place), place, environment, until)
-    jobs = _jobs(record)
-    was_preempted = case.requeue and bool(jobs) and _preempt(cluster, jobs, place)
+        with ThreadPoolExecutor(1) as pool:
+            command = pool.submit(_command, peer.submit(case, place), place, environment, until)
+            while not command.done() and not (until and until()):
+                time.sleep(0.2)
+            jobs = _jobs(record)
+            was_preempted = case.requeue and bool(jobs) and _preempt(cluster, jobs, place)
+            done = command.result()
     _wait(cluster, jobs)
     jobs = _jobs(record)  # a chain's successors too
+    ranks = [json.loads(path.read_text()) for path in sorted(place.seen.glob("rank-*.json"))]
+    if case.requeue and set(jobs) & PREEMPTED and sum(not rank["restart"] for rank in ranks) < cases.RANKS:
+        raise RuntimeError("preempted before all ranks of the first start ran: call this command again")
     seen = {
         "exit_code": done.code,
-        "error": (done.error or done.output)[-2000:],
+        "error": (done.error or done.output)[-2000:] if done.code or len(jobs) != 1 else "",
         "cpu_s": round(done.cpu_s, 3),
         "wall_s": round(done.wall_s, 3),
         "jobs": jobs,
         "shows_job": bool(jobs) and re.search(rf"(?<!\d){jobs[0]}(?!\d)", done.output + done.error) is not None,
         "was_preempted": was_preempted,
         "command_was_run": any(place.folder.parent.rglob("command-was-run")),
-        "ranks": [json.loads(path.read_text()) for path in sorted(place.seen.glob("rank-*.json"))],
-        **_accounted(cluster, jobs),
+        "ranks": ranks,
+        **_accounted(cluster, jobs, parts=1 + sum(text.count("\n#SBATCH hetjob\n") for text in _scripts(record))),
         "dry_run": None,
     }
     if dry is not None:
@@ -311,18 +322,21 @@ def _wait(cluster: Cluster, jobs: list[str]) -> None:
         time.sleep(0.5)
 
 
-def _accounted(cluster: Cluster, jobs: list[str]) -> dict[str, Any]:
-    """State and exit code of the last job, and the GPUs of all its parts, as sacct gives them."""
+def _accounted(cluster: Cluster, jobs: list[str], parts: int) -> dict[str, Any]:
+    """State and exit code of the last job, and the GPUs of all its parts, as sacct gives them.
+
+    parts: the components of a heterogeneous job, of which slurmdbd may learn one after the other.
+    """
     if not jobs:
         return {"state": "", "sacct_exit_code": "", "gpus": 0}
     form = "--format=JobID,State,ExitCode,AllocTRES"
     for _ in range(60):
         answer = cluster.slurm("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={jobs[-1]}", form)
         rows = [line.split("|") for line in answer.splitlines()]
-        states = [row[1].split()[0] for row in rows]
         # slurmdbd may learn of a job's start when it has ended: with the state FAILED, and no exit code yet.
-        if rows and set(states) <= OVER and ["FAILED", "0:0"] not in [[row[1], row[2]] for row in rows]:
+        ended = {row[1].split()[0] for row in rows} <= OVER and ["FAILED", "0:0"] not in [row[1:3] for row in rows]
+        if len(rows) >= parts and ended:
             break
-        time.sleep(0.5)
+        time.sleep(1)
     gpus = sum(int(found) for row in rows for found in re.findall(r"gres/gpu=(\d+)", row[3]))
-    return {"state": states[0], "sacct_exit_code": rows[0][2], "gpus": gpus}
+    return {"state": rows[0][1].split()[0], "sacct_exit_code": rows[0][2], "gpus": gpus}
