@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
@@ -19,12 +18,10 @@ from hpclaunch.runs import JOB_ID, Run, leases, write_text
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm.components import job_of
-from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers, leaking
+from hpclaunch.schedulers.slurm.executor import script_executor
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers
 from hpclaunch.schedulers.slurm.reasons import subject_of
 from hpclaunch.schedulers.slurm.refusals import SbatchAnswer, read_answer
-
-if TYPE_CHECKING:
-    from submitit import SlurmExecutor
 
 _PAUSES = (1.0, 2.0, 4.0)
 """Seconds before each lookup after a doubtful answer, and before sbatch is tried again if no controller was reached."""
@@ -111,7 +108,7 @@ def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
     """
     try:
         script = _submission_file(run, text)
-        command = _executor(run, options)._make_submission_command(script)
+        command = script_executor(run.path / "submitit", options, _SBATCH_SECONDS)._make_submission_command(script)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except (OSError, RuntimeError) as error:  # a full disk, or submitit finds no srun: sbatch was not started
         return SbatchAnswer(meaning="refused", words=f"sbatch was not called: {error}")
@@ -146,21 +143,6 @@ def _read_output(process: subprocess.Popen[bytes]) -> SbatchAnswer:
                 stream.close()
         return read_answer(None, error.output or b"", error.stderr or b"")
     return read_answer(process.returncode, out, err)
-
-
-def _executor(run: Run, options: Sequence[str]) -> SlurmExecutor:
-    import submitit
-
-    class ScriptExecutor(submitit.SlurmExecutor):
-        """submitit's executor, whose command submits the rendered script instead of a script of its own."""
-
-        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-            unset = [word for name in leaking(os.environ) for word in ("-u", name)]
-            patience = ["timeout", "--kill-after=5", str(_SBATCH_SECONDS)] if shutil.which("timeout") else []
-            sbatch, *rest = super()._make_submission_command(submission_file_path)
-            return ["env", *unset, *patience, sbatch, *options, *rest]
-
-    return ScriptExecutor(folder=run.path / "submitit")
 
 
 def search(runs: Sequence[Run]) -> Search:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,16 @@ def test_the_same_script_given_by_hand_is_the_same_to_sbatch(slurm: Path) -> Non
     submitted = (slurm / "script").read_bytes()
     subprocess.run(["sbatch", slurm / "job.sh"], check=True, capture_output=True)
     assert (slurm / "script").read_bytes() == submitted
+
+
+def test_the_import_leaves_out_modules_that_nothing_uses_and_that_work_later(slurm: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from hpclaunch.schedulers.slurm.executor import script_executor\n"
+        "print(*script_executor(Path('x'), ('--hold',), 9)._make_submission_command(Path('job.sh')))\n"
+        "print(*({'asyncio', 'importlib.metadata'} & sys.modules.keys()))\n"
+        "import asyncio, importlib.metadata as metadata, submitit.core as core\n"
+        "print(core.core.asyncio.sleep is asyncio.sleep, core.plugins.metadata.version('submitit') >= '1.5')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=slurm)
+    command, loaded, later = done.stdout.splitlines()
+    assert command.endswith("sbatch --hold job.sh") and loaded == "" and later == "True True"

@@ -1,0 +1,58 @@
+"""submitit's executor, whose command submits the rendered script instead of a script of its own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpclaunch.schedulers.slurm.programs import leaking
+
+if TYPE_CHECKING:
+    from submitit import SlurmExecutor
+
+_UNUSED = ("asyncio", "importlib.metadata")
+"""What submitit imports to await results and to find plugins, as nothing here does: half of the time of its import."""
+
+
+class _LoadedLater(types.ModuleType):
+    """Stands in for a module while submitit is imported; after that it loads the module at its first use."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            return typing.Any  # an annotation of submitit
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def script_executor(folder: Path, options: Sequence[str], seconds: int) -> SlurmExecutor:
+    """Return an executor for a folder, whose sbatch has further ``options`` and ends after ``seconds``."""
+    _import_submitit()
+    import submitit
+
+    class ScriptExecutor(submitit.SlurmExecutor):
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            unset = [word for name in leaking(os.environ) for word in ("-u", name)]
+            patience = ["timeout", "--kill-after=5", str(seconds)] if shutil.which("timeout") else []
+            sbatch, *rest = super()._make_submission_command(submission_file_path)
+            return ["env", *unset, *patience, sbatch, *options, *rest]
+
+    return ScriptExecutor(folder=folder)
+
+
+def _import_submitit() -> None:
+    """Import submitit without the modules that it does not use here, unless something has loaded them already."""
+    stand_ins = {name: _LoadedLater(name) for name in _UNUSED if name not in sys.modules}
+    sys.modules.update(stand_ins)
+    try:
+        importlib.import_module("submitit")
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
