@@ -30,7 +30,7 @@ DOORS: dict[str, set[str]] = {
     "rich": {"cli/show/console.py"},
     "jinja2": {"render.py", "reports/page/html.py"},
     "pathspec": {"runs/code_files.py"},
-    "submitit": {"schedulers/slurm/submit.py", "schedulers/local.py"},
+    "submitit": {"schedulers/slurm/executor.py", "schedulers/local.py"},
     "yaml": {"config/documents.py"},
     "matplotlib": {"reports/canvas.py"},
 }
