@@ -216,7 +216,7 @@ def test_what_cannot_be_compared(desk: Desk) -> None:
         (("--compare", run.name, run.name), "needs two different runs"),
         (("--compare", run.name, array.name), "one of these is an array"),
         ((run.name, "--compare", run.name, run.name), "takes its two runs itself"),
-        (("--compare", run.name), "requires 2 arguments"),
+        (("--compare", run.name), "--compare needs 2 values"),
     ):
         done = desk.type("report", *words, **CACHE)
         assert done.code == 2

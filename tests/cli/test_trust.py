@@ -177,7 +177,7 @@ def test_the_trusted_folders_are_listed_and_removed(desk: Desk) -> None:
     (desk.project / "link").symlink_to(desk.home)
     assert desk.type("trust", "--list").out == ""
     assert desk.type("trust").out == f"{desk.project}\n"
-    assert desk.type("trust", "link", "--json").json == [{"folder": str(desk.home), "trusted": True}]
+    assert desk.type("trust", "link", "--json").json["folders"] == [{"folder": str(desk.home), "trusted": True}]
     assert desk.type("trust").code == 0
     assert desk.type("trust", "--list").out.splitlines() == sorted(map(str, (desk.home, desk.project)))
     assert desk.type("trust", "--remove").out == f"{desk.project}\n"

@@ -206,7 +206,8 @@ def test_in_a_pipe_it_writes_a_line_at_every_change_and_ends_with_the_runs(local
 def test_an_unknown_run_is_refused_before_the_screen(watch: Watch) -> None:
     terminal = watch("watch", "nothere")
     assert terminal.end() == 1
-    assert "no run is called 'nothere'" in terminal.written and "\x1b" not in terminal.written
+    assert "no run is called 'nothere'" in terminal.written
+    assert "\x1b[?1049h" not in terminal.written  # the screen
 
 
 def test_wait_has_a_line_of_progress_on_a_terminal_and_none_in_a_pipe(local: Desk, watch: Watch) -> None:

@@ -85,7 +85,7 @@ def test_no_launcher_on_this_machine(tmp_path: Path) -> None:
     spec = planned(a_desk(), tasks_per_node=2)
     (fault,) = missing_here(replace(spec, interpreter=str(tmp_path / "python")), {"PATH": str(tmp_path)})
     assert fault.what == "the launcher horovodrun is not on this machine"
-    assert "make setup" in fault.next
+    assert "hpclaunch docs installing" in fault.next
 
 
 def test_a_launcher_beside_the_jobs_python_is_found(tmp_path: Path) -> None:

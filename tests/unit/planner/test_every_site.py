@@ -20,8 +20,8 @@ KNOWN = [
 ]
 
 
-def test_there_are_19_production_clusters() -> None:
-    assert len(PRODUCTION) == 19
+def test_there_are_23_production_clusters() -> None:
+    assert len(PRODUCTION) == 23
 
 
 def test_every_node_type_with_a_named_device_is_known() -> None:
