@@ -2,9 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
-from glob import iglob
 from pathlib import Path
 from typing import Annotated
 
@@ -69,9 +68,14 @@ class DataSet:
 def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
     """Return the first of a data set's layouts that is in the folder, or None."""
     for layout in layouts:
-        # Only * is a pattern: in names, [ and ? stand for themselves.
-        found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
+        found = _matches(folder, layout) if "*" in layout else [layout]
         first = next((name for name in found if os.path.exists(folder / name)), None)
         if first is not None:
             return folder / first
     return None
+
+
+def _matches(folder: Path, layout: str) -> Iterator[str]:
+    from glob import iglob  # few layouts are patterns
+
+    return iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder)  # [ and ? stand for themselves in names

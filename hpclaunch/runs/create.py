@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
 import os
 import stat
@@ -143,7 +142,9 @@ def _submission_facts(submission: Submission) -> dict[str, Any]:
 
 
 def _user_name() -> str:
+    from getpass import getuser  # a dry run needs no name
+
     try:
-        return getpass.getuser()
+        return getuser()
     except (KeyError, OSError):  # a user ID without a name, for example in a container
         return str(os.getuid())
