@@ -38,7 +38,7 @@ def files(case: Case, place: Place) -> dict[str, str]:
         options.append(f"gpus_per_task={case.gpus_per_rank}")
     if case.clean:
         options += ['additional_parameters={"export": "NONE"}', 'srun_args=["--export=ALL"]']
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in case.typed.items()]
+    lines = case.exports()
     text = USER_SCRIPT.format(
         partition=case.partition,
         nodes=NODES,

@@ -44,7 +44,7 @@ def files(case: Case, place: Place) -> dict[str, str]:
     options += " --requeue" if case.requeue else ""
     if case.clean:
         options, srun = f"{options} --export=NONE", ["srun", "--export=ALL"]
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in case.typed.items()]
+        lines = case.exports()
     template = TEMPLATE.format(
         partition=case.partition,
         nodes=NODES,

@@ -36,7 +36,7 @@ def files(case: Case, place: Place) -> dict[str, str]:
         options.append("requeue=True")
     if case.clean:
         options.append('export="NONE"')
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in case.typed.items()]
+        lines = case.exports()
         srun = ["srun", "--export=ALL"]
     text = USER_SCRIPT.format(
         nodes=NODES,

@@ -6,8 +6,6 @@ run: the script is a file beside the pickled function once it is submitted. `cle
 
 from __future__ import annotations
 
-import shlex
-
 from cases import MINUTES, NODES, RANKS_PER_NODE, Case
 from peer import Peer, Place
 
@@ -36,7 +34,7 @@ def files(case: Case, place: Place) -> dict[str, str]:
     if case.gpus_per_rank:
         options.append(f"slurm_gpus_per_task={case.gpus_per_rank}")
     if case.clean:
-        setup = [f"export {name}={shlex.quote(value)}" for name, value in case.typed.items()]
+        setup = case.exports()
         options += ['slurm_additional_parameters={"export": "NONE"}', 'slurm_srun_args=["--export=ALL"]']
         options.append(f"slurm_setup={setup!r}")
     text = USER_SCRIPT.format(

@@ -6,6 +6,7 @@ GPUs. A situation says what is odd about the shell, the place or Slurm's answers
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -63,6 +64,10 @@ class Case:
     lost_answer: bool = False
     dry_run: bool = False
     plan: dict[str, Any] = field(default_factory=dict)
+
+    def exports(self) -> list[str]:
+        """The lines of a script that set the typed variables."""
+        return [f"export {name}={shlex.quote(value)}" for name, value in self.typed.items()]
 
     def settings(self) -> dict[str, Any]:
         """What decides the outcome, for the file of a result."""

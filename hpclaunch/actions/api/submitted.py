@@ -155,14 +155,12 @@ class SubmittedRun:
 
         Raises Refused for a sweep, each of whose runs has its own log, and for a rank that has none.
         """
-        from hpclaunch.actions.wait import Tail, missing_log_fault, own_log, refuse_array
+        from hpclaunch.actions.wait import missing_log_fault, own_log, read_log, refuse_array
 
         run = self._load()
         refuse_array(run)
         rank = own_log(run, rank)
-        tail, text = Tail(run, rank), b""
-        while block := tail.read():
-            text += block
+        text = b"".join(block for _, block in read_log(run, rank))
         if rank is not None and not run.logs(rank):
             raise Refused(missing_log_fault(run, rank))
         return text.decode("utf-8", errors="replace")
