@@ -32,21 +32,25 @@ class ManualPage:
 
 def pages() -> list[ManualPage]:
     """Return all pages, sorted by topic."""
+    return [ManualPage(topic=topic, title=_title(path), path=path) for topic, path in _files().items()]
+
+
+def _files() -> dict[str, Path]:
+    """Return topic → file, sorted; no file is read."""
     folder = bundled("docs")
     found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
-    topics = [topic for topic in sorted(found) if not topic.startswith(f"{_LEFT_OUT}/")]
-    return [ManualPage(topic=topic, title=_title(found[topic]), path=found[topic]) for topic in topics]
+    return {topic: found[topic] for topic in sorted(found) if not topic.startswith(f"{_LEFT_OUT}/")}
 
 
 def find_page(name: str) -> ManualPage:
     """Return the page of a topic. Its last part is enough, and a path is accepted too. Raises NotFound."""
-    known = pages()
+    known = _files()
     typed = name.partition("#")[0].removeprefix("docs/").removesuffix(".md")
-    exact = [page for page in known if page.topic == typed]
-    found = exact or [page for page in known if page.topic.rpartition("/")[2] == typed]
+    found = [typed] if typed in known else [topic for topic in known if topic.rpartition("/")[2] == typed]
     if len(found) == 1:
-        return found[0]
-    topics = [page.topic for page in found or known]
+        path = known[found[0]]
+        return ManualPage(topic=found[0], title=_title(path), path=path)
+    topics = found or list(known)
     what = f"several pages are called {typed!r}" if found else f"no page of the manual is called {typed!r}"
     if not known:
         what = "this installation holds no pages of the manual"
@@ -56,7 +60,7 @@ def find_page(name: str) -> ManualPage:
 
 def text_of_page(page: ManualPage) -> str:
     """Return the Markdown of a page whose links lead somewhere without the files beside it."""
-    return adapt_links(read_text(page.path), page.topic, {other.topic for other in pages()})
+    return adapt_links(read_text(page.path), page.topic, _files())
 
 
 def adapt_links(text: str, topic: str, known: Collection[str]) -> str:
