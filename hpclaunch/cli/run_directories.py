@@ -243,8 +243,10 @@ def forget(
         raise InvalidRequest(Fault(what="name the runs to close", next="hpclaunch status lists the runs"))
     found = cancel.forgettable(states.find(System(warn=console.warn), run))
     for each_run in found:
-        console.say(f"  {each_run.label} {each_run.job_id or '-'} {each_run.state} {each_run.reason}".rstrip())
-    console.say("hpclaunch will not ask about them again. It cancels no job: one that still runs continues.")
+        line = f"  {each_run.label} {each_run.job_id or '-'} {each_run.state} {each_run.reason}"
+        console.say(line.rstrip(), is_asked=not yes)
+    after = "hpclaunch will not ask about them again. It cancels no job: one that still runs continues."
+    console.say(after, is_asked=not yes)
     if not yes and not console.confirmed(f"close {count(len(found), 'run')}? [y/N]"):
         raise Refused(Fault(what="nothing was changed", next="to close them without confirmation, add --yes"))
     run_tables.show_status(cancel.forget(found), json)

@@ -10,7 +10,7 @@ import typer
 from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
-from hpclaunch.core.units import WALLTIME_FORMS
+from hpclaunch.core.units import WALLTIME_FORMS, count
 
 if TYPE_CHECKING:
     from hpclaunch.runs import Run
@@ -165,8 +165,8 @@ def cancel(
     if not active:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for job in active:
-        console.say(f"  {job.label} {job.job_id} {job.state}")
-    if active and not yes and not console.confirmed(f"cancel these {len(active)} runs? [y/N]"):
+        console.say(f"  {job.label} {job.job_id} {job.state}", is_asked=not yes)
+    if active and not yes and not console.confirmed(f"cancel {count(len(active), 'run')}? [y/N]"):
         raise Refused(Fault(what="nothing was cancelled", next="to cancel without confirmation, add --yes"))
     run_tables.show_status(cancel.cancel(active), json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,19 @@ def test_quiet_leaves_results_and_errors(cluster: Desk) -> None:
     assert refused.code == 1 and all(
         line.startswith(("error: ", "warning: ", "    next: ")) for line in refused.err.splitlines()
     )
+
+
+def test_quiet_shows_what_a_question_is_about(cluster: Desk) -> None:
+    label = Path(cluster.type("submit", "./train.py").out.strip()).name
+    words = [sys.executable, "-m", "hpclaunch", "cancel", "--all", "--quiet"]
+    terminal = Terminal(words, cluster.project, {**cluster.environment, **XTERM})
+    try:
+        rows = terminal.shows("cancel 1 run? [y/N]")
+        terminal.type("n\n")
+        assert terminal.end() == 1
+    finally:
+        terminal.close()
+    assert any(label in row for row in rows)
 
 
 def test_verbose_names_the_programs_of_the_scheduler(cluster: Desk) -> None:

@@ -49,9 +49,10 @@ _FACT_WIDTH = 23
 """The width of a time and two blanks."""
 
 
-def say(text: str) -> None:
-    """Write a message for the user to stderr."""
-    tell(text)
+def say(text: str, is_asked: bool = False) -> None:
+    """Write a message for the user to stderr; with ``is_asked`` a question follows, so ``--quiet`` shows it, too."""
+    if is_asked or not streams.is_quiet():
+        streams.tell(_message(text))
 
 
 def tell(text: str) -> bool:
