@@ -632,7 +632,7 @@ set_master() { # export the address where rank 0 may listen: the first host of t
   export MASTER_ADDR="${hosts%%$'\n'*}" MASTER_PORT
 }
 
-free_port() { # free_port FIRST LAST NUMBER: print a port of this range that nobody uses on this host, by a job's number
+free_port() { # free_port FIRST LAST NUMBER: print a port of this range that no process uses on this host, by a job's number
   local count=$(($2 - $1 + 1)) tried port hex
   for ((tried = 0; tried < count; tried++)); do
     port=$(($1 + (10#$3 + tried) % count))
@@ -953,7 +953,7 @@ local_state() { # no scheduler keeps a list of jobs: the state is that of the pr
   state_of_process "${@:3}"
 }
 
-local_preempted() { # nobody takes this machine away
+local_preempted() { # no scheduler takes this machine away
   false
 }
 
