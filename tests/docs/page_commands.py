@@ -15,11 +15,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-
-from hpclaunch.config.catalog import SITE
-from tests.builders import BUNDLED
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("here", "file", "on", "elsewhere", "output")
@@ -71,7 +69,7 @@ def for_site(words: list[str], site: str, home: Path) -> list[str]:
 
 
 def prepare(folder: Path, blocks: list[Block]) -> None:
-    """A home with what the pages' commands name: their files, an environment, and sites that share this folder."""
+    """A home with what the pages' commands name: their files, and an environment."""
     for block in blocks:
         if block.kind == "file":
             (folder / block.detail).parent.mkdir(parents=True, exist_ok=True)
@@ -83,10 +81,12 @@ def prepare(folder: Path, blocks: list[Block]) -> None:
     for name in ("activate", "python"):
         (folder / "envs/mine/bin" / name).write_text("", encoding="utf-8")
         os.chmod(folder / "envs/mine/bin" / name, 0o755)
-    (folder / "site_configs").mkdir(exist_ok=True)
-    for found in BUNDLED.names(SITE):
-        # Their nodes have a /tmp of their own, and this folder may lie in it.
-        text = (ROOT / "site_configs" / f"{found.name}.yaml").read_text(encoding="utf-8")
-        (folder / "site_configs" / f"{found.name}.yaml").write_text(
-            re.sub(r"node_private: \[.*?\]", "node_private: []", text), encoding="utf-8"
-        )
+
+
+def give_site(folder: Path, name: str) -> None:
+    """Let the folder's only site be a bundled one that shares the folder: its nodes have a /tmp of their own."""
+    text = (ROOT / "site_configs" / f"{name}.yaml").read_text(encoding="utf-8")
+    shutil.rmtree(folder / "site_configs", ignore_errors=True)
+    (folder / "site_configs").mkdir()
+    shared = re.sub(r"node_private: \[.*?\]", "node_private: []", text)
+    (folder / "site_configs" / f"{name}.yaml").write_text(shared, encoding="utf-8")

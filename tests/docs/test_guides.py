@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import this_checkout
-from tests.docs.page_commands import KINDS, blocks_of, for_site, is_rendered, prepare
+from tests.docs.page_commands import KINDS, blocks_of, for_site, give_site, is_rendered, prepare
 from tests.docs.typed import fault_of, unknown_in
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -52,7 +52,10 @@ def test_every_script_for_a_cluster_is_rendered(tmp_path: Path) -> None:
     made = [(page, for_site(words, site, tmp_path)) for page, site, words in on_clusters() if is_rendered(words)]
     cases = {tuple(words): page.name for page, words in made}  # the same command of several pages once
     folders = {"SCRATCH": str(tmp_path / "scratch"), "WORK": str(tmp_path / "work")}  # render ./train.py writes a run
-    tried = [(page, words, fault_of(words, tmp_path, **folders)) for words, page in cases.items()]
+    tried = []
+    for words, page in cases.items():
+        give_site(tmp_path, words[words.index("--site") + 1])
+        tried.append((page, words, fault_of(words, tmp_path, **folders)))
     assert [f"{page}: {shlex.join(words)}: {fault}" for page, words, fault in tried if fault] == []
     assert len(cases) > 100
 
