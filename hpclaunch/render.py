@@ -21,7 +21,7 @@ from jinja2 import (
     TemplateError,
 )
 from jinja2 import compiler as jinja_compiler
-from jinja2.bccache import Bucket
+from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
@@ -74,7 +74,7 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
     """Return the script. ``roots`` are the template folders (origin, folder), highest precedence first, bundled last.
 
     A ``standalone`` script contains the library; any other names its path and SHA-256. Compiled templates are kept in
-    the folder ``cache``, if that is given and can be used.
+    the folder ``cache``, if that can be used; without one, in the memory of this process.
     Raises InvalidFile, with the template and the line, if a person's own template has an error.
     """
     text = library(roots)
@@ -190,6 +190,24 @@ class CompiledTemplates(FileSystemBytecodeCache):
         return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
+class _InMemory(BytecodeCache):
+    """Compiled templates in this process, by the checksum of their source."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take a template that was compiled before."""
+        bucket.code = self._compiled.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a compiled template."""
+        self._compiled[bucket.key, bucket.checksum] = bucket.code
+
+
+_in_memory = _InMemory()
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox, without powers that no limit of time could interrupt."""
 
@@ -224,7 +242,7 @@ def _environment(roots: Roots, cache: Path | None) -> _Sandbox:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
-        bytecode_cache=CompiledTemplates(cache) if cache else None,
+        bytecode_cache=CompiledTemplates(cache) if cache else _in_memory,
     )
     environment.filters.update(
         quote=quote,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from hpclaunch import render
+from tests.builders import ROOTS
 from tests.forked.server import Server, Trial
 
 PATIENCE = 120
@@ -82,6 +86,17 @@ FORKING = threading.Lock()
 def forking_server() -> Server:
     """Of this process of the tests; it ends when they do, because its stdin is closed then."""
     return Server()
+
+
+@functools.cache
+def compiled_templates() -> Path:
+    """The bundled templates, compiled once for all desks: compiling them takes longer than the rest of a dry run."""
+    folder = Path(tempfile.mkdtemp(prefix="compiled-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    environment = render._environment(ROOTS, folder)
+    for name in environment.list_templates(extensions=["j2"]):
+        environment.get_template(name)
+    return folder
 
 
 def _is_usual(environment: Mapping[str, str]) -> bool:
@@ -223,6 +238,7 @@ def make_desk(root: Path) -> Desk:
         found = shutil.which(tool)
         assert found, tool
         (root / "tools" / tool).symlink_to(found)
+    shutil.copytree(compiled_templates(), desk.home / ".cache/hpclaunch/templates")
     (root / "tools/python3").symlink_to(os.path.realpath(sys.executable))
     (root / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
     (root / "tools/with_folders").chmod(0o755)
