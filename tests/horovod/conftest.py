@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.training.rank import keras_version  # before any TensorFlow, so that tf.keras is Keras 2 here as well
+from tests.tiers import LONG
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,6 +29,9 @@ GLOORUN = [sys.executable, str(PROGRAMS / "gloorun.py"), "--gloo"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 # What a surrounding job or a person's shell may have set and these tests, or the library, decide themselves.
 OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", keras_version.VARIABLE)
+
+
+FORKED = Path(__file__).parent / "forked"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,11 +70,43 @@ def horovod_is_there() -> None:
             pytest.skip(f"group horovod: {name} is not installed (the extra `train` brings it)")
 
 
+@functools.cache
+def forking_server() -> str:
+    """The socket of a process that has TensorFlow and Horovod imported; it ends with this process of the tests."""
+    folder = tempfile.mkdtemp(prefix="ranks-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    process = subprocess.Popen(
+        [sys.executable, str(FORKED / "server.py"), f"{folder}/socket"],
+        env=environment(Path(folder), {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    _servers.append(process)
+    return f"{folder}/socket"
+
+
+_servers: list[subprocess.Popen[str]] = []
+"""Their stdin stays open until this process ends."""
+
+
+def python_of(extra: Mapping[str, str], fresh: bool) -> list[str]:
+    """The words before a script: a new interpreter, or where the fast tier may, a forked one."""
+    is_usual = all(name.startswith(("HPCLAUNCH_", "HOROVOD_")) for name in extra)
+    if LONG or fresh or not is_usual:
+        return [sys.executable]
+    return [sys.executable, "-I", "-S", str(FORKED / "client.py"), forking_server()]
+
+
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
-    def run(script: Path, *arguments: str, size: int = 2, mpi: bool = False, **extra: str) -> Ended:
+    def run(
+        script: Path, *arguments: str, size: int = 2, mpi: bool = False, fresh: bool = False, **extra: str
+    ) -> Ended:
+        """Start a script. ``fresh``: as new processes also where forked ones would do."""
         run_dir = tmp_path_factory.mktemp(script.stem)
-        command = [sys.executable, str(script), *arguments]
+        command = [*python_of(extra, fresh or mpi), str(script), *arguments]
         if size:  # 0: no launcher at all
             command = [*(MPIRUN if mpi else GLOORUN), "-np", str(size), *command]
         done = subprocess.run(
