@@ -67,9 +67,12 @@ def test_one_process_continues_the_run_of_two_ranks_in_a_loop_of_its_own(data: s
     "options",
     [
         ("--kind=sgd", "--scale-learning-rate=adascale", "--compression=fp16", "--xla=true"),
-        ("--kind=older",),
-        # test_sharding.py has these options with sharded state.
-        *([("--kind=adam", "--precision=float16", "--batch-size-per-rank=2", "--accumulation=2")] if LONG else []),
+        # test_sharding.py has the last options with sharded state.
+        *(
+            [("--kind=older",), ("--kind=adam", "--precision=float16", "--batch-size-per-rank=2", "--accumulation=2")]
+            if LONG
+            else []
+        ),
     ],
     ids=lambda options: options[0],
 )

@@ -22,8 +22,9 @@ KINDS = ["sgd", "adam", "lamb"]
 SHARDED = ["sharded-adam", "sharded-lamb"]
 # ranks; ranks that share each layer x stages; the model; what it is trained with
 # Clipping in one process is left out: Keras takes the norm of an embedding's gradient before it adds equal rows up.
-# Two blocks make two stages, and are half as much to trace as the four of the long tier.
-LAYOUTS = [(2, "1x2", "short-chain", ["adam"]), (1, "1x1", "recomputed-short", ["decay"])]
+# Two blocks make two stages, and are half as much to trace as the four of the long tier. A model that computes again
+# without stages is one of the long tier; `staged` below has stages that do.
+LAYOUTS = [(2, "1x2", "short-chain", ["adam"])]
 if LONG:
     LAYOUTS = [
         *((ranks, layout, "chain", KINDS) for ranks, layout in [(2, "1x2"), (4, "1x4"), (4, "2x2"), (8, "2x4")]),
@@ -105,10 +106,10 @@ def test_a_run_continues_on_another_layout(alone: Ended, staged: Ended, data: st
     assert sorted(path.name for path in Path(stopped).glob("*/part-*")) == ["part-0001.npz"]
     whole = ranks(*FIT, *options, size=0, HPCLAUNCH_CHECKPOINT_DIR=stopped)
     assert losses(whole) == pytest.approx(rest, rel=1e-6)
-    begun = as_stopped(alone, tmp_path / "whole")
-    stages = ranks(*FIT, *options, STAGES, HPCLAUNCH_CHECKPOINT_DIR=begun)
-    assert losses(stages) == pytest.approx(rest, rel=1e-6)
     if LONG:
+        begun = as_stopped(alone, tmp_path / "whole")
+        stages = ranks(*FIT, *options, STAGES, HPCLAUNCH_CHECKPOINT_DIR=begun)
+        assert losses(stages) == pytest.approx(rest, rel=1e-6)
         parts = as_stopped(staged, tmp_path / "2")
         shared = ranks(*FIT, *options, "--tensor-parallel=2", HPCLAUNCH_CHECKPOINT_DIR=parts)
         # Normalization over two samples enlarges what float32 rounds in another order.

@@ -1,6 +1,6 @@
 """Environments as sites have them: one TensorFlow, and the Horovod compiled for it. hpclaunch is not installed.
 
-Each takes some minutes to make and is kept in .cache; CI makes those of CASES.
+Each takes some minutes to make and is kept in .cache, or in HPCLAUNCH_TEST_ENVIRONMENTS; CI makes those of CASES.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / ".cache" / "site-environments"
+KEPT = Path(os.environ.get("HPCLAUNCH_TEST_ENVIRONMENTS") or ROOT / ".cache" / "site-environments")
 HEADERS = ROOT / "tools" / "horovod-headers"
 THIS_PYTHON = "{}.{}".format(*sys.version_info)
 
