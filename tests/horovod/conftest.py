@@ -32,6 +32,8 @@ OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", keras_version
 
 
 FORKED = Path(__file__).parent / "forked"
+READ_LATER = ("HPCLAUNCH_", "HOROVOD_", "OMP_NUM_THREADS", "TF_DETERMINISTIC_OPS")
+"""The beginnings of variables that no import reads: a forked rank may have them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,7 +95,7 @@ _servers: list[subprocess.Popen[str]] = []
 
 def python_of(extra: Mapping[str, str], fresh: bool) -> list[str]:
     """The words before a script: a new interpreter, or where the fast tier may, a forked one."""
-    is_usual = all(name.startswith(("HPCLAUNCH_", "HOROVOD_")) for name in extra)
+    is_usual = all(name.startswith(READ_LATER) for name in extra)
     if LONG or fresh or not is_usual:
         return [sys.executable]
     return [sys.executable, "-I", "-S", str(FORKED / "client.py"), forking_server()]

@@ -15,13 +15,14 @@ Ranks = Callable[..., Ended]
 
 # Gloo ends a rank that is stopped after 30 s, with another message; the end must come from the watch.
 PATIENT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "600"}
-# In a collective, and where none follows. tests/frameworks has one of each phase, under the same watch.
-PHASES = [("step", "wait", "the first step"), ("exit", "stop", "the end of the program")]
+# In a collective. tests/frameworks has one of each phase, under the same watch.
+PHASES = [("step", "wait", "the first step")]
 if LONG:
     PHASES += [
         ("data", "stop", "the opening of the data"),
         ("model", "wait", "the making of the model"),
         ("evaluation", "stop", "the evaluation"),
+        ("exit", "stop", "the end of the program"),
         ("exit", "wait", "the end of the program"),
     ]
 

@@ -23,6 +23,9 @@ NO_MODEL = "--export-model=false"  # the files of a trained model take seconds
 SAMPLES = 40
 
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+# Photos are resumed below; the signals are records, which test_imagenet.py reads and test_input.py streams.
+COMPARED = [script for script in SCRIPTS if LONG or script.stem not in ("photos", "signals")]
+each_compared = pytest.mark.parametrize("script", COMPARED, ids=lambda script: script.stem)
 # test_own_optimizer.py and test_updates.py resume loops and arrays of numbers.
 RESUMED = [script for script in SCRIPTS if LONG or script.stem == "photos"]
 each_resumed = pytest.mark.parametrize("script", RESUMED, ids=lambda script: script.stem)
@@ -91,10 +94,10 @@ def losses(ended: Ended) -> list[float]:
     return found
 
 
-@each_script
+@each_compared
 def test_two_ranks_have_the_losses_of_one_process(script: Path, own_data: dict[str, str], ranks) -> None:  # type: ignore[no-untyped-def]
     data = f"--data-dir={own_data[script.stem]}"
-    exports = LONG or script.stem in ("own_loop", "photos")  # a model of layers, and one that is a class of its own
+    exports = LONG or script.stem in ("own_loop", "houses")  # a model of layers, and one that is a class of its own
     both = ranks(WITH_LOSSES, str(script), data, *([] if exports else [NO_MODEL]))
     alone = ranks(WITH_LOSSES, str(script), data, "--alone=2", NO_MODEL, size=0)
     assert (both.code, alone.code) == (0, 0), both.text + alone.text

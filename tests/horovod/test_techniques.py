@@ -33,7 +33,7 @@ TOLERANCE = {
     "ghost": None,
     "adascale": None,
 }
-CASES = {2: list(TOLERANCE), 4: list(TOLERANCE) if LONG else ["synchronized", "adascale"]}
+CASES = {2: list(TOLERANCE), 4: list(TOLERANCE) if LONG else ["adascale"]}
 
 
 @pytest.fixture(scope="module")
