@@ -149,7 +149,7 @@ def stop_if_diverged(world: World, model: Any, loss: float, when: str) -> None:
     )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _all_finite(variables: Sequence[tf.Variable]) -> tf.Tensor:
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
 

@@ -11,6 +11,8 @@ import tensorflow as tf
 from hpclaunch.training.input import augmentation
 from hpclaunch.training.input.shards import epoch_order, steps_per_epoch
 
+unconverted = tf.autograph.experimental.do_not_convert
+"""Marks functions of batches: AutoGraph would read their code for up to a second, and has nothing to convert in it."""
 AT_ONCE = 4  # batches that are augmented at the same time: each is held as float32
 
 
@@ -41,6 +43,7 @@ def training_batches(
     gather = _gather(images, labels)
     finish = finisher(seed, rank, augment, as_pixels)
 
+    @unconverted
     def epoch_batches(epoch: Any) -> Any:
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
         order = tf.ensure_shape(order, [len(labels)])
@@ -65,7 +68,8 @@ def evaluation_batches(images: Any, labels: Any, batch_size: int, as_pixels: boo
     gather = _gather(images, labels)
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
     finish = finisher(0, 0, None, as_pixels)
-    return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
+    completed = unconverted(lambda found: finish(*gather(found), 0, 0))
+    return positions.map(completed).prefetch(1).with_options(frugal())
 
 
 def finisher(

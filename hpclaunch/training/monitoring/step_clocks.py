@@ -14,6 +14,7 @@ from hpclaunch.training.monitoring.step_parts import Waits, Window
 from hpclaunch.training.rank.world import World
 
 _MOST = 2**62
+_unconverted = tf.autograph.experimental.do_not_convert  # AutoGraph has nothing to convert here
 
 
 class InputClock:
@@ -45,14 +46,20 @@ class InputClock:
 
         def watched(epoch: int, step: int) -> Any:
             batches = batches_from(epoch, step)
-            asked = tf.data.Dataset.range(_MOST).map(lambda _: tf.timestamp()).with_options(batches.options())
+            asked = tf.data.Dataset.range(_MOST).map(_asked_at).with_options(batches.options())
             return tf.data.Dataset.zip((asked, batches)).map(self._note_arrival)
 
         return watched
 
+    @_unconverted
     def _note_arrival(self, asked: Any, *batch: Any) -> Any:
         self._in_graph.assign_add(tf.maximum(tf.timestamp() - asked, 0.0))
         return batch[0] if len(batch) == 1 else batch
+
+
+@_unconverted
+def _asked_at(_: Any) -> Any:
+    return tf.timestamp()
 
 
 class ExchangeClock:

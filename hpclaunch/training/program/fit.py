@@ -7,6 +7,7 @@ from typing import Any, Sequence
 
 from hpclaunch.training import fitting
 from hpclaunch.training.input import streaming
+from hpclaunch.training.program import first_step
 from hpclaunch.training.program.preparation import Compiled, prepare
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -46,10 +47,14 @@ def fit(
     follows = steady(run, data, prepared, callbacks)
     began = time.perf_counter()
     if not follows.kept.is_over:
+        batches_from = data.feed.batches_from
+        if not run.world.distribute:
+            batches_from = follows.waits.in_pipeline(batches_from)
+            first_step.make_variables(prepared.model, batches_from(prepared.place.epoch, prepared.place.step))
         with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
             fitting.fit(
                 prepared.model,
-                data.feed.batches_from if run.world.distribute else follows.waits.in_pipeline(data.feed.batches_from),
+                batches_from,
                 data.feed.steps,
                 run.settings.epochs,
                 follows.callbacks,
