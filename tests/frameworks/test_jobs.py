@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.frameworks.environments import ROOT, jax_environment, torch_environment
+from tests.tiers import LONG
 
 pytestmark = pytest.mark.timeout(900)
 MAKERS = {"ddp": torch_environment, "jax": jax_environment}
@@ -92,7 +93,8 @@ def test_a_job_trains_and_every_rank_reads_its_own_images(job: str, size: int, t
     assert end["test_samples"] == 160 and end["test_accuracy"] > 0.2
 
 
-@pytest.mark.parametrize(("job", "size", "epochs"), [("ddp", 2, 12), ("jax", 1, 6)])  # an epoch of jax takes long
+# An epoch of jax takes long.
+@pytest.mark.parametrize(("job", "size", "epochs"), [("ddp", 2, 12), *([("jax", 1, 6)] if LONG else [])])
 def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     job: str, size: int, epochs: int, tmp_path: Path
 ) -> None:
