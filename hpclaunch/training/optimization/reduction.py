@@ -92,13 +92,13 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
 
 def _complete(wrapped: Any, optimizer: Any) -> Any:
     """Horovod's optimizer, which takes casting variables, and has what it did not copy from `optimizer`."""
-    reduce = _without_conversion(wrapped._allreduce_grads)
+    reduce = _plain_function(wrapped._allreduce_grads)
     wrapped._allreduce_grads = lambda gradients, variables: reduce(gradients, precision.plain(variables))
     given.keep_exclusions(optimizer, wrapped)
     return wrapped
 
 
-def _without_conversion(function: Any) -> Any:
+def _plain_function(function: Any) -> Any:
     """Horovod's tf.function without AutoGraph, which reads code for seconds here and has nothing to convert in it."""
     plain = getattr(function, "python_function", None)
     return function if plain is None else tf.function(plain, autograph=False)
