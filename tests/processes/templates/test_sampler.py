@@ -114,7 +114,8 @@ def compiled(folder: Path, name: str, text: str) -> str:
 
 
 def test_a_rank_is_measured_until_it_ends_and_then_the_sampler_ends(tmp_path: Path, nodes: list[Node]) -> None:
-    busy = "import time, os\nx = bytearray(2**26); x[::4096] = b'x' * 2**14\nwhile sum(os.times()[:2]) < 0.5: pass\ntime.sleep(1000)"
+    held = "import time, os\nx = bytearray(2**26); x[::4096] = b'x' * 2**14\n"
+    busy = held + "while sum(os.times()[:2]) < 0.5: pass\ntime.sleep(1000)"
     node = Node(tmp_path, [sys.executable, "-S", "-c", busy])
     nodes.append(node)
 
