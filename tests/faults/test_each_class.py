@@ -20,9 +20,10 @@ ONE = ("--tasks-per-node", "1")
 
 def test_slurmctld_down_during_submit_then_retry(faults: Faults) -> None:
     desk = faults.desk
+    before = set(faults.runs())
     with faults.down("slurmctld"):
         done = desk.run("submit", "short", *ONE, env=faults.impatient())
-        run = faults.runs()[-1]
+        (run,) = set(faults.runs()) - before
         assert done.returncode == 1
         assert told(desk, run, faults.impatient())["state"] in ("NOT_SUBMITTED", "SUBMITTING"), done.stderr
     assert faults.jobs_of(run) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hpclaunch.cli
 from hpclaunch.cli.show import documents
+from hpclaunch.config.catalog import bundled
 
 CLI = Path(hpclaunch.cli.__file__).parent
 SCHEMA = json.loads(documents.schema_text())
@@ -32,7 +33,7 @@ def test_every_document_has_its_keys_in_the_schema_and_its_row_in_the_docs() -> 
     chosen = [choice["if"]["properties"]["document"]["const"] for choice in SCHEMA["allOf"]]
     assert chosen == NAMES
     assert all(f"document_{name}" in SCHEMA["definitions"] for name in NAMES)
-    page = (Path(__file__).parents[4] / "docs" / "json.md").read_text(encoding="utf-8")
+    page = (bundled("docs") / "json.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == NAMES
 
 
