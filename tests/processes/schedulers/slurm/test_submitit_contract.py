@@ -53,12 +53,10 @@ def test_the_import_leaves_out_modules_that_nothing_uses_and_that_work_later(slu
     code = (
         "import sys; from pathlib import Path; from hpclaunch.schedulers.slurm.executor import script_executor\n"
         "print(*script_executor(Path('x'), ('--hold',), 9)._make_submission_command(Path('job.sh')))\n"
-        "print(*({'asyncio', 'cloudpickle', 'importlib.metadata', 'tarfile'} & sys.modules.keys()))\n"
-        "import asyncio, cloudpickle, tarfile, importlib.metadata as metadata, submitit.core as core\n"
-        "core.utils.cloudpickle_dump(len, Path('len.pkl')); print(core.utils.pickle_load('len.pkl')('six'))\n"
-        "print(core.utils.tarfile.TarFile is tarfile.TarFile)\n"
+        "print(*({'asyncio', 'importlib.metadata'} & sys.modules.keys()))\n"
+        "import asyncio, importlib.metadata as metadata, submitit.core as core\n"
         "print(core.core.asyncio.sleep is asyncio.sleep, core.plugins.metadata.version('submitit') >= '1.5')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=slurm)
-    command, loaded, *later = done.stdout.splitlines()
-    assert command.endswith("sbatch --hold job.sh") and loaded == "" and later == ["3", "True", "True True"]
+    command, loaded, later = done.stdout.splitlines()
+    assert command.endswith("sbatch --hold job.sh") and loaded == "" and later == "True True"
