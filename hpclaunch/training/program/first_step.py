@@ -22,9 +22,9 @@ def make_variables(model: Any, batches: tf.data.Dataset) -> None:
     if None in output.shape[1:]:
         return
     outputs = tf.zeros([1, *output.shape[1:]], output.dtype)
-    if not model.compiled_loss.built:
+    if model.compiled_loss is not None and not model.compiled_loss.built:
         model.compiled_loss.build(outputs)
-    if not model.compiled_metrics.built:
+    if model.compiled_metrics is not None and not model.compiled_metrics.built:
         model.compiled_metrics.build(outputs, place)
 
 
