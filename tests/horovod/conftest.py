@@ -84,13 +84,9 @@ def forking_server() -> str:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout and process.stdout.readline() == "ready\n"
-    _servers.append(process)
+    assert process.stdin and process.stdout and process.stdout.readline() == "ready\n"
+    atexit.register(process.communicate)  # it ends with its stdin
     return f"{folder}/socket"
-
-
-_servers: list[subprocess.Popen[str]] = []
-"""Their stdin stays open until this process ends."""
 
 
 def python_of(extra: Mapping[str, str], fresh: bool) -> list[str]:
