@@ -89,22 +89,19 @@ def forking_server() -> str:
     return f"{folder}/socket"
 
 
-def python_of(extra: Mapping[str, str], fresh: bool) -> list[str]:
+def python_of(extra: Mapping[str, str], mpi: bool) -> list[str]:
     """The words before a script: a new interpreter, or where the fast tier may, a forked one."""
     is_usual = all(name.startswith(READ_LATER) for name in extra)
-    if LONG or fresh or not is_usual:
+    if LONG or mpi or not is_usual:
         return [sys.executable]
     return [sys.executable, "-I", "-S", str(FORKED / "client.py"), forking_server()]
 
 
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
-    def run(
-        script: Path, *arguments: str, size: int = 2, mpi: bool = False, fresh: bool = False, **extra: str
-    ) -> Ended:
-        """Start a script. ``fresh``: as new processes also where forked ones would do."""
+    def run(script: Path, *arguments: str, size: int = 2, mpi: bool = False, **extra: str) -> Ended:
         run_dir = tmp_path_factory.mktemp(script.stem)
-        command = [*python_of(extra, fresh or mpi), str(script), *arguments]
+        command = [*python_of(extra, mpi), str(script), *arguments]
         if size:  # 0: no launcher at all
             command = [*(MPIRUN if mpi else GLOORUN), "-np", str(size), *command]
         done = subprocess.run(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hpclaunch.training.input import augmentation, decoding
 from hpclaunch.training.input.moves import Moves
 from hpclaunch.training.input.order import Order, RandomOrder
-from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads
+from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads, unconverted
 from hpclaunch.training.input.shards import Shard, steps_per_epoch
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank import failure
@@ -56,7 +56,7 @@ def training_stream(
     finish = finisher(seed, rank, augment.still if augment and one_by_one else augment, as_pixels)
     steps = steps_per_epoch(len(shard.indices), batch_size)
 
-    @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read
+    @unconverted  # AutoGraph would also warn about what it cannot read
     def epoch_batches(epoch: Any) -> Any:
         order = RandomOrder(seed, rank, epoch)
         begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))

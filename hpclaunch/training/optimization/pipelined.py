@@ -12,7 +12,7 @@ from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.model_parallel.randomness import generators
 from hpclaunch.training.model_parallel.schedule import FORWARD, one_forward_one_backward
 from hpclaunch.training.model_parallel.transfer import Channel
-from hpclaunch.training.optimization import precision, reduction
+from hpclaunch.training.optimization import metric_variables, precision, reduction
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 
@@ -147,7 +147,7 @@ class Pipelined(tf.keras.Model):
     def train_step(self, data: Any) -> dict[str, Any]:
         x, y, weight = tf.keras.utils.unpack_x_y_sample_weight(data)
         if not self.is_last:
-            self._make_metrics(y)
+            metric_variables.make(self, self._outputs, y)  # those of the last stage, also on the others
         variables = self.trainable_variables
         work = _Work(self, (x, y, weight))
         for what, number in one_forward_one_backward(self._group.index, self._group.size, self.micro_batches):
@@ -163,14 +163,6 @@ class Pipelined(tf.keras.Model):
             gradients = self.optimizer.get_unscaled_gradients(gradients)
         self.optimizer.apply_gradients(zip(gradients, variables))
         return {metric.name: metric.result() for metric in self.metrics}
-
-    def _make_metrics(self, y: Any) -> None:
-        """The metrics of the last stage, also on the others."""
-        place = tf.zeros([1, *self._outputs.shape[1:]], self._outputs.dtype)
-        if self.compiled_loss is not None and not self.compiled_loss.built:
-            self.compiled_loss.build(place)
-        if self.compiled_metrics is not None and not self.compiled_metrics.built:
-            self.compiled_metrics.build(place, y)
 
     def _share_metrics(self) -> None:
         variables = [variable for metric in self.metrics for variable in metric.variables]

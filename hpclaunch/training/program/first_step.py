@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from hpclaunch.training.optimization import optimizer_state, precision
+from hpclaunch.training.optimization import metric_variables, optimizer_state, precision
 
 
 def make_variables(model: Any, batches: tf.data.Dataset) -> None:
@@ -15,17 +15,13 @@ def make_variables(model: Any, batches: tf.data.Dataset) -> None:
     Otherwise the first step makes them, as Keras does.
     """
     optimizer_state.variables(precision.unscaled(model.optimizer), model.trainable_variables)
-    place = _targets_of(batches)
-    if place is None or len(getattr(model, "outputs", None) or ()) != 1:
+    targets = _targets_of(batches)
+    if targets is None or len(getattr(model, "outputs", None) or ()) != 1:
         return
     output = model.outputs[0]
     if None in output.shape[1:]:
         return
-    outputs = tf.zeros([1, *output.shape[1:]], output.dtype)
-    if model.compiled_loss is not None and not model.compiled_loss.built:
-        model.compiled_loss.build(outputs)
-    if model.compiled_metrics is not None and not model.compiled_metrics.built:
-        model.compiled_metrics.build(outputs, place)
+    metric_variables.make(model, output, targets)
 
 
 def _targets_of(batches: tf.data.Dataset) -> Any:

@@ -47,14 +47,13 @@ def fit(
     follows = steady(run, data, prepared, callbacks)
     began = time.perf_counter()
     if not follows.kept.is_over:
-        batches_from = data.feed.batches_from
-        if not run.world.distribute:
-            batches_from = follows.waits.in_pipeline(batches_from)
-            first_step.make_variables(prepared.model, batches_from(prepared.place.epoch, prepared.place.step))
         with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
+            if not run.world.distribute:
+                place = prepared.place
+                first_step.make_variables(prepared.model, data.feed.batches_from(place.epoch, place.step))
             fitting.fit(
                 prepared.model,
-                batches_from,
+                data.feed.batches_from if run.world.distribute else follows.waits.in_pipeline(data.feed.batches_from),
                 data.feed.steps,
                 run.settings.epochs,
                 follows.callbacks,

@@ -28,7 +28,8 @@ def main() -> int:
     code = int(answers.readline())
     if code >= 0:
         return code
-    signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
     return 128 - code
 
