@@ -52,7 +52,8 @@ WHOLE = {
 def made(stack: Stack) -> Path:
     """The folder of the environment, made by uv on first use. Skips the test where that is not possible."""
     folder = KEPT / stack.name
-    if (folder / "complete").is_file():
+    # Its Python may be of another user's installation (root's, where CI runs as a newcomer).
+    if (folder / "complete").is_file() and os.access(folder / "bin" / "python", os.X_OK):
         return folder
     uv, python = _tools(stack)
     shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.site_environment.environments import CASES, ROOT, made
+from tests.tiers import LONG
 
 START = "with training.start(training.settings(epochs=1, batch_size_per_rank=4)) as run:\n"
 OF_TF_KERAS = "lambda: tf.keras.Sequential([tf.keras.layers.Dense(1)])"
@@ -33,36 +34,32 @@ INSTALL = r"error: .* is Keras 3 here.*pip install --no-deps 'tf-keras==2\.20\.\
 TRAINED = "^trained$"
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("program", "variables", "message"),
-    [
-        (LIBRARY_FIRST + FIT.format(network=OF_TF_KERAS), {}, TRAINED),
-        (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {"TF_USE_LEGACY_KERAS": "1"}, TRAINED),
-        (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {}, ADD),
-        (KERAS_FIRST + DATA, {}, ADD),
-        (LIBRARY_FIRST + FIT.format(network=OF_TF_KERAS), {"TF_USE_LEGACY_KERAS": "0"}, r"\(it is '0' now\)"),
-        (WITHOUT_TF_KERAS + FIT.format(network=OF_TF_KERAS), {}, INSTALL),
-        (
+PROGRAMS = {
+    "library first": (LIBRARY_FIRST + FIT.format(network=OF_TF_KERAS), {}, TRAINED),
+    "TensorFlow first": (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {}, ADD),
+    "without tf-keras": (WITHOUT_TF_KERAS + FIT.format(network=OF_TF_KERAS), {}, INSTALL),
+    "own loop, TensorFlow first": (TENSORFLOW_FIRST + DATA + OWN_LOOP, {}, TRAINED),
+}
+if LONG:
+    PROGRAMS |= {
+        "exported": (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {"TF_USE_LEGACY_KERAS": "1"}, TRAINED),
+        "Keras first": (KERAS_FIRST + DATA, {}, ADD),
+        "switched off": (
+            LIBRARY_FIRST + FIT.format(network=OF_TF_KERAS),
+            {"TF_USE_LEGACY_KERAS": "0"},
+            r"\(it is '0' now\)",
+        ),
+        "a model of Keras 3": (
             LIBRARY_FIRST + FIT.format(network="lambda: __import__('keras').Sequential([])"),
             {},
             r"error: the network is of keras\..*\.Sequential, not a tf\.keras\.Model",
         ),
-        (TENSORFLOW_FIRST + DATA + OWN_LOOP, {}, TRAINED),
-        (WITHOUT_TF_KERAS + DATA + OWN_LOOP, {}, TRAINED),
-    ],
-    ids=[
-        "library first",
-        "exported",
-        "TensorFlow first",
-        "Keras first",
-        "switched off",
-        "without tf-keras",
-        "a model of Keras 3",
-        "own loop, TensorFlow first",
-        "own loop, without tf-keras",
-    ],
-)
+        "own loop, without tf-keras": (WITHOUT_TF_KERAS + DATA + OWN_LOOP, {}, TRAINED),
+    }
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("program", "variables", "message"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_trains_or_is_told_what_to_do(
     tmp_path: Path, program: str, variables: dict[str, str], message: str
 ) -> None:
