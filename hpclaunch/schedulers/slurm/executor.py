@@ -17,8 +17,10 @@ from hpclaunch.schedulers.slurm.programs import leaking
 if TYPE_CHECKING:
     from submitit import SlurmExecutor
 
-_UNUSED = ("asyncio", "importlib.metadata")
-"""What submitit imports to await results and to find plugins, as nothing here does: half of the time of its import."""
+_UNUSED = ("asyncio", "importlib.metadata", "logging.config")
+"""What submitit imports to await results, to find plugins and to print its log, as nothing here does: most of the time
+of its import."""
+_LOG = "SUBMITIT_LOG_LEVEL"
 
 
 class _LoadedLater(types.ModuleType):
@@ -49,10 +51,20 @@ def script_executor(folder: Path, options: Sequence[str], seconds: int) -> Slurm
 
 def _import_submitit() -> None:
     """Import submitit without the modules that it does not use here, unless something has loaded them already."""
-    stand_ins = {name: _LoadedLater(name) for name in _UNUSED if name not in sys.modules}
+    if "submitit" in sys.modules:
+        return
+    stand_ins: dict[str, types.ModuleType] = {name: _LoadedLater(name) for name in _UNUSED}
+    stand_ins["typing_extensions"] = typing  # for TypedDict, which every Python has that hpclaunch runs with
+    stand_ins = {name: module for name, module in stand_ins.items() if name not in sys.modules}
+    level = os.environ.get(_LOG)
     sys.modules.update(stand_ins)
+    os.environ[_LOG] = "NOCONFIG"
     try:
         importlib.import_module("submitit")
     finally:
         for name in stand_ins:
             del sys.modules[name]
+        if level is None:
+            del os.environ[_LOG]
+        else:
+            os.environ[_LOG] = level

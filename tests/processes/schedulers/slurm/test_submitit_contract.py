@@ -53,9 +53,11 @@ def test_the_import_leaves_out_modules_that_nothing_uses_and_that_work_later(slu
     code = (
         "import sys; from pathlib import Path; from hpclaunch.schedulers.slurm.executor import script_executor\n"
         "print(*script_executor(Path('x'), ('--hold',), 9)._make_submission_command(Path('job.sh')))\n"
-        "print(*({'asyncio', 'importlib.metadata'} & sys.modules.keys()))\n"
+        "print(*({'asyncio', 'importlib.metadata', 'logging.config', 'typing_extensions'} & sys.modules.keys()))\n"
         "import asyncio, importlib.metadata as metadata, submitit.core as core\n"
         "print(core.core.asyncio.sleep is asyncio.sleep, core.plugins.metadata.version('submitit') >= '1.5')\n"
+        "import logging.config, os, typing_extensions as more; assert logging.config.dictConfig and more.deprecated\n"
+        "assert 'SUBMITIT_LOG_LEVEL' not in os.environ\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=slurm)
     command, loaded, later = done.stdout.splitlines()
