@@ -11,7 +11,8 @@ ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processe
 	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides; site_environment runs horovod with every other TensorFlow.
-LONG = tests/packaging tests/horovod tests/site_environment tests/slurm/test_frameworks.py tests/slurm/test_jobs.py
+LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment tests/slurm/test_cifar.py tests/slurm/test_frameworks.py \
+	tests/slurm/test_jobs.py
 
 demo: setup
 	tools/demo.sh

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.no_processes import no_processes
+from tests.tiers import LONG
 
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
@@ -49,6 +50,19 @@ _PARTS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden scripts anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI") == "true":
+        config.option.durations = 60  # the log of CI ends with its slowest tests
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the long tier alone runs."""
+    later = [] if LONG else [item for item in items if item.get_closest_marker("long_tier")]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import typer
 
-from hpclaunch.cli import bash_completion
 from hpclaunch.cli.show import streams
 from hpclaunch.cli.verbs import Verbs
 from hpclaunch.core import waiting
@@ -63,6 +62,8 @@ def main(argv: list[str] | None = None) -> None:
     streams.fit_terminals()
     waiting.report_to(_tell)
     if words and words[0].startswith(("--install-completion", "--show-completion")):
+        from hpclaunch.cli import bash_completion
+
         bash_completion.offer()
     try:
         if cut < len(words) and words[0] not in ("submit", "render", "search"):

@@ -94,7 +94,9 @@ def test_a_job_trains_and_every_rank_reads_its_own_images(job: str, size: int, t
 
 
 # An epoch of jax takes long.
-@pytest.mark.parametrize(("job", "size", "epochs"), [("ddp", 2, 12), *([("jax", 1, 6)] if LONG else [])])
+# tests/slurm/test_frameworks.py has it on the cluster.
+@pytest.mark.long_tier
+@pytest.mark.parametrize(("job", "size", "epochs"), [("ddp", 2, 12), ("jax", 1, 6)])
 def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     job: str, size: int, epochs: int, tmp_path: Path
 ) -> None:
@@ -134,12 +136,13 @@ def test_a_program_of_ones_own_trains_on_its_own_arrays(job: str, size: int, tmp
     assert end["test_samples"] == 20 and end["test_mae"] < 0.1 and end["test_mse"] < 0.02, end
 
 
-PHASES = [
-    ("data", "stop", "the opening of the data"),
-    ("step", "wait", "the first step"),
-    ("evaluation", "stop", "the evaluation"),
-    ("exit", "wait", "the end of the program"),
-]
+PHASES = [("step", "wait", "the first step")]
+if LONG:
+    PHASES += [
+        ("data", "stop", "the opening of the data"),
+        ("evaluation", "stop", "the evaluation"),
+        ("exit", "wait", "the end of the program"),
+    ]
 
 
 @pytest.mark.parametrize(("place", "how", "phase"), PHASES)
@@ -153,7 +156,7 @@ def test_a_rank_of_pytorch_that_hangs_ends_the_run(place: str, how: str, phase: 
     assert (other.returncode, f"in {phase}: a rank hangs" in text) == (1, True), text
 
 
-@pytest.mark.parametrize("group", ["own", "default"])
+@pytest.mark.parametrize("group", ["own", pytest.param("default", marks=pytest.mark.long_tier)])
 def test_a_rank_of_pytorch_ends_well_while_gloo_still_holds_tensors(group: str, tmp_path: Path) -> None:
     codes, text = start_program("ddp", PROGRAMS / "late_worker.py", tmp_path, group, size=2).ended()
     assert codes == [0, 0], text  # 134 (SIGABRT) without the handler of torch_ranks

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.horovod.conftest import ROOT
 
 
+# On the cluster tests/slurm/test_cifar.py learns from them, too.
+@pytest.mark.long_tier
 def test_cifar_learns_from_class_folders(ranks, test_data: str) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(
         ROOT / "jobs" / "cifar" / "train.py",

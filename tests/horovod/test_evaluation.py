@@ -55,7 +55,7 @@ def results(ended: Ended, rank: int) -> dict[str, dict[str, float]]:
     ("size", "batch_size", "samples"),
     [
         (2, 4, SAMPLES),  # batches of 4, 4, 4 samples, and of 4, 4, 3
-        (3, 5, 2),  # one rank has none
+        pytest.param(3, 5, 2, marks=pytest.mark.long_tier),  # one rank has none
         *([(3, 5, SAMPLES)] if LONG else []),  # of 5, 3 samples, 5, 3, and 5, 2
     ],
 )

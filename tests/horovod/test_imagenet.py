@@ -89,7 +89,7 @@ def one_picture(imagenet: ModuleType, folder: Path, wanted: ImageSet, picture: A
     return imagenet.open_imagenet(str(folder), wanted, 1)
 
 
-@pytest.mark.parametrize("first_class", [0, 1])
+@pytest.mark.parametrize("first_class", [0, pytest.param(1, marks=pytest.mark.long_tier)])
 def test_classes_are_counted_from_the_first(imagenet: ModuleType, tmp_path: Path, first_class: int) -> None:
     folder = imagenet.write(str(tmp_path / "imagenet"), 9, WANTED, first_class, 1)
     source = imagenet.open_imagenet(str(tmp_path), WANTED, first_class)

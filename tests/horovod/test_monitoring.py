@@ -77,6 +77,7 @@ if LONG:  # the early end of such a loop, below, needs its validation
         assert third["val_mae"] == pytest.approx(np.abs(wrong).mean(), rel=1e-5)
 
 
+@pytest.mark.long_tier
 def test_a_bundled_job_is_validated_on_a_part_of_mixed_images(ranks) -> None:  # type: ignore[no-untyped-def]
     """Mixup's labels are vectors, those of the validation are classes."""
     options = ("--synthetic-samples=200", "--epochs=1", "--validation-part=0.25", "--mixup=0.2")
@@ -121,6 +122,7 @@ def test_training_ends_early_with_the_weights_of_the_best_epoch(how: str, ranks,
     assert steps_kept(ended) == ["step-00000005", "step-00000015"]
 
 
+@pytest.mark.long_tier
 def test_patience_and_best_epoch_survive_a_preemption_on_another_number_of_ranks(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     arrays = write(tmp_path)
     options = (f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST)

@@ -34,7 +34,8 @@ if LONG:
     ]
 
 
-@pytest.mark.parametrize("kind", list(PRECISIONS) if LONG else ["float64"])
+@pytest.mark.long_tier
+@pytest.mark.parametrize("kind", list(PRECISIONS))
 @pytest.mark.parametrize(
     ("size", "layout", "model", "optimizers"), LAYOUTS, ids=[f"{one[0]}-ranks-{one[1]}-{one[2]}" for one in LAYOUTS]
 )
@@ -57,7 +58,7 @@ def test_stages_follow_the_whole_model(  # type: ignore[no-untyped-def]
 
 FIT = (PROGRAMS / "step_losses.py", str(PROGRAMS / "pipeline_fit.py"), f"--epochs={EPOCHS}")
 STAGES = "--pipeline-stages=2"
-WITH_DROPOUT = ("--rate=0.2", *SAVED)
+WITH_DROPOUT = ("--rate=0.2", *SAVED, *(() if LONG else (NO_MODEL,)))
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,7 @@ def test_fit_and_evaluate_are_those_of_the_whole_model(alone: Ended, staged: End
     assert starts[0]["parameters"] == starts[1]["parameters"]
 
 
+@pytest.mark.long_tier
 def test_the_trained_model_is_whole(alone: Ended, staged: Ended) -> None:
     assert sorted(os.listdir(staged.run_dir / "model")) == sorted(os.listdir(alone.run_dir / "model"))
     with (

@@ -23,8 +23,8 @@ NO_MODEL = "--export-model=false"  # the files of a trained model take seconds
 SAMPLES = 40
 
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-# Photos are resumed below; the signals are records, which test_imagenet.py reads and test_input.py streams.
-COMPARED = [script for script in SCRIPTS if LONG or script.stem not in ("photos", "signals")]
+# The loop of one's own; photos are resumed below, and other tests train houses, and the layers of pipeline.
+COMPARED = [script for script in SCRIPTS if LONG or script.stem == "own_loop"]
 each_compared = pytest.mark.parametrize("script", COMPARED, ids=lambda script: script.stem)
 # test_own_optimizer.py and test_updates.py resume loops and arrays of numbers.
 RESUMED = [script for script in SCRIPTS if LONG or script.stem == "photos"]

@@ -20,6 +20,7 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import ROOT, Ended
+from tests.tiers import LONG
 
 JOB = ROOT / "jobs" / "transformer"
 SMALL = (
@@ -65,10 +66,14 @@ def test_two_ranks_learn_more_than_the_frequency_of_tokens_and_go_on_where_they_
     first, second = told["shards"]
     assert first["samples"] == second["samples"] == 1250 and first["sha256"] != second["sha256"]
     check_results(whole, record, unigram(text))
+    if LONG:
+        check_that_it_goes_on(whole, words, ranks, tmp_path)
 
+
+def check_that_it_goes_on(whole: Ended, words: tuple[str, ...], ranks: Callable[..., Ended], tmp_path: Path) -> None:
     after_one, _ = sorted((whole.run_dir / "checkpoints").iterdir())
     shutil.copytree(after_one, tmp_path / after_one.name)
-    rest = ranks(train, *words, "--epochs=2", **EXACT, HPCLAUNCH_CHECKPOINT_DIR=str(tmp_path))
+    rest = ranks(JOB / "train.py", *words, "--epochs=2", **EXACT, HPCLAUNCH_CHECKPOINT_DIR=str(tmp_path))
     assert rest.code == 0, rest.text
     assert [line["epoch"] for line in rest.events("epoch")] == [2]
     for name in ("loss", "val_loss"):

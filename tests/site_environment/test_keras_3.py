@@ -37,11 +37,11 @@ TRAINED = "^trained$"
 PROGRAMS = {
     "library first": (LIBRARY_FIRST + FIT.format(network=OF_TF_KERAS), {}, TRAINED),
     "TensorFlow first": (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {}, ADD),
-    "without tf-keras": (WITHOUT_TF_KERAS + FIT.format(network=OF_TF_KERAS), {}, INSTALL),
-    "own loop, TensorFlow first": (TENSORFLOW_FIRST + DATA + OWN_LOOP, {}, TRAINED),
 }
 if LONG:
     PROGRAMS |= {
+        "without tf-keras": (WITHOUT_TF_KERAS + FIT.format(network=OF_TF_KERAS), {}, INSTALL),
+        "own loop, TensorFlow first": (TENSORFLOW_FIRST + DATA + OWN_LOOP, {}, TRAINED),
         "exported": (TENSORFLOW_FIRST + FIT.format(network=OF_TF_KERAS), {"TF_USE_LEGACY_KERAS": "1"}, TRAINED),
         "Keras first": (KERAS_FIRST + DATA, {}, ADD),
         "switched off": (

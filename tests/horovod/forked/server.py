@@ -112,6 +112,7 @@ def serve_at(place: str) -> None:
     listener.bind(place)
     listener.listen()
     gc.freeze()
+    gc.set_threshold(100_000)  # a graph is many objects, and few of them are dropped
     print("ready", flush=True)
     typed = serve(listener)
     if typed:
