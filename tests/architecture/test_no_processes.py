@@ -77,7 +77,7 @@ def test_a_program_can_be_started_afterwards() -> None:
 def test_a_test_fails_where_none_may_be_started_even_if_its_code_goes_on(
     tmp_path: Path, folder: str, refused: bool
 ) -> None:
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/no_processes.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/no_processes.py", "tests/tiers.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy2(CHECKOUT / name, tmp_path / name)
     (tmp_path / "tests" / folder).mkdir()

@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).parents[3]
 ADDED = Path(__file__).parent / "added"
 COPIED = (
     *("hpclaunch", "templates", "jobs", "site_configs", "tests/golden", "tests/builders.py", "tests/conftest.py"),
-    "tests/no_processes.py",
+    *("tests/no_processes.py", "tests/tiers.py"),
     *(f"tests/architecture/{name}.py" for name in ("bars", "source_tree", "test_rows")),
     "pyproject.toml",
 )
