@@ -1,7 +1,11 @@
-"""Packages that no set-up installs: put into a folder of their own, beside this Python's packages, on first use."""
+"""Packages that no set-up installs: put into a folder of their own, beside this Python's packages, on first use.
+
+The folder is in .cache, or in HPCLAUNCH_TEST_ENVIRONMENTS, where CI keeps it between its runs.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -12,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+KEPT = Path(os.environ.get("HPCLAUNCH_TEST_ENVIRONMENTS") or ROOT / ".cache")
 
 
 def folder_of(group: str, *requirements: str, apart: bool = False) -> str:
@@ -21,8 +26,9 @@ def folder_of(group: str, *requirements: str, apart: bool = False) -> str:
 
     In CI they are downloaded; elsewhere only if HPCLAUNCH_TEST_GROUP is 1, else the test is skipped.
     """
-    beside = "" if apart else f"-beside-protobuf-{metadata.version('protobuf')}"  # TensorFlow needs its own
-    kept = ROOT / ".cache" / f"{group}{beside}"
+    beside = "" if apart else metadata.version("protobuf")  # TensorFlow needs its own
+    asked = hashlib.sha256("\n".join([*requirements, beside, sys.version]).encode()).hexdigest()[:12]
+    kept = KEPT / f"{group}-{asked}"
     if (kept / "complete").is_file():
         return str(kept)
     variable = f"HPCLAUNCH_TEST_{group.upper().replace('-', '_')}"
