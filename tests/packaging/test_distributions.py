@@ -86,6 +86,8 @@ SLOW = [f"processes/{part}" for part in ("actions/test_interleavings.py", "sched
 ELSEWHERE += ["script/test_every_script.py"] if LONG else SLOW
 FOLDERS_OF_THE_CORE = ["tests/architecture/test_hints.py", "tests/unit", "tests/processes"]
 FOLDERS_OF_THE_CORE += ["tests/script", "tests/property"] if LONG else []
+# What reads files and decides: most of what a newer Python, or a newer library, could change.
+SHARE_OF_THE_NEWEST = [f"tests/unit/{part}" for part in ("config", "core", "resolve")]
 ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), ("3.13", "highest")]
 
 
@@ -134,8 +136,7 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
     options = ["-q", "-x", "-p", "no:cacheprovider", *(f"--ignore=tests/{place}" for place in ELSEWHERE)]
-    # Other processes see the same of every Python: the oldest stands for them in the fast tier.
-    folders = [name for name in FOLDERS_OF_THE_CORE if LONG or python == "3.10" or name != "tests/processes"]
+    folders = FOLDERS_OF_THE_CORE if LONG or python == "3.10" else SHARE_OF_THE_NEWEST
     suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 

@@ -92,7 +92,7 @@ def test_the_known_cluster_is_recognized_and_described_anew_it_works_unedited(de
     assert known["known"]["name"] == "testcluster"
     content = detected(desk, "found")
     assert content["launchers"]["options"]["srun"] == {"mpi": "pmix"}
-    run = desk.submit("cifar", "--nodes", "4", "--tasks-per-node", "1", *SMALL)
+    run = desk.submit("mnist", "--nodes", "4", "--tasks-per-node", "1", *SMALL)
     report = doctor(desk, "--tasks-per-node", "1")
     desk.wait(run, seconds=SLOW_S)
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
@@ -103,7 +103,7 @@ def test_the_known_cluster_is_recognized_and_described_anew_it_works_unedited(de
     assert told["MPI"].startswith("2 ranks in one job under srun --mpi=pmix (libmpi")
     assert told["GPUs"].startswith("every rank sees 1; 1 per node requested")
     assert (report["all_reduce"]["nodes"], report["all_reduce"]["rows"][0]["bytes"]) == (2, 1024)
-    plan = json.loads(desk.run("plan", "cifar", "--tasks-per-node", "1", "--json").stdout)
+    plan = json.loads(desk.run("plan", "mnist", "--tasks-per-node", "1", "--json").stdout)
     (line,) = plan["links"]
     assert line.startswith("all-reduce of 2 nodes x 1 rank: ") and line.endswith("; measured at scale)")
 
@@ -117,10 +117,10 @@ def test_a_cluster_without_accounting_works_unedited_up_to_its_size(elsewhere: D
     content = detected(elsewhere, "three")
     assert list(content["partitions"]) == ["work", "quick"] and "qos" not in content
     assert content["node_types"]["gpu"]["gpus_per_node"] == 2
-    done = elsewhere.run("submit", "cifar", "--nodes", "4", *SMALL)
+    done = elsewhere.run("submit", "mnist", "--nodes", "4", *SMALL)
     assert done.returncode == 1
     assert "at most 3" in done.stderr
-    run = elsewhere.submit("cifar", "--nodes", "3", "--tasks-per-node", "1", *SMALL)
+    run = elsewhere.submit("mnist", "--nodes", "3", "--tasks-per-node", "1", *SMALL)
     elsewhere.wait(run, seconds=SLOW_S)
     assert elsewhere.states(run) == {run.job_id: "COMPLETED"}, run.log()
     assert len(run.metrics("epoch")) == 1
