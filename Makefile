@@ -11,8 +11,8 @@ ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processe
 	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides; site_environment runs horovod with every other TensorFlow.
-LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment tests/slurm/test_cifar.py tests/slurm/test_frameworks.py \
-	tests/slurm/test_jobs.py
+LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment \
+	$(addprefix tests/slurm/test_, cifar.py frameworks.py jobs.py model_parallel.py strategies.py)
 
 demo: setup
 	tools/demo.sh

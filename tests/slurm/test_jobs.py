@@ -1,4 +1,4 @@
-"""A job without published data on the real cluster, on four ranks on as many hosts; in the long tier all at once."""
+"""All jobs without published data at once on the real cluster, each on four ranks on as many hosts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import pytest
 
 from tests.horovod.test_jobs import SMALL
 from tests.slurm.desk import Desk, Submitted
-from tests.tiers import LONG
 
 HOSTS = ["node1", "node2", "node3", "node4"]
-JOBS = list(SMALL) if LONG else ["chips"]  # tests/horovod trains all of them, on two ranks
 FOUR = ("--nodes", "4", "--tasks-per-node", "1", "--walltime", "20m", "--synthetic", "--recipe", "job")
 
 
+@pytest.mark.long_tier  # test_cifar.py has one of them
 @pytest.mark.timeout(900)
 def test_jobs_train_on_four_hosts(desk: Desk) -> None:
     if importlib.util.find_spec("horovod") is None:
         pytest.skip("group horovod: needs TensorFlow and Horovod (the extra train)")
     submitted: dict[str, Submitted] = {}
-    for job in JOBS:
+    for job in SMALL:
         typed = [option.removeprefix("--").replace("-", "_") for option in SMALL[job]]
         submitted[job] = desk.submit(job, *FOUR, *(word for text in typed for word in ("--set", text)))
     for job, run in submitted.items():

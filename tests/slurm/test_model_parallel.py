@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.desk import Desk, Submitted, until
-from tests.tiers import LONG
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "transformer"
 # Runs train.py with a note of every step's loss, in a file of its own for every start. At some steps the ranks wait to
@@ -157,14 +156,28 @@ class Case:
         return EPOCH * self.copies * MODEL["batch_size_per_rank"]
 
 
-CASES = {"several-nodes": Case("small-1", 1, 1, (4, 2))}
-if LONG:
-    CASES |= {
-        "several-nodes-and-data": Case("small-1", 2, 1, (2, 2)),
-        "one-node": Case("small-2", 4, 2, (2, 2)),
-    }
+CASES = {
+    "several-nodes": Case("small-1", 1, 1, (4, 2)),
+    "several-nodes-and-data": Case("small-1", 2, 1, (2, 2)),
+    "one-node": Case("small-2", 4, 2, (2, 2)),
+}
 
 
+def test_two_nodes_share_a_model_and_train(small: Desk) -> None:
+    if importlib.util.find_spec("horovod") is None:
+        pytest.skip("group horovod: needs TensorFlow and Horovod (the extra train)")
+    words = ("--nodes", "2", "--site", "small-1", "--set", "epochs=1")
+    run = train(small, "several-nodes", CASES["several-nodes"], *words, waits=[])
+    small.wait(run, seconds=600)
+    assert small.ended(run) == "COMPLETED 0:0", run.log()
+    (start,) = run.metrics("start")
+    assert (start["world_size"], start["replicas"]) == (2, 1)
+    assert start["options"]["tensor_parallel"] * start["options"]["pipeline_stages"] == 2
+    ((*losses,),) = losses_of(run)
+    assert len(losses) == EPOCH and losses[-1] < losses[0]
+
+
+@pytest.mark.long_tier
 @pytest.mark.parametrize("preset", CASES)
 def test_it_is_preempted_goes_on_and_continues_on_half_of_the_nodes_with_the_same_losses(
     small: Desk, preset: str
