@@ -99,6 +99,9 @@ class TrialTable:
         return next(iter([*completed, *finished]), None) or self._ends.get((number, last))
 
     def _seconds(self, number: int, last: int) -> float:
+        if last == 1:  # nearly every trial of a large search
+            begin, end = self._begins.get((number, 1)), self._ends.get((number, 1))
+            return max(0.0, end.time - begin.time) if begin and end else 0.0
         keys = [(number, attempt) for attempt in range(1, last + 1)]
         return sum(
             max(0.0, self._ends[key].time - self._begins[key].time)

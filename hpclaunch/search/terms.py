@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
+from functools import cached_property
 from typing import Any
 
 from hpclaunch.core.errors import Fault, did_you_mean
@@ -50,7 +51,7 @@ class SearchTerms:
         """Whether its trials or their early ends are decided by Optuna."""
         return self.sampler in ADAPTIVE or bool(self.pruner)
 
-    @property
+    @cached_property
     def is_minimized(self) -> bool:
         """Whether small values of the metric are good. Without a direction its name decides, as in early stopping."""
         if self.direction:
