@@ -146,6 +146,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         # File by file, as several processes report them mixed: fixtures of a file would be made for each of its tests.
         tests = sorted(dict.fromkeys(_skipped_ids), key=lambda test: test.partition("::")[0])
         Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text("".join(f"{test}\n" for test in tests))
+    if "HPCLAUNCH_TEST_PASSED" in os.environ:  # a file for the folders below tests/ of which a test passed
+        Path(os.environ["HPCLAUNCH_TEST_PASSED"]).write_text("".join(f"{folder}\n" for folder in sorted(_passed)))
     missed = _skipped.keys() - _elsewhere()
     if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
         session.exitstatus = 1
