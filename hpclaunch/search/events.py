@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hpclaunch.core.units import CONTROL
@@ -74,29 +73,10 @@ class TrialEnd(NamedTuple):
         return json.dumps(event, separators=(",", ":"))
 
 
-def events_in(lines: Sequence[bytes]) -> Iterator[TrialBegin | TrialEnd]:
-    """Yield the events in whole lines of a journal; a damaged line counts as not written.
-
-    All lines are read as one array, which takes two thirds of the time; one by one if one of them is damaged.
-    """
-    try:
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
-    except (ValueError, RecursionError):
-        rows = []
-    found = map(_event_of, rows) if len(rows) == len(lines) else map(event_in, lines)
-    return (event for event in found if event is not None)
-
-
 def event_in(line: str | bytes) -> TrialBegin | TrialEnd | None:
     """Return the event in a line of a journal; None for a damaged line, which counts as not written."""
     try:
-        return _event_of(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _event_of(row: Any) -> TrialBegin | TrialEnd | None:
-    try:
+        row = json.loads(line)
         number, attempt, time = row["n"], row["a"], row["t"]
         if type(number) is not int or type(attempt) is not int or number < 0:
             return None
@@ -110,6 +90,6 @@ def _event_of(row: Any) -> TrialBegin | TrialEnd | None:
             number_or_none = float(value) if isinstance(value, int | float) else None
             reason = CONTROL.sub(" ", str(row["why"])) if "why" in row else ""
             return TrialEnd(number, attempt, float(time), row["s"], number_or_none, int(row.get("x", 0)), reason)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

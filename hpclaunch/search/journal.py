@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from hpclaunch.search.events import TrialBegin, TrialEnd, events_in
+from hpclaunch.search.events import TrialBegin, TrialEnd, event_in
 from hpclaunch.search.folder import SearchFolder
 from hpclaunch.search.table import TrialTable
 
@@ -96,9 +96,11 @@ class JournalReader:
                 while block := file.read(_BLOCK):
                     lines = (rest + block).split(b"\n")
                     rest = lines.pop()  # a line that is still being written, or was cut short
-                    for event in events_in(lines):
-                        self.table.add(event, worker)
-                        self.fresh = max(self.fresh, event.number + 1)
+                    for line in lines:
+                        event = event_in(line)
+                        if event is not None:
+                            self.table.add(event, worker)
+                            self.fresh = max(self.fresh, event.number + 1)
                     place += sum(map(len, lines)) + len(lines)
         except OSError:
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.cli.terminal import Terminal
 
 
 @pytest.fixture
-def shell(desk: Desk) -> Terminal:
+def shell(desk: Desk) -> Iterator[Terminal]:
     """A bash that has sourced what `hpclaunch --show-completion bash` prints."""
     bash = shutil.which("bash")
     assert bash
@@ -25,7 +26,12 @@ def shell(desk: Desk) -> Terminal:
     environment = {**desk.environment, "TERM": "dumb", "INPUTRC": str(desk.project / "inputrc")}
     environment["PATH"] += ":/usr/bin:/bin"
     words = [bash, "--noprofile", "--rcfile", str(desk.project / "completion.sh"), "-i"]
-    return Terminal(words, desk.project, environment)
+    terminal = Terminal(words, desk.project, environment)
+    try:
+        terminal.shows("ready>")
+        yield terminal
+    finally:
+        terminal.close()
 
 
 @pytest.mark.parametrize(
@@ -39,18 +45,10 @@ def shell(desk: Desk) -> Terminal:
     ],
 )
 def test_a_word_is_completed(shell: Terminal, typed: str, shown: str) -> None:
-    try:
-        shell.shows("ready>")
-        shell.type(f"hpclaunch {typed}\t!")
-        shell.shows(shown)
-    finally:
-        shell.close()
+    shell.type(f"hpclaunch {typed}\t!")
+    shell.shows(shown)
 
 
 def test_several_values_of_a_setting_are_listed(shell: Terminal) -> None:
-    try:
-        shell.shows("ready>")
-        shell.type("hpclaunch submit cifar --set optimizer=la\t\t")
-        shell.shows("lamb  larc  lars")
-    finally:
-        shell.close()
+    shell.type("hpclaunch submit cifar --set optimizer=la\t\t")
+    shell.shows("lamb  larc  lars")

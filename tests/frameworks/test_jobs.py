@@ -93,8 +93,7 @@ def test_a_job_trains_and_every_rank_reads_its_own_images(job: str, size: int, t
     assert end["test_samples"] == 160 and end["test_accuracy"] > 0.2
 
 
-# An epoch of jax takes long.
-# tests/slurm/test_frameworks.py has it on the cluster.
+# On the cluster tests/slurm/test_frameworks.py asks a run of ddp to stop, too. An epoch of jax takes long.
 @pytest.mark.long_tier
 @pytest.mark.parametrize(("job", "size", "epochs"), [("ddp", 2, 12), ("jax", 1, 6)])
 def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(

@@ -13,7 +13,7 @@ HOSTS = ["node1", "node2", "node3", "node4"]
 FOUR = ("--nodes", "4", "--tasks-per-node", "1", "--walltime", "20m", "--synthetic", "--recipe", "job")
 
 
-@pytest.mark.long_tier  # test_cifar.py has one of them
+@pytest.mark.long_tier  # test_cifar.py and test_frameworks.py train one job on four hosts
 @pytest.mark.timeout(900)
 def test_jobs_train_on_four_hosts(desk: Desk) -> None:
     if importlib.util.find_spec("horovod") is None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hpclaunch.search.events import TrialBegin, TrialEnd, event_in, events_in
+from hpclaunch.search.events import TrialBegin, TrialEnd, event_in
 from hpclaunch.search.table import MOST_FAULTS, MOST_LOST, TrialTable
 
 
@@ -109,14 +109,3 @@ def test_the_order_of_events_and_repeated_lines_change_nothing() -> None:
 def test_intervals_are_all_starts_with_their_ends() -> None:
     made = table(begin(0, 1, 5.0), begin(1, 1, 1.0), end(1, "COMPLETED", time=3.0))
     assert [(one.number, last) for one, last in made.intervals()] == [(1, 3.0), (0, None)]
-
-
-@pytest.mark.parametrize(
-    "damaged", [b"", b"{", b'["x"', b'"y"]', b"[1, 2]", b"null", b'{"e":"begin"}', b"\xff", b"1], [2"]
-)
-def test_a_damaged_line_among_others_counts_as_not_written(damaged: bytes) -> None:
-    begin, end = TrialBegin(1, 1, 5.0, {"lr": 0.1}, "n1", "0-3"), TrialEnd(1, 1, 9.0, "COMPLETED", 0.5)
-    lines = [begin.line().encode(), damaged, end.line().encode()]
-    assert list(events_in(lines)) == [begin, end]
-    assert list(events_in([lines[0], lines[2]])) == [begin, end]
-    assert list(events_in([])) == []
