@@ -158,10 +158,13 @@ def write_trials(run_dir: Path, trials: int) -> None:
     terms = SearchTerms(space=space, metric="loss", sampler="random", trials=trials)
     path, values = SearchFolder(run_dir), values_by_number(space, "random", 0)
     path.write(SearchRecord(terms=terms, target="true", at_once=64, created="", free=True))
+    for worker in path.journals():
+        path.journal(worker).unlink()
+        path.totals(worker).unlink(missing_ok=True)
     workers = [path.add_worker({"run": "x", "start": "1.0"}) for _ in range(8)]
     claimed = len(list(path.claims(0)))
     for number, worker in enumerate(workers):
-        writer = JournalWriter(path.journal(worker))
+        writer = JournalWriter(path, worker, terms)
         first, last = number * trials // 8, (number + 1) * trials // 8
         claimed += 1
         path.add_claim(claimed, {"worker": worker, "from": first, "to": last})

@@ -52,24 +52,37 @@ def found_search(system: System, name: str | None) -> Run:
 
 
 def read_results(run: Run) -> SearchResults:
-    """Return what the journals of a search tell. Of a run that has ended, all workers have ended."""
+    """Return what the journals of a search tell."""
     folder = SearchFolder(run.path)
-    searched = folder.read()
-    reader = JournalReader(folder)
+    searched, reader = folder.read(), JournalReader(folder)
     reader.read(claims=False)
-    workers = folder.workers()
-    mark_dead(reader, workers)
-    if run.final:
-        reader.table.dead.update(workers)
+    _mark_ended(run, reader)
     return SearchResults(
         searched=searched, table=reader.table, summary=summary_of(reader.table, searched.terms, searched.at_once)
     )
 
 
+def read_summary(run: Run) -> tuple[SearchRecord, SearchSummary]:
+    """Return the numbers of a search, as `read_results` does, in a fraction of its time if there are many trials."""
+    folder = SearchFolder(run.path)
+    searched, reader = folder.read(), JournalReader(folder)
+    totals = reader.read_rest()
+    _mark_ended(run, reader)
+    return searched, summary_of(reader.table, searched.terms, searched.at_once, totals)
+
+
+def _mark_ended(run: Run, reader: JournalReader) -> None:
+    """Note which workers have ended. Of a run that has ended, all have."""
+    workers = reader.folder.workers()
+    mark_dead(reader, workers)
+    if run.final:
+        reader.table.dead.update(workers)
+
+
 def resume_search(system: System, run: Run) -> Run:
     """Submit the allocation of an ended search again. Raises Refused if it has not ended, or nothing is left."""
-    found = read_results(run)
-    total, finished = found.searched.terms.total, sum(found.summary.states.get(state, 0) for state in FINISHED)
+    searched, summary = read_summary(run)
+    total, finished = searched.terms.total, sum(summary.states.get(state, 0) for state in FINISHED)
     if run.final and total is not None and finished >= total:
         what = f"{run.label} has finished all of its {total} trials: there is nothing to continue"
         raise Refused(Fault(what=what, next=f"hpclaunch search results {run.label}"))
@@ -84,7 +97,7 @@ def follow(system: System, name: str) -> Iterator[str]:
     before = -1
     while True:
         run = found_search(system, name)
-        summary = read_results(run).summary
+        _, summary = read_summary(run)
         finished = sum(summary.states.get(state, 0) for state in FINISHED)
         if finished != before:
             before = finished

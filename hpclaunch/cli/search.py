@@ -248,12 +248,12 @@ def _follow(system: "System", name: str, json: bool) -> None:
 @app.command("status")
 def status(search: OneSearch = None, json: flags.Json = False) -> None:
     """Show how far a search is: its trials by state, the best one, and how busy its allocation is."""
-    from hpclaunch.actions.search_results import found_search, read_results
+    from hpclaunch.actions.search_results import found_search, read_summary
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, search_tables
 
     run = found_search(System(warn=console.warn), search)
-    search_tables.show_status(run, read_results(run), json)
+    search_tables.show_status(run, *read_summary(run), json)
 
 
 @app.command("results")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from pathlib import Path
 
+from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.search.events import TrialBegin, TrialEnd, event_in
 from hpclaunch.search.folder import SearchFolder
 from hpclaunch.search.table import TrialTable
+from hpclaunch.search.terms import SearchTerms
+from hpclaunch.search.totals import Counting, JournalTotals, are_disjoint, text_of, totals_in
 
 _SYNC_EVERY_S = 0.5
+_COUNT_EVERY = 5_000
+"""After so many events their totals are written: at most so many lines are read for a status."""
 _BLOCK = 2**22
 
 
@@ -18,11 +23,13 @@ class JournalWriter:
     """Appends the events of one worker. A line is in the file after ``flush``; at most half a second later on the disk.
 
     What a killed process wrote is kept by the system. Only a node that fails loses lines that are not on the disk: its
-    trials are made again then.
+    trials are made again then. From time to time it writes the totals of the journal into a file beside it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (it is open as long as the worker works)
+    def __init__(self, folder: SearchFolder, worker: int, terms: SearchTerms) -> None:
+        # It is open as long as the worker works. A worker's number is new, so its journal is empty.
+        self._file = open(folder.journal(worker), "ab", buffering=0)  # noqa: SIM115
+        self._totals, self._counting, self._uncounted = folder.totals(worker), Counting(terms), 0
         self._lines: list[str] = []
         self._synced = 0.0
         self._is_dirty = False
@@ -30,6 +37,8 @@ class JournalWriter:
     def add(self, event: TrialBegin | TrialEnd) -> None:
         """Add an event to the next flush."""
         self._lines.append(event.line())
+        self._counting.add(event)
+        self._uncounted += 1
 
     def flush(self, durable: bool = False) -> None:
         """Write all added events at once; ``durable``: and wait until the disk has them. Raises OSError."""
@@ -40,6 +49,16 @@ class JournalWriter:
         if self._is_dirty and (durable or time.monotonic() - self._synced > _SYNC_EVERY_S):
             os.fsync(self._file.fileno())
             self._synced, self._is_dirty = time.monotonic(), False
+        if self._uncounted >= _COUNT_EVERY:
+            self._write_totals()
+
+    def _write_totals(self) -> None:
+        """Write the totals, after what they count is on the disk."""
+        self._uncounted = 0
+        self.flush(durable=True)
+        totals = self._counting.totals(self._file.tell())
+        with contextlib.suppress(OSError):  # without them the journal is read
+            write_text(self._totals, text_of(totals), durable=False)
 
     def _write(self, content: bytes) -> None:
         view = memoryview(content)
@@ -49,6 +68,8 @@ class JournalWriter:
     def close(self) -> None:
         """Write what is left, and close the file. Raises OSError."""
         self.flush(durable=True)
+        if self._uncounted:
+            self._write_totals()
         self._file.close()
 
 
@@ -75,6 +96,35 @@ class JournalReader:
             for worker in self.folder.journals():
                 self._read_journal(worker)
         return self.table
+
+    def read_rest(self) -> list[JournalTotals]:
+        """Return the totals of all journals, and put into the table only the trials that they do not count.
+
+        If totals contradict each other or a journal, there are none, and the table has every trial.
+        """
+        parts = []
+        for worker in self.folder.journals():
+            totals = self._usable_totals(worker)
+            if totals:
+                self._places[worker] = totals.bytes
+                for event in totals.rest:
+                    self.table.add(event, worker)
+                parts.append(totals)
+            self._read_journal(worker)
+        if are_disjoint(parts, self.table.numbers):
+            return parts
+        self.table, self._places = TrialTable(), {}
+        self.read(claims=False)
+        return []
+
+    def _usable_totals(self, worker: int) -> JournalTotals | None:
+        """Return the totals of a journal that has every byte that they count."""
+        totals = totals_in(json_object(read_text(self.folder.totals(worker))))
+        try:
+            size = os.stat(self.folder.journal(worker)).st_size
+        except OSError:
+            return None
+        return totals if totals and size >= totals.bytes else None
 
     def _read_claims(self) -> None:
         for number, values in self.folder.claims(self.claimed):

@@ -11,8 +11,9 @@ from typing import Any
 from hpclaunch.core.records import record
 from hpclaunch.search.events import COMPLETED, FAILED, FINISHED, INTERRUPTED, LOST, MACHINE, PRUNED, RUNNING
 from hpclaunch.search.names import texts_of
-from hpclaunch.search.table import TrialRow, TrialTable
+from hpclaunch.search.table import TrialRow, TrialTable, row_of_first_start
 from hpclaunch.search.terms import SearchTerms
+from hpclaunch.search.totals import JournalTotals
 
 STATES = (COMPLETED, PRUNED, FAILED, RUNNING, INTERRUPTED, MACHINE, LOST)
 
@@ -32,21 +33,27 @@ class SearchSummary:
     busy: float | None
 
 
-def summary_of(table: TrialTable, terms: SearchTerms, at_once: int) -> SearchSummary:
-    """Return the numbers of a search as its journals tell them."""
+def summary_of(
+    table: TrialTable, terms: SearchTerms, at_once: int, totals: Sequence[JournalTotals] = ()
+) -> SearchSummary:
+    """Return the numbers of a search as its journals tell them. ``totals``: of the trials that the table lacks."""
     rows = list(table.rows())
     states = Counter(row.state for row in rows)
-    began = [row.begin.time for row in rows if row.begin]
-    ended = [row.end.time for row in rows if row.end]
+    for part in totals:
+        states.update(part.states)
+    began = [*(row.begin.time for row in rows if row.begin), *(part.first for part in totals if part.finished)]
+    ended = [*(row.end.time for row in rows if row.end), *(part.last for part in totals if part.finished)]
+    seconds = sum(row.seconds for row in rows) + sum(part.seconds for part in totals)
     lasted = max(ended) - min(began) if began and ended else 0.0
     finished = sum(states[state] for state in FINISHED)
+    best = [row_of_first_start(*part.best) for part in totals if part.best]
     return SearchSummary(
         total=terms.total,
         states={state: states[state] for state in STATES if states[state]},
-        waiting=max(0, (terms.total or 0) - len(rows)),
-        best=best_of(rows, terms),
+        waiting=max(0, (terms.total or 0) - states.total()),
+        best=best_of(sorted([*rows, *best], key=lambda row: row.number), terms),
         trials_per_second=finished / lasted if lasted > 0 else None,
-        busy=min(1.0, sum(row.seconds for row in rows) / (lasted * at_once)) if lasted > 0 else None,
+        busy=min(1.0, seconds / (lasted * at_once)) if lasted > 0 else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hpclaunch.search.events import (
@@ -39,6 +39,12 @@ class TrialRow(NamedTuple):
     end: TrialEnd | None
 
 
+def row_of_first_start(begin: TrialBegin, end: TrialEnd) -> TrialRow:
+    """Return a trial that began once and has finished."""
+    seconds = max(0.0, end.time - begin.time)
+    return TrialRow(begin.number, end.state, end.value, begin.values, 1, seconds, begin, end)
+
+
 class TrialTable:
     """The trials of a search. Events may come in any order, and twice."""
 
@@ -68,6 +74,11 @@ class TrialTable:
     def __len__(self) -> int:
         """Return the number of trials that were claimed."""
         return len(self._attempts)
+
+    @property
+    def numbers(self) -> Iterable[int]:
+        """The numbers of all trials."""
+        return self._attempts.keys()
 
     def row(self, number: int) -> TrialRow:
         """Return one trial. A finished start counts whatever other starts there are; of several the first."""

@@ -42,7 +42,7 @@ class SearchWorker:
         self._total = searched.terms.total or 0
         self._desk = Desk(self._claims, self._total, time.monotonic, ahead=searched.terms.sampler not in ADAPTIVE)
         self._values = values_by_number(searched.terms.space, searched.terms.sampler, searched.terms.seed)
-        self._journal = JournalWriter(folder.journal(number))
+        self._journal = JournalWriter(folder, number, searched.terms)
         self._study = self._open_study()
         self._running: list[TrialProcess] = []
         self._signal = 0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hpclaunch.core.spec import JobSpec
     from hpclaunch.runs import Run
     from hpclaunch.search.folder import SearchRecord
+    from hpclaunch.search.results import SearchSummary
     from hpclaunch.search.table import TrialRow
     from hpclaunch.search.terms import SearchTerms
 
@@ -44,18 +45,18 @@ def show_next(run: Run) -> None:
     say(f"next: hpclaunch search status {run.label}; hpclaunch search results {run.label}")
 
 
-def show_status(run: Run, found: SearchResults, as_json: bool) -> None:
+def show_status(run: Run, searched: SearchRecord, summary: SearchSummary, as_json: bool) -> None:
     """Show how far a search is."""
-    summary, terms = found.summary, found.searched.terms
+    terms = searched.terms
     if as_json:
-        write_json("search", _status_values(run, found))
+        write_json("search", _status_values(run, searched, summary))
         return
     fact("search", run.label)
     fact("state", f"{run.state}{f' ({run.reason})' if run.reason else ''}")
     parts = [f"{number} {state}" for state, number in summary.states.items()]
     parts += [f"{summary.waiting} waiting"] if summary.waiting else []
     fact("trials", f"{summary.total}: {', '.join(parts) or 'none has begun'}")
-    fact("at once", str(found.searched.at_once))
+    fact("at once", str(searched.at_once))
     if summary.busy is not None:
         fact("busy", f"{summary.busy:.0%} of the allocation's slots, from the first begin to the last end")
     if summary.trials_per_second is not None:
@@ -68,12 +69,12 @@ def _words(row: TrialRow) -> str:
     return " ".join(f"{name}={text}" for name, text in texts_of(row.values).items())
 
 
-def _status_values(run: Run, found: SearchResults) -> dict[str, Any]:
-    summary, terms = found.summary, found.searched.terms
+def _status_values(run: Run, searched: SearchRecord, summary: SearchSummary) -> dict[str, Any]:
+    terms = searched.terms
     return {
         **run.to_json(),
         "trials": {"total": summary.total, **summary.states, "waiting": summary.waiting},
-        "at_once": found.searched.at_once,
+        "at_once": searched.at_once,
         "metric": terms.metric,
         "direction": _aim(terms),
         "busy": summary.busy,
@@ -88,7 +89,7 @@ def show_results(run: Run, found: SearchResults, most: int, as_json: bool) -> No
     shares = importances(rows, terms.space) if terms.metric else {}
     if as_json:
         values = {"terms": terms.to_json(), "trials": [json_of(row) for row in rows], "importance": shares}
-        write_json("search_results", {**_status_values(run, found), **values})
+        write_json("search_results", {**_status_values(run, found.searched, found.summary), **values})
         return
     shown = ranked(rows, terms)[:most]
     table(columns_of(terms), [cells_of(row, terms) for row in shown], state_column=1)
