@@ -54,9 +54,9 @@ def distributions(uv: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 @pytest.fixture(scope="session")
 def linters(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the programs that check metadata, workflows and forms."""
+    """The folder with the programs that check metadata, workflows, forms and the recipe for conda."""
     environment = tmp_path_factory.mktemp("linters") / "env"
     run(uv, "venv", "--quiet", "--python", sys.executable, environment, cwd=ROOT)
-    tools = ("twine>=6", "check-jsonschema>=0.30")
+    tools = ("twine>=6", "check-jsonschema>=0.30", "zizmor>=1.32", "py-rattler-build>=0.73")
     run(uv, "pip", "install", "--quiet", "--python", environment / "bin" / "python", *tools, cwd=ROOT)
     return environment / "bin"

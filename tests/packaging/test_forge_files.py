@@ -41,7 +41,14 @@ def test_a_file_is_valid_by_its_schema(linters: Path, schema: str, files: str) -
     run(linters / "check-jsonschema", "--builtin-schema", schema, *found, cwd=ROOT)
 
 
-def test_every_action_has_a_version_and_every_job_a_limit_and_few_rights() -> None:
+@pytest.mark.timeout(900)
+def test_the_linters_of_workflows_and_recipes_find_nothing(linters: Path) -> None:
+    run(linters / "zizmor", "--offline", "--quiet", *WORKFLOWS, cwd=ROOT)
+    render = "import sys, rattler_build; print(rattler_build.Stage0Recipe.from_file(sys.argv[1]).render())"
+    assert hpclaunch.__version__ in run(linters / "python", "-c", render, CONDA, cwd=ROOT).stdout
+
+
+def test_every_action_has_the_hash_of_a_version_and_every_job_a_limit_and_few_rights() -> None:
     assert {path.stem for path in WORKFLOWS} == {"tests", "docs", "release"}
     for path in WORKFLOWS:
         workflow = content(path)
@@ -49,7 +56,7 @@ def test_every_action_has_a_version_and_every_job_a_limit_and_few_rights() -> No
         for job in workflow["jobs"].values():
             assert int(job["timeout-minutes"]) <= 60
             used = [step["uses"] for step in job["steps"] if "uses" in step]
-            assert all(re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+)", action) for action in used)
+            assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in used)
 
 
 def test_what_the_workflows_run_exists() -> None:
