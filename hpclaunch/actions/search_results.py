@@ -17,10 +17,10 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.runs import Run
 from hpclaunch.runs.request_file import read_request
-from hpclaunch.search.claims import mark_dead
+from hpclaunch.search.claims import ended_among
 from hpclaunch.search.events import FINISHED
 from hpclaunch.search.folder import SearchFolder, SearchRecord, is_search
-from hpclaunch.search.journal import JournalReader
+from hpclaunch.search.journal import JournalReader, read_with_totals
 from hpclaunch.search.names import texts_of
 from hpclaunch.search.results import SearchSummary, best_of, summary_of
 from hpclaunch.search.table import TrialRow, TrialTable
@@ -54,35 +54,30 @@ def found_search(system: System, name: str | None) -> Run:
 def read_results(run: Run) -> SearchResults:
     """Return what the journals of a search tell."""
     folder = SearchFolder(run.path)
-    searched, reader = folder.read(), JournalReader(folder)
-    reader.read(claims=False)
-    _mark_ended(run, reader)
-    return SearchResults(
-        searched=searched, table=reader.table, summary=summary_of(reader.table, searched.terms, searched.at_once)
-    )
+    searched, table = folder.read(), JournalReader(folder).read(claims=False)
+    table.dead.update(_ended_workers(run, folder))
+    return SearchResults(searched=searched, table=table, summary=summary_of(table, searched.terms, searched.at_once))
 
 
 def read_summary(run: Run) -> tuple[SearchRecord, SearchSummary]:
     """Return the numbers of a search, as `read_results` does, in a fraction of its time if there are many trials."""
     folder = SearchFolder(run.path)
-    searched, reader = folder.read(), JournalReader(folder)
-    totals = reader.read_rest()
-    _mark_ended(run, reader)
-    return searched, summary_of(reader.table, searched.terms, searched.at_once, totals)
+    searched = folder.read()
+    table, totals = read_with_totals(folder, searched.terms)
+    table.dead.update(_ended_workers(run, folder))
+    return searched, summary_of(table, searched.terms, searched.at_once, totals)
 
 
-def _mark_ended(run: Run, reader: JournalReader) -> None:
-    """Note which workers have ended. Of a run that has ended, all have."""
-    workers = reader.folder.workers()
-    mark_dead(reader, workers)
-    if run.final:
-        reader.table.dead.update(workers)
+def _ended_workers(run: Run, folder: SearchFolder) -> set[int]:
+    """Return the workers that have ended. Of a run that has ended, all have."""
+    workers = folder.workers()
+    return set(workers) if run.final else ended_among(workers)
 
 
 def resume_search(system: System, run: Run) -> Run:
     """Submit the allocation of an ended search again. Raises Refused if it has not ended, or nothing is left."""
-    searched, summary = read_summary(run)
-    total, finished = searched.terms.total, sum(summary.states.get(state, 0) for state in FINISHED)
+    found = read_results(run)
+    total, finished = found.searched.terms.total, sum(found.summary.states.get(state, 0) for state in FINISHED)
     if run.final and total is not None and finished >= total:
         what = f"{run.label} has finished all of its {total} trials: there is nothing to continue"
         raise Refused(Fault(what=what, next=f"hpclaunch search results {run.label}"))

@@ -37,7 +37,7 @@ class FolderClaims:
         """Look for claims, events and ends of other workers."""
         self._reader.read()
         workers = self._folder.workers()
-        mark_dead(self._reader, workers)
+        self._reader.table.dead.update(ended_among(workers))
         self.workers = max(1, len(workers) - len(self._reader.table.dead))
 
     def due_again(self) -> list[tuple[int, int]]:
@@ -55,9 +55,9 @@ class FolderClaims:
         return made
 
 
-def mark_dead(reader: JournalReader, workers: dict[int, dict[str, Any]]) -> None:
-    """Note in the table which workers have ended."""
-    reader.table.dead.update(number for number, values in workers.items() if values.get("ended"))
+def ended_among(workers: dict[int, dict[str, Any]]) -> set[int]:
+    """Return the numbers of the workers that are recorded as ended."""
+    return {number for number, values in workers.items() if values.get("ended")}
 
 
 def begin_worker(folder: SearchFolder, run: str, start: str) -> tuple[int, list[int]]:

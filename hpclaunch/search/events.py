@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NamedTuple
 
 from hpclaunch.core.units import CONTROL
@@ -73,12 +74,15 @@ class TrialEnd(NamedTuple):
         return json.dumps(event, separators=(",", ":"))
 
 
-def event_in(line: str | bytes) -> TrialBegin | TrialEnd | None:
+Event = TrialBegin | TrialEnd
+
+
+def event_in(line: str | bytes) -> Event | None:
     """Return the event in a line of a journal; None for a damaged line, which counts as not written."""
     try:
         row = json.loads(line)
         number, attempt, time = row["n"], row["a"], row["t"]
-        if type(number) is not int or type(attempt) is not int or number < 0:
+        if type(number) is not int or type(attempt) is not int or number < 0 or not math.isfinite(time):
             return None
         if row["e"] == "begin":
             values = row["v"] if isinstance(row["v"], dict) else {}
@@ -87,9 +91,9 @@ def event_in(line: str | bytes) -> TrialBegin | TrialEnd | None:
             )
         if row["e"] == "end" and row["s"] in _ENDS:
             value = row.get("m")
-            number_or_none = float(value) if isinstance(value, int | float) else None
+            number_or_none = float(value) if isinstance(value, int | float) and math.isfinite(value) else None
             reason = CONTROL.sub(" ", str(row["why"])) if "why" in row else ""
             return TrialEnd(number, attempt, float(time), row["s"], number_or_none, int(row.get("x", 0)), reason)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         pass
     return None

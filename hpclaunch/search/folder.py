@@ -4,7 +4,7 @@
     search/workers/1, 2, …   one file for each worker: the start of the run, and the process; 1.ended: it has ended
     search/claims/1, 2, …    which trials a worker makes, and no other one
     search/journal/1.jsonl   the events of worker 1, which alone writes it
-    search/journal/1.totals  what most of them come to, so that a status is quick; the journal is what counts
+    search/journal/1.totals  a summary of its finished trials, so that a status is quick; the journal is the record
     trials/012/012345/       a trial's own folder: its log, its metrics.jsonl, its checkpoints
 
 Claims and workers are made once, by link(2), and never changed (as the leases of decision 34): of several processes

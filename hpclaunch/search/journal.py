@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import zlib
+from pathlib import Path
 
 from hpclaunch.core.files import json_object, read_text, write_text
-from hpclaunch.search.events import TrialBegin, TrialEnd, event_in
+from hpclaunch.search.events import Event, event_in
 from hpclaunch.search.folder import SearchFolder
 from hpclaunch.search.table import TrialTable
 from hpclaunch.search.terms import SearchTerms
-from hpclaunch.search.totals import Counting, JournalTotals, are_disjoint, text_of, totals_in
+from hpclaunch.search.totals import JournalTotals, TotalsCounter, count_each_trial_once, text_of, totals_in
 
 _SYNC_EVERY_S = 0.5
 _COUNT_EVERY = 5_000
-"""After so many events their totals are written: at most so many lines are read for a status."""
+_COUNT_EVERY_S, _FEWEST_EVENTS = 30.0, 200
+"""Totals are written after so many events, and after so many seconds if there are enough new events: so many lines of
+each journal are read for a status."""
+_MOST_UNCOUNTED = 10_000
 _BLOCK = 2**22
 
 
@@ -23,22 +28,25 @@ class JournalWriter:
     """Appends the events of one worker. A line is in the file after ``flush``; at most half a second later on the disk.
 
     What a killed process wrote is kept by the system. Only a node that fails loses lines that are not on the disk: its
-    trials are made again then. From time to time it writes the totals of the journal into a file beside it.
+    trials are made again then. The writer also writes the totals of the journal into a second file, after
+    ``count_every`` events and at the end.
     """
 
-    def __init__(self, folder: SearchFolder, worker: int, terms: SearchTerms) -> None:
-        # It is open as long as the worker works. A worker's number is new, so its journal is empty.
+    def __init__(self, folder: SearchFolder, worker: int, terms: SearchTerms, count_every: int = _COUNT_EVERY) -> None:
+        # It is open as long as the worker works. The number of a worker is new, so its journal is empty.
         self._file = open(folder.journal(worker), "ab", buffering=0)  # noqa: SIM115
-        self._totals, self._counting, self._uncounted = folder.totals(worker), Counting(terms), 0
+        self._totals, self._terms, self._counter = folder.totals(worker), terms, TotalsCounter(terms)
+        self._count_every, self._to_count, self._counted = count_every, 0, time.monotonic()
+        self._size = self._crc = 0
         self._lines: list[str] = []
         self._synced = 0.0
         self._is_dirty = False
 
-    def add(self, event: TrialBegin | TrialEnd) -> None:
+    def add(self, event: Event) -> None:
         """Add an event to the next flush."""
         self._lines.append(event.line())
-        self._counting.add(event)
-        self._uncounted += 1
+        self._counter.add(event)
+        self._to_count += 1
 
     def flush(self, durable: bool = False) -> None:
         """Write all added events at once; ``durable``: and wait until the disk has them. Raises OSError."""
@@ -49,26 +57,33 @@ class JournalWriter:
         if self._is_dirty and (durable or time.monotonic() - self._synced > _SYNC_EVERY_S):
             os.fsync(self._file.fileno())
             self._synced, self._is_dirty = time.monotonic(), False
-        if self._uncounted >= _COUNT_EVERY:
+        if self._are_totals_due():
             self._write_totals()
 
-    def _write_totals(self) -> None:
-        """Write the totals, after what they count is on the disk."""
-        self._uncounted = 0
-        self.flush(durable=True)
-        totals = self._counting.totals(self._file.tell())
-        with contextlib.suppress(OSError):  # without them the journal is read
-            write_text(self._totals, text_of(totals), durable=False)
-
     def _write(self, content: bytes) -> None:
+        self._size, self._crc = self._size + len(content), zlib.crc32(content, self._crc)
         view = memoryview(content)
         while view:
             view = view[self._file.write(view) or 0 :]
 
+    def _are_totals_due(self) -> bool:
+        is_late = self._to_count >= _FEWEST_EVENTS and time.monotonic() - self._counted > _COUNT_EVERY_S
+        return self._to_count >= self._count_every or is_late
+
+    def _write_totals(self) -> None:
+        """Write the totals, after the disk has what they count."""
+        self._to_count, self._counted = 0, time.monotonic()
+        if self._counter.uncounted > _MOST_UNCOUNTED:
+            return  # such totals would save a reader nothing
+        self.flush(durable=True)
+        with contextlib.suppress(OSError):  # without them the journal is read
+            totals = self._counter.totals(self._size, self._crc)
+            write_text(self._totals, text_of(totals, self._terms), durable=False)
+
     def close(self) -> None:
         """Write what is left, and close the file. Raises OSError."""
         self.flush(durable=True)
-        if self._uncounted:
+        if self._to_count:
             self._write_totals()
         self._file.close()
 
@@ -97,34 +112,11 @@ class JournalReader:
                 self._read_journal(worker)
         return self.table
 
-    def read_rest(self) -> list[JournalTotals]:
-        """Return the totals of all journals, and put into the table only the trials that they do not count.
-
-        If totals contradict each other or a journal, there are none, and the table has every trial.
-        """
-        parts = []
-        for worker in self.folder.journals():
-            totals = self._usable_totals(worker)
-            if totals:
-                self._places[worker] = totals.bytes
-                for event in totals.rest:
-                    self.table.add(event, worker)
-                parts.append(totals)
-            self._read_journal(worker)
-        if are_disjoint(parts, self.table.numbers):
-            return parts
-        self.table, self._places = TrialTable(), {}
-        self.read(claims=False)
-        return []
-
-    def _usable_totals(self, worker: int) -> JournalTotals | None:
-        """Return the totals of a journal that has every byte that they count."""
-        totals = totals_in(json_object(read_text(self.folder.totals(worker))))
-        try:
-            size = os.stat(self.folder.journal(worker)).st_size
-        except OSError:
-            return None
-        return totals if totals and size >= totals.bytes else None
+    def add_counted(self, worker: int, totals: JournalTotals) -> None:
+        """Add the events of a new journal that its totals do not count; the next read begins after the counted part."""
+        self._places[worker] = totals.bytes
+        for event in totals.uncounted:
+            self.table.add(event, worker)
 
     def _read_claims(self) -> None:
         for number, values in self.folder.claims(self.claimed):
@@ -155,3 +147,32 @@ class JournalReader:
         except OSError:
             pass
         self._places[worker] = place
+
+
+def read_with_totals(folder: SearchFolder, terms: SearchTerms) -> tuple[TrialTable, list[JournalTotals]]:
+    """Return the totals of the journals, and a table of the trials that no totals count.
+
+    If two journals mention one trial that is counted, the list is empty and the table has every trial.
+    """
+    reader, parts = JournalReader(folder), []
+    for worker in folder.journals():
+        totals = totals_in(json_object(read_text(folder.totals(worker))), terms)
+        if totals and _crc_of(folder.journal(worker), totals.bytes) == totals.crc:
+            reader.add_counted(worker, totals)
+            parts.append(totals)
+    table = reader.read(claims=False)
+    if count_each_trial_once(parts, table.numbers):
+        return table, parts
+    return JournalReader(folder).read(claims=False), []
+
+
+def _crc_of(path: Path, size: int) -> int | None:
+    """Return the CRC-32 of the first bytes of a file; None if it has fewer."""
+    crc = 0
+    try:
+        with open(path, "rb") as file:
+            while size and (block := file.read(min(size, _BLOCK))):
+                crc, size = zlib.crc32(block, crc), size - len(block)
+    except OSError:
+        return None
+    return None if size else crc
