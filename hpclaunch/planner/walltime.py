@@ -1,10 +1,11 @@
-"""Whether a run may take longer than its walltime, by the predicted time of its training; it chooses no walltime."""
+"""The predicted speed and time of a run, and whether it may take longer than its walltime; it chooses no walltime."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.intervals import Interval
@@ -15,25 +16,50 @@ from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing
 
 
-def walltime_warning(question: Question, sizing: Sizing, trainings: Sequence[PlannedTraining]) -> str:
+@record
+class PredictedTraining:
+    """The predicted samples/s of all ranks, and the time of the whole training in seconds."""
+
+    samples_per_s: Interval
+    time_s: Interval
+
+
+def predict_trainings(
+    question: Question, sizing: Sizing, trainings: Sequence[PlannedTraining]
+) -> list[PredictedTraining]:
+    """Return the predictions of all trainings that differ in batch or epochs; none for an unknown speed."""
+    different = {(one.batch, one.work.epochs): one for one in trainings}
+    found = [_predict(question, sizing, one) for one in different.values()]
+    return [one for one in found if one is not None]
+
+
+def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> PredictedTraining | None:
+    predictor = predictor_of(question, sizing, training.work)
+    if predictor.timing is None:
+        return None
+    trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
+    throughput = predictor.throughput(trial, training.batch)
+    time_s = predictor.candidate(trial, training.batch, throughput).time_s
+    return PredictedTraining(samples_per_s=throughput.samples_per_s, time_s=time_s)
+
+
+def walltime_warning(predicted: Sequence[PredictedTraining], sizing: Sizing, *, measured: bool) -> str:
     """Return one warning if the longest of these trainings may not end within its walltime; empty: it will, or unknown.
 
     The upper end of the predicted time counts (it is enough in nine of ten cases), so that a prediction without a
-    measurement, whose range is wide, warns early.
+    measurement, whose range is wide, warns early. ``measured``: the predictions rest on measurements of the job.
     """
     walltime = sizing.placement.walltime
     if not walltime:
         return ""
-    different = {(one.batch, one.work.epochs): one for one in trainings}
-    times = [time for one in different.values() if (time := _time_of(question, sizing, one)) is not None]
-    longest = max(times, key=lambda time: time.high, default=None)
+    longest = max((one.time_s for one in predicted), key=lambda time: time.high, default=None)
     if longest is None or longest.high <= walltime:
         return ""
     takes = "takes" if longest.middle > walltime else "may take"
-    origin = "from measured runs" if question.evidence.points else "nothing is measured"
-    predicted = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
+    origin = "from measured runs" if measured else "nothing is measured"
+    words = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
     ending = _ending_words(sizing, longest)
-    return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {predicted}; {ending}"
+    return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {words}; {ending}"
 
 
 def _ending_words(sizing: Sizing, time_s: Interval) -> str:
@@ -51,12 +77,3 @@ def _ending_words(sizing: Sizing, time_s: Interval) -> str:
     if any(limit is not None and enough > limit for limit in limits):
         return words
     return f"{words} (--walltime {format_walltime(enough)} is enough in nine of ten cases)"
-
-
-def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
-    """Return the predicted time of one training in seconds; None if the speed is not known."""
-    predictor = predictor_of(question, sizing, training.work)
-    if predictor.timing is None:
-        return None
-    trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
-    return predictor.candidate(trial, training.batch, predictor.throughput(trial, training.batch)).time_s

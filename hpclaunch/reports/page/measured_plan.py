@@ -18,9 +18,9 @@ from hpclaunch.reports.page.resources import cpu_use, energy, gpu_use
 from hpclaunch.reports.page.speed import typical_rate
 from hpclaunch.runs.samples import last_start
 
-_NOT_RECORDED = (
-    "A run does not record the throughput that a plan predicted for it. hpclaunch plan predicts it again, "
-    "and then uses the measurements of this run, too."
+_NOT_PREDICTED = (
+    "Nothing was predicted for this run before it was submitted. hpclaunch plan predicts the next one, "
+    "and uses the measurements of this run."
 )
 
 
@@ -30,12 +30,35 @@ def plan_section(recorded: RecordedRun) -> PageSection:
     blocks: list[Block] = [Sentence(text="There is nothing to compare: nothing was measured.")]
     if rows:
         columns = ("what", "asked or planned", "measured", "share")
-        blocks = [Listing(title="Asked for, and used", columns=columns, rows=rows), Sentence(text=_NOT_RECORDED)]
+        words = _prediction_words(recorded)
+        blocks = [Listing(title="Asked for, and used", columns=columns, rows=rows), Sentence(text=words)]
     advice = checkpoint_advice(recorded)
     if advice is not None:
         taken = duration(advice.saving.save_s)
         blocks.append(Sentence(text=f"Checkpoints took {taken} each. Advice: {advice.words}. Source: {DALY}."))
     return PageSection(name="plan", title="The plan against what was measured", blocks=tuple(blocks))
+
+
+def predicted(recorded: RecordedRun, name: str) -> tuple[float, float, float] | None:
+    """Return the 10, 50 and 90 % quantile of ``samples_per_s`` or ``training_s``; None if nothing was predicted."""
+    found = recorded.spec.get("prediction")
+    listed = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(listed, list | tuple) or len(listed) != 3:
+        return None
+    values = [value for one in listed if (value := finite(one)) is not None and value > 0]
+    return (values[0], values[1], values[2]) if len(values) == 3 else None
+
+
+def _prediction_words(recorded: RecordedRun) -> str:
+    """Return what the prediction of the run rests on."""
+    if predicted(recorded, "samples_per_s") is None:
+        return _NOT_PREDICTED
+    rests = (
+        "on measured runs of this job"
+        if recorded.spec["prediction"].get("measured") is True
+        else ("on the figures of the model and of the site alone, as this job had no measured run here")
+    )
+    return f"The prediction was made before the run, with its 80 % interval in parentheses. It rests {rests}."
 
 
 def cost_section(recorded: RecordedRun) -> PageSection:
@@ -128,9 +151,29 @@ def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
     if recorded.epochs:
         last = epoch_numbers(recorded.epochs)[-1]
         yield "epochs", epochs, short(last), percent(last / epochs) if epochs else None
-    rate = typical_rate(recorded.epochs)
-    if rate is not None:
-        yield "samples per second", "not recorded", short(rate), None
+    yield from _predicted_row("samples per second", predicted(recorded, "samples_per_s"), typical_rate(recorded.epochs))
+    yield from _predicted_row("time of the training", predicted(recorded, "training_s"), _training_time(recorded))
+
+
+def _predicted_row(
+    name: str, plan: tuple[float, float, float] | None, measured: float | None
+) -> Iterator[tuple[Value, ...]]:
+    """Yield a predicted value beside the measured one, if this is known."""
+    if measured is None:
+        return
+    words = duration if name.startswith("time") else short
+    if plan is None:
+        yield name, "not predicted", words(measured), None
+        return
+    low, middle, high = map(words, plan)
+    yield name, f"{middle} ({low} to {high})", words(measured), percent(measured / plan[1])
+
+
+def _training_time(recorded: RecordedRun) -> float | None:
+    """Return the time of all epochs together in seconds; None if the run did not make every epoch once."""
+    epochs = whole_number(recorded.parameters.get("epochs", ""))
+    times = [time for epoch in recorded.epochs if (time := finite(epoch.get("seconds"))) is not None]
+    return sum(times) if epochs and epochs == len(times) and not recorded.repeated else None
 
 
 def _machine_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:

@@ -14,8 +14,9 @@ from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.prediction import PlannedTraining
 from hpclaunch.planner.question import Evidence, Question
-from hpclaunch.planner.walltime import walltime_warning
+from hpclaunch.planner.walltime import predict_trainings, walltime_warning
 from hpclaunch.planner.workload import stored_figures, workload_of
+from hpclaunch.resolve import resolve
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
@@ -107,5 +108,29 @@ def test_measurements_take_the_place_of_the_guess() -> None:
         for rate in (200.0, 1000.0)
     )
     runs = [PlannedTraining(work=work, batch=row.batch)]
-    assert "from measured runs" in walltime_warning(slow, sizing, runs)
-    assert walltime_warning(fast, sizing, runs) == ""
+    (slowly,), (quickly,) = (predict_trainings(question, sizing, runs) for question in (slow, fast))
+    assert slowly.samples_per_s.middle == pytest.approx(200.0, rel=0.05)
+    assert slowly.time_s.middle == pytest.approx(5 * quickly.time_s.middle, rel=0.05)
+    assert "from measured runs" in walltime_warning([slowly], sizing, measured=True)
+    assert walltime_warning([quickly], sizing, measured=True) == ""
+
+
+def test_a_submission_records_what_was_predicted() -> None:
+    spec, _ = resolve(advised(case_of("cosmoflow", "perlmutter", nodes=4, walltime=12 * 3600)))
+    assert spec.prediction is not None and not spec.prediction.measured
+    low, middle, high = spec.prediction.samples_per_s
+    assert 0 < low < middle < high
+    low, middle, high = spec.prediction.training_s
+    assert 0 < low < middle < high
+
+
+@pytest.mark.parametrize(
+    ("name", "site", "typed"),
+    [
+        ("cifar", "testcluster", {"account": None}),
+        ("cosmoflow", "perlmutter", {"sweep": (("epochs", "1,100"),)}),
+        ("cosmoflow", "perlmutter", {"recipe": "job"}),
+    ],
+)
+def test_nothing_is_recorded_where_nothing_is_predicted(name: str, site: str, typed: dict[str, Any]) -> None:
+    assert advised(case_of(name, site, nodes=4, **typed)).advice.prediction is None

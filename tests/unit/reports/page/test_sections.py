@@ -74,6 +74,9 @@ def test_a_finished_run_shows_everything(tmp_path: Path) -> None:
     assert "ranks 8 8 100 %" in plan
     assert "epochs 20 20 100 %" in plan
     assert "walltime of the longest start 01:00:00 9 min 59 s 17 %" in plan
+    assert "samples per second 6,400 (5,200 to 8,100) 7,0" in plan
+    assert "time of the training 2 min 30 s (1 min 55 s to 3 min 10 s) 2 min 22 s 95 %" in plan
+    assert "It rests on measured runs of this job." in plan
     asked = texts(section(page, "asked"))
     assert "walltime 01:00:00 --walltime" in asked
     assert "memory 64000M settings" in asked
@@ -265,6 +268,26 @@ def test_a_study_without_results_or_with_damaged_ones_has_a_page(tmp_path: Path,
     page = study_page(load_study(fabricated.study(tmp_path)), results, fabricated.NOW, "1.2.3")
     assert page.figures == ()
     assert "Nothing can be drawn" in texts(page)
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    [
+        None,
+        {},
+        [],
+        {"samples_per_s": 5},
+        {"samples_per_s": [1, 2]},
+        {"samples_per_s": ["a", "b", "c"]},
+        {"measured": 1},
+    ],
+)
+def test_without_a_prediction_the_measurement_stands_alone(tmp_path: Path, prediction: object) -> None:
+    path = fabricated.finished(tmp_path)
+    (path / "spec.json").write_text(json.dumps(fabricated.spec(prediction=prediction)))
+    plan = texts(section(page_of(path), "plan"))
+    assert "samples per second not predicted 7,0" in plan
+    assert "Nothing was predicted for this run before it was submitted." in plan
 
 
 def test_checkpoints_are_compared_with_the_best_interval(tmp_path: Path) -> None:
