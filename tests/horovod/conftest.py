@@ -31,6 +31,8 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", keras_version.VARIABLE)
 
 
+LONGEST_S = 3600
+"""It only ends what would never end: eight ranks of a case of the long tier take a quarter of an hour on two cores."""
 FORKED = Path(__file__).parent / "forked"
 READ_LATER = ("HPCLAUNCH_", "HOROVOD_", "OMP_NUM_THREADS", "TF_DETERMINISTIC_OPS")
 """The beginnings of variables that no import reads: a forked rank may have them."""
@@ -39,7 +41,7 @@ READ_LATER = ("HPCLAUNCH_", "HOROVOD_", "OMP_NUM_THREADS", "TF_DETERMINISTIC_OPS
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(1200))
+            item.add_marker(pytest.mark.timeout(2 * LONGEST_S))
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=LONGEST_S,
         )
         return Ended(done.returncode, done.stdout, run_dir)
 

@@ -9,6 +9,7 @@ limits.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -65,10 +66,17 @@ VERBS = (
     ("retry", RUN),
     ("resume", RUN),
     ("resume", RUN, "--nodes", "2"),
+    ("rerun", RUN),
+    ("rerun", RUN, "--dry-run"),
+    ("efficiency", RUN),
+    ("search", "status", RUN),
+    ("search", "results", RUN),
+    ("search", "resume", RUN),
     ("results",),
     ("runs", "list"),
     ("runs", "show", RUN),
     ("runs", "compare", RUN, RUN),
+    ("runs", "export", RUN, "--to", "ro-crate", "--output", "crate"),
     ("runs", "clean", "--older-than", "1s", "--yes"),
     ("runs", "forget", RUN, "--yes"),
     ("runs", "adopt", RUN),
@@ -80,6 +88,9 @@ VERBS = (
     ("sites", "detect"),
     ("trust", "--list"),
 )
+DRAWING = (("report", RUN), ("report", "--compare", RUN, RUN))
+"""They import matplotlib, which takes a second: each is typed in a process of its own with another limit."""
+DRAWING_SECONDS = 5
 FEW = (
     ("submit", "mine", "--nodes", "1"),
     ("plan", "mine", "--site", "local"),
@@ -87,6 +98,7 @@ FEW = (
     ("cancel", RUN),
     ("retry", RUN),
     ("resume", RUN, "--nodes", "2"),
+    ("rerun", RUN),
 )
 
 
@@ -125,6 +137,12 @@ class Place:
         own = {RUN: str(names[0]) if names else "runs/x", ELSEWHERE: f"{self.root}/home/own.sh"}
         return tuple(own.get(word, word) for word in verb)
 
+    def may_submit(self, verb: tuple[str, ...]) -> bool:
+        """Whether the verb submits what the user typed; ``rerun`` does, of a run that ``submit`` made here before."""
+        if verb == ("rerun", RUN):
+            return re.fullmatch(r"mine-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}", Path(self.words(verb)[1]).name) is not None
+        return verb[0] == "submit"
+
     def check(self, verb: tuple[str, ...], outcome: Outcome) -> None:
         text = f"{verb} -> {outcome}"
         assert outcome.code in (0, 1, 2, 124), text
@@ -133,7 +151,7 @@ class Place:
         assert self.victim.poll() is None, text
         calls = self.root / "spool/calls"
         names = {line.split()[0] for line in calls.read_text().splitlines()} if calls.exists() else set()
-        assert not names & ({"scancel"} if verb[0] == "submit" else {"scancel", "sbatch"}), text
+        assert not names & ({"scancel"} if self.may_submit(verb) else {"scancel", "sbatch"}), text
         calls.unlink(missing_ok=True)
         assert (self.root / "home/.bashrc").read_text() == "# the user's own\n", text
         assert outcome.megabytes <= MEGABYTES, text
@@ -185,6 +203,9 @@ def test_a_hostile_repository_starts_ends_and_submits_nothing(
     prepare(place.repository)
     for file in place.repository.started.iterdir():  # what git did while the repository was made
         file.unlink()
+    for verb in DRAWING if FULL else ():
+        outcome = type_in_a_process(place.words(verb), place.repository.folder, place.environment, DRAWING_SECONDS)
+        place.check(verb, outcome)
     for verb in VERBS if FULL else FEW:
         outcome = typist.type(place.words(verb), place.repository.folder, place.environment)
         place.check(verb, outcome)
