@@ -45,6 +45,8 @@ The second command writes this page. Each tool has a virtual environment of its 
 
 ## Table
 """
+TIMED = "plain"
+"""The case whose times are the columns of times."""
 ABOUT_TIMES = (
     "Before it submits, hpclaunch asks Slurm for its limits, and writes a run directory with every resolved value."
 )
@@ -151,12 +153,19 @@ def _made(folder: Path) -> str:
         {f"Slurm {r.machine['versions']['slurm']}, Python {r.machine['versions']['python']}" for r in results}
     )
     own = sorted({r.measured["version"] for r in store.every(OWN, folder)})
-    load = [result.load_average for result in results]
+    timed = _loads([result for result in results if result.case == TIMED])
+    others = _loads([result for result in results if result.case != TIMED])
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
-        f"Made on {when}: {'; '.join(machines)}; {'; '.join(versions)}; hpclaunch {', '.join(own)}. The machine had "
-        f"other work (load average {min(load):.0f} to {max(load):.0f}), which lengthens wall times most. {ABOUT_TIMES}"
+        f"Made on {when}: {'; '.join(machines)}; {'; '.join(versions)}; hpclaunch {', '.join(own)}. Other work "
+        f"lengthens wall times most: the load average was {timed} while times were measured, {others} in the other "
+        f"cases. {ABOUT_TIMES}"
     )
+
+
+def _loads(results: Sequence[store.Result]) -> str:
+    loads = [result.load_average for result in results]
+    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
 
 
 def _behind(table: Mapping[str, Mapping[str, Cell]]) -> str:
