@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import median
 
@@ -151,17 +151,17 @@ def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
     if recorded.epochs:
         last = epoch_numbers(recorded.epochs)[-1]
         yield "epochs", epochs, short(last), percent(last / epochs) if epochs else None
-    yield from _predicted_row("samples per second", predicted(recorded, "samples_per_s"), typical_rate(recorded.epochs))
-    yield from _predicted_row("time of the training", predicted(recorded, "training_s"), _training_time(recorded))
+    rate, time_s = typical_rate(recorded.epochs), _training_time(recorded)
+    yield from _predicted_row("samples per second", predicted(recorded, "samples_per_s"), rate, short)
+    yield from _predicted_row("time of the training", predicted(recorded, "training_s"), time_s, duration)
 
 
 def _predicted_row(
-    name: str, plan: tuple[float, float, float] | None, measured: float | None
+    name: str, plan: tuple[float, float, float] | None, measured: float | None, words: Callable[[float], str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield a predicted value beside the measured one, if this is known."""
+    """Yield a predicted value beside the measured one, if this is known. ``words``: writes a value with its unit."""
     if measured is None:
         return
-    words = duration if name.startswith("time") else short
     if plan is None:
         yield name, "not predicted", words(measured), None
         return
