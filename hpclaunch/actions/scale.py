@@ -15,6 +15,7 @@ from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
@@ -22,7 +23,6 @@ from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.scaling import (
     KeptBatch,
     Mode,
-    PredictedRate,
     StudyLayout,
     largest_alone,
     layouts_of,

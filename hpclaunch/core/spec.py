@@ -13,6 +13,7 @@ from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.component import Component
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.trials import TrialLayout
 
@@ -293,19 +294,6 @@ class RunRecipe:
     why: tuple[str, ...] = ()
 
 
-@record
-class Prediction:
-    """What the planner predicted before a run was submitted, each as its 10, 50 and 90 % quantile.
-
-    ``samples_per_s``: of all ranks. ``training_s``: of the whole training, in seconds. ``measured``: it rests on
-    measurements of this job.
-    """
-
-    samples_per_s: tuple[float, float, float]
-    training_s: tuple[float, float, float]
-    measured: bool
-
-
 MOST_RUNS = 100_000
 """The largest array that hpclaunch is tested with; Slurm's own limit (MaxArraySize) is checked at submission."""
 
@@ -331,12 +319,10 @@ class JobSpec:
     the run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
     ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
     with their values; ``command`` has only those that differ from the program's defaults, or were typed. ``recipe``:
-    None for a job without ``training`` and without recipes of its own. ``prediction``: None if the planner could
-    predict nothing, or was not asked, or the runs of a sweep differ in it. ``calibration_key``: the key under which a
-    later plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which it waits.
+    None for a job without ``training`` and without recipes of its own. ``calibration_key``: the key under which a later
+    plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
-    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler
-    measures every node.
+    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: of every node.
     """
 
     name: str
@@ -381,7 +367,7 @@ class JobSpec:
     strategy: str = ""
     parameters: Pairs = field(default=(), metadata=OWN)
     recipe: RunRecipe | None = field(default=None, metadata=OWN)
-    prediction: Prediction | None = field(default=None, metadata=OWN)
+    predicted: PredictedRate | None = field(default=None, metadata=OWN)
     calibration_key: str = field(default="", metadata=OWN)
     after: tuple[str, ...] = field(default=(), metadata=OWN)
     broadcast: Broadcast | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.planner.prediction import Predictor, predictor_of
@@ -41,16 +42,6 @@ class KeptBatch:
     mode: Mode
     samples: int
     largest: int | None = None
-
-
-@record
-class PredictedRate:
-    """Predicted samples/s with their 80 % interval. ``measured``: the prediction rests on measurements of this job."""
-
-    samples_per_s: float
-    low: float
-    high: float
-    measured: bool
 
 
 def layouts_of(shapes: Sequence[tuple[int, int]], work: Workload, kept: KeptBatch) -> list[StudyLayout]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import HOROVOD, Pairs, Prediction, RunRecipe
+from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
@@ -142,14 +142,16 @@ def _add_recipe(advice: Advice, run: _SizedRun, question: RunQuestion) -> tuple[
         warnings = _one_process_warnings(run, question, batches_of(question))
         return replace(advice, recipe=RunRecipe(name=AS_WRITTEN), warnings=warnings), ()
     found = apply_recipe(question)
-    predicted, measured = _predict(run, question, found), bool(run.evidence and run.evidence.points)
+    predicted = _predict(run, question, found)
     warnings = (
         *found.warnings,
-        *_walltime_warnings(run, predicted, measured=measured),
+        *_walltime_warnings(run, predicted),
         *_one_process_warnings(run, question, found.batches),
     )
     advice = replace(advice, recipe=found.recipe, followers=found.followers, warnings=warnings)
-    return replace(advice, prediction=_prediction_of(predicted, measured=measured)), found.settings
+    # The runs of a sweep may differ in their speed, and have one record.
+    rate = predicted[0].rate if len(predicted) == 1 and not question.axes else None
+    return replace(advice, predicted=rate), found.settings
 
 
 def _is_predictable(run: _SizedRun, question: RunQuestion) -> bool:
@@ -168,25 +170,13 @@ def _predict(run: _SizedRun, question: RunQuestion, found: Applied) -> list[Pred
     return predict_trainings(_planner_question(run), run.sizing, _trainings(question, found.batches))
 
 
-def _prediction_of(predicted: Sequence[PredictedTraining], *, measured: bool) -> Prediction | None:
-    """Return what the run records; None if nothing is predicted, or if the runs of a sweep differ."""
-    if len(predicted) != 1:
-        return None
-    rate, time_s = predicted[0].samples_per_s, predicted[0].time_s
-    return Prediction(
-        samples_per_s=(rate.low, rate.middle, rate.high),
-        training_s=(time_s.low, time_s.middle, time_s.high),
-        measured=measured,
-    )
-
-
-def _walltime_warnings(run: _SizedRun, predicted: Sequence[PredictedTraining], *, measured: bool) -> tuple[str, ...]:
+def _walltime_warnings(run: _SizedRun, predicted: Sequence[PredictedTraining]) -> tuple[str, ...]:
     """Return the warning about a walltime that may be too short, if the time of the run is predicted."""
     if not predicted:
         return ()
     from hpclaunch.planner.walltime import walltime_warning
 
-    warning = walltime_warning(predicted, run.sizing, measured=measured)
+    warning = walltime_warning(predicted, run.sizing)
     return (warning,) if warning else ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.candidates import Bill
@@ -18,9 +19,9 @@ from hpclaunch.resolve.sizing import Sizing
 
 @record
 class PredictedTraining:
-    """The predicted samples/s of all ranks, and the time of the whole training in seconds."""
+    """The predicted speed of a training, and the time of its run in seconds: start-up and evaluation included."""
 
-    samples_per_s: Interval
+    rate: PredictedRate
     time_s: Interval
 
 
@@ -39,24 +40,26 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
         return None
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     throughput = predictor.throughput(trial, training.batch)
-    time_s = predictor.candidate(trial, training.batch, throughput).time_s
-    return PredictedTraining(samples_per_s=throughput.samples_per_s, time_s=time_s)
+    speed, is_measured = throughput.samples_per_s, bool(predictor.question.evidence.points)
+    rate = PredictedRate(samples_per_s=speed.middle, low=speed.low, high=speed.high, measured=is_measured)
+    return PredictedTraining(rate=rate, time_s=predictor.candidate(trial, training.batch, throughput).time_s)
 
 
-def walltime_warning(predicted: Sequence[PredictedTraining], sizing: Sizing, *, measured: bool) -> str:
+def walltime_warning(predicted: Sequence[PredictedTraining], sizing: Sizing) -> str:
     """Return one warning if the longest of these trainings may not end within its walltime; empty: it will, or unknown.
 
     The upper end of the predicted time counts (it is enough in nine of ten cases), so that a prediction without a
-    measurement, whose range is wide, warns early. ``measured``: the predictions rest on measurements of the job.
+    measurement, whose range is wide, warns early.
     """
     walltime = sizing.placement.walltime
     if not walltime:
         return ""
-    longest = max((one.time_s for one in predicted), key=lambda time: time.high, default=None)
-    if longest is None or longest.high <= walltime:
+    slowest = max(predicted, key=lambda one: one.time_s.high, default=None)
+    if slowest is None or slowest.time_s.high <= walltime:
         return ""
+    longest = slowest.time_s
     takes = "takes" if longest.middle > walltime else "may take"
-    origin = "from measured runs" if measured else "nothing is measured"
+    origin = "from measured runs" if slowest.rate.measured else "nothing is measured"
     words = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
     ending = _ending_words(sizing, longest)
     return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {words}; {ending}"

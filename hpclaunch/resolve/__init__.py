@@ -110,7 +110,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         strategy=parts.strategy,
         parameters=tuple((name, text) for name, text in lines.parameters if name not in followers),
         recipe=case.advice.recipe,
-        prediction=case.advice.prediction,
+        predicted=case.advice.predicted,
         calibration_key=_calibration_key(case),
         after=tuple(run.run for run in context.predecessors),
     )

@@ -8,8 +8,9 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Context, Followers, Prediction, Request, RunRecipe
+from hpclaunch.core.spec import Context, Followers, Request, RunRecipe
 
 
 @record
@@ -20,7 +21,7 @@ class Advice:
     the reason for the node count in one line; ``objections`` are reasons to refuse the request. The job of the case has
     the values of the ``recipe`` as its defaults; ``followers`` are those that differ between the runs of a sweep.
     ``node_type``: the one that holds the model, where none is named and the site's usual one does not. ``divides``: the
-    recipe sets how the model is held, so that measurements without it do not count. ``prediction``: of the run's speed.
+    recipe sets how the model is held, so that measurements without it do not count. ``predicted``: its speed.
     """
 
     nodes: int | None = None
@@ -32,7 +33,7 @@ class Advice:
     recipe: RunRecipe | None = None
     followers: Followers | None = None
     warnings: tuple[str, ...] = ()
-    prediction: Prediction | None = None
+    predicted: PredictedRate | None = None
 
 
 @record

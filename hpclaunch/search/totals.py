@@ -125,7 +125,7 @@ def count_each_trial_once(parts: Sequence[JournalTotals], others: Iterable[int])
 
 def text_of(totals: JournalTotals, terms: SearchTerms) -> str:
     """Return the totals as JSON. The best trial depends on the terms, so these are named in it."""
-    values: dict[str, Any] = {"format": _FORMAT, **_named(terms), **vars(totals)}
+    values: dict[str, Any] = {"format": _FORMAT, **_goal_of(terms), **vars(totals)}
     if not totals.finished:
         values["first"] = values["last"] = 0.0  # JSON has no infinity
     values["best"] = [event.line() for event in totals.best] if totals.best else None
@@ -133,21 +133,21 @@ def text_of(totals: JournalTotals, terms: SearchTerms) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def _named(terms: SearchTerms) -> dict[str, Any]:
+def _goal_of(terms: SearchTerms) -> dict[str, Any]:
     return {"metric": terms.metric, "minimized": terms.is_minimized}
 
 
 def totals_in(values: dict[str, Any], terms: SearchTerms) -> JournalTotals | None:
     """Return the totals that `text_of` wrote; None if they are damaged, or of other terms."""
     try:
-        if {name: values[name] for name in ("format", "metric", "minimized")} != {"format": _FORMAT, **_named(terms)}:
+        if {name: values[name] for name in ("format", "metric", "minimized")} != {"format": _FORMAT, **_goal_of(terms)}:
             return None
-        finished = tuple((_whole(first), _whole(last)) for first, last in values["finished"])
+        finished = tuple((_natural_number(first), _natural_number(last)) for first, last in values["finished"])
         totals = JournalTotals(
-            bytes=_whole(values["bytes"]),
-            crc=_whole(values["crc"]),
+            bytes=_natural_number(values["bytes"]),
+            crc=_natural_number(values["crc"]),
             finished=finished,
-            states={str(state): _whole(number) for state, number in values["states"].items()},
+            states={str(state): _natural_number(number) for state, number in values["states"].items()},
             first=float(values["first"]) if finished else math.inf,
             last=float(values["last"]) if finished else -math.inf,
             seconds=float(values["seconds"]),
@@ -170,7 +170,7 @@ def _is_consistent(totals: JournalTotals) -> bool:
     return totals.best is None or any(first <= totals.best[1].number <= last for first, last in totals.finished)
 
 
-def _whole(value: Any) -> int:
+def _natural_number(value: Any) -> int:
     """Return a whole number from 0. Raises ValueError for anything else."""
     if type(value) is not int or value < 0:
         raise ValueError(value)

@@ -24,6 +24,8 @@ from tests.tiers import LONG
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
+LONGEST_S = 3600 if LONG else 600
+"""It only ends what would never end: four ranks of a case of the long tier take ten minutes on two cores."""
 GLOORUN = [sys.executable, str(PROGRAMS / "gloorun.py"), "--gloo"]
 # More ranks than cores, on cores that others use: a rank that waits lets the others work.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
@@ -31,8 +33,6 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", keras_version.VARIABLE)
 
 
-LONGEST_S = 3600 if LONG else 600
-"""It only ends what would never end: four ranks of a case of the long tier take ten minutes on two cores."""
 FORKED = Path(__file__).parent / "forked"
 READ_LATER = ("HPCLAUNCH_", "HOROVOD_", "OMP_NUM_THREADS", "TF_DETERMINISTIC_OPS")
 """The beginnings of variables that no import reads: a forked rank may have them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
@@ -18,10 +18,7 @@ from hpclaunch.reports.page.resources import cpu_use, energy, gpu_use
 from hpclaunch.reports.page.speed import typical_rate
 from hpclaunch.runs.samples import last_start
 
-_NOT_PREDICTED = (
-    "Nothing was predicted for this run before it was submitted. hpclaunch plan predicts the next one, "
-    "and uses the measurements of this run."
-)
+_NOT_PREDICTED = "No predicted speed is recorded for this run."
 
 
 def plan_section(recorded: RecordedRun) -> PageSection:
@@ -39,26 +36,26 @@ def plan_section(recorded: RecordedRun) -> PageSection:
     return PageSection(name="plan", title="The plan against what was measured", blocks=tuple(blocks))
 
 
-def predicted(recorded: RecordedRun, name: str) -> tuple[float, float, float] | None:
-    """Return the 10, 50 and 90 % quantile of ``samples_per_s`` or ``training_s``; None if nothing was predicted."""
-    found = recorded.spec.get("prediction")
-    listed = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(listed, list | tuple) or len(listed) != 3:
+def predicted_rate(recorded: RecordedRun) -> tuple[float, float, float] | None:
+    """Return the 10, 50 and 90 % quantile of the samples/s that the planner predicted; None if it has no record."""
+    found = recorded.spec.get("predicted")
+    if not isinstance(found, dict):
         return None
-    values = [value for one in listed if (value := finite(one)) is not None and value > 0]
-    return (values[0], values[1], values[2]) if len(values) == 3 else None
+    low, middle, high = (finite(found.get(name)) for name in ("low", "samples_per_s", "high"))
+    if low is None or middle is None or high is None or not 0 < low <= middle <= high:
+        return None
+    return low, middle, high
 
 
 def _prediction_words(recorded: RecordedRun) -> str:
     """Return what the prediction of the run rests on."""
-    if predicted(recorded, "samples_per_s") is None:
+    if predicted_rate(recorded) is None:
         return _NOT_PREDICTED
-    rests = (
-        "on measured runs of this job"
-        if recorded.spec["prediction"].get("measured") is True
-        else ("on the figures of the model and of the site alone, as this job had no measured run here")
-    )
-    return f"The prediction was made before the run, with its 80 % interval in parentheses. It rests {rests}."
+    if recorded.spec["predicted"].get("measured") is True:
+        rests = "on measured runs of this job"
+    else:
+        rests = "on the figures of the model and of the site: there was no measurement that it could use"
+    return f"The speed was predicted when the run was last submitted, with its 80 % interval. It rests {rests}."
 
 
 def cost_section(recorded: RecordedRun) -> PageSection:
@@ -151,29 +148,15 @@ def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
     if recorded.epochs:
         last = epoch_numbers(recorded.epochs)[-1]
         yield "epochs", epochs, short(last), percent(last / epochs) if epochs else None
-    rate, time_s = typical_rate(recorded.epochs), _training_time(recorded)
-    yield from _predicted_row("samples per second", predicted(recorded, "samples_per_s"), rate, short)
-    yield from _predicted_row("time of the training", predicted(recorded, "training_s"), time_s, duration)
-
-
-def _predicted_row(
-    name: str, plan: tuple[float, float, float] | None, measured: float | None, words: Callable[[float], str]
-) -> Iterator[tuple[Value, ...]]:
-    """Yield a predicted value beside the measured one, if this is known. ``words``: writes a value with its unit."""
-    if measured is None:
+    rate, plan = typical_rate(recorded.epochs), predicted_rate(recorded)
+    if rate is None:
         return
     if plan is None:
-        yield name, "not predicted", words(measured), None
+        yield "samples per second", "not predicted", short(rate), None
         return
-    low, middle, high = map(words, plan)
-    yield name, f"{middle} ({low} to {high})", words(measured), percent(measured / plan[1])
-
-
-def _training_time(recorded: RecordedRun) -> float | None:
-    """Return the time of all epochs together in seconds; None if the run did not make every epoch once."""
-    epochs = whole_number(recorded.parameters.get("epochs", ""))
-    times = [time for epoch in recorded.epochs if (time := finite(epoch.get("seconds"))) is not None]
-    return sum(times) if epochs and epochs == len(times) and not recorded.repeated else None
+    low, middle, high = plan
+    words = f"{short(middle)} ({short(low)} to {short(high)})"
+    yield "samples per second", words, short(rate), percent(rate / middle)
 
 
 def _machine_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:

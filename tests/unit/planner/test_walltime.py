@@ -109,19 +109,29 @@ def test_measurements_take_the_place_of_the_guess() -> None:
     )
     runs = [PlannedTraining(work=work, batch=row.batch)]
     (slowly,), (quickly,) = (predict_trainings(question, sizing, runs) for question in (slow, fast))
-    assert slowly.samples_per_s.middle == pytest.approx(200.0, rel=0.05)
-    assert slowly.time_s.middle == pytest.approx(5 * quickly.time_s.middle, rel=0.05)
-    assert "from measured runs" in walltime_warning([slowly], sizing, measured=True)
-    assert walltime_warning([quickly], sizing, measured=True) == ""
+    assert slowly.rate.measured and slowly.rate.samples_per_s == pytest.approx(200.0, rel=0.05)
+    assert "from measured runs" in walltime_warning([slowly], sizing)
+    assert walltime_warning([quickly], sizing) == ""
 
 
-def test_a_submission_records_what_was_predicted() -> None:
+def test_a_measurement_that_no_prediction_uses_is_none() -> None:
+    case = case_of("cosmoflow", "perlmutter", nodes=4, walltime=12 * 3600)
+    sizing = sizing_of(replace(case, needs_account=False), Decisions())
+    figures, training = stored_figures(case.job), case.job.training
+    assert figures is not None and training is not None
+    row = plan_of(case.job, nodes=4).chosen
+    assert row is not None and row.batch is not None
+    shared = Measured(shape=Shape(nodes=4, ranks_per_node=4, per_rank=4), samples_per_s=1.0, ranks_per_replica=2)
+    question = Question(case=case, figures=figures, evidence=Evidence(points=(shared,)))
+    training_run = PlannedTraining(work=workload_of(case.job, training, ()), batch=row.batch)
+    (found,) = predict_trainings(question, sizing, [training_run])
+    assert not found.rate.measured
+
+
+def test_a_submission_records_the_predicted_speed() -> None:
     spec, _ = resolve(advised(case_of("cosmoflow", "perlmutter", nodes=4, walltime=12 * 3600)))
-    assert spec.prediction is not None and not spec.prediction.measured
-    low, middle, high = spec.prediction.samples_per_s
-    assert 0 < low < middle < high
-    low, middle, high = spec.prediction.training_s
-    assert 0 < low < middle < high
+    assert spec.predicted is not None and not spec.predicted.measured
+    assert 0 < spec.predicted.low < spec.predicted.samples_per_s < spec.predicted.high
 
 
 @pytest.mark.parametrize(
@@ -129,8 +139,9 @@ def test_a_submission_records_what_was_predicted() -> None:
     [
         ("cifar", "testcluster", {"account": None}),
         ("cosmoflow", "perlmutter", {"sweep": (("epochs", "1,100"),)}),
+        ("cosmoflow", "perlmutter", {"sweep": (("train_samples", "4096,65536"),)}),
         ("cosmoflow", "perlmutter", {"recipe": "job"}),
     ],
 )
 def test_nothing_is_recorded_where_nothing_is_predicted(name: str, site: str, typed: dict[str, Any]) -> None:
-    assert advised(case_of(name, site, nodes=4, **typed)).advice.prediction is None
+    assert advised(case_of(name, site, nodes=4, **typed)).advice.predicted is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +76,6 @@ def test_a_finished_run_shows_everything(tmp_path: Path) -> None:
     assert "epochs 20 20 100 %" in plan
     assert "walltime of the longest start 01:00:00 9 min 59 s 17 %" in plan
     assert "samples per second 6,400 (5,200 to 8,100) 7,0" in plan
-    assert "time of the training 2 min 30 s (1 min 55 s to 3 min 10 s) 2 min 22 s 95 %" in plan
     assert "It rests on measured runs of this job." in plan
     asked = texts(section(page, "asked"))
     assert "walltime 01:00:00 --walltime" in asked
@@ -270,24 +270,31 @@ def test_a_study_without_results_or_with_damaged_ones_has_a_page(tmp_path: Path,
     assert "Nothing can be drawn" in texts(page)
 
 
+RATE = {"samples_per_s": 6400.0, "low": 5200.0, "high": 8100.0, "measured": False}
+
+
 @pytest.mark.parametrize(
-    "prediction",
+    "predicted",
     [
         None,
-        {},
         [],
-        {"samples_per_s": 5},
-        {"samples_per_s": [1, 2]},
-        {"samples_per_s": ["a", "b", "c"]},
-        {"measured": 1},
+        {},
+        {"samples_per_s": 6400.0},
+        *({**RATE, "low": wrong} for wrong in ("a", -1, 0, 7000, True, math.nan)),
     ],
 )
-def test_without_a_prediction_the_measurement_stands_alone(tmp_path: Path, prediction: object) -> None:
+def test_without_a_prediction_the_measurement_stands_alone(tmp_path: Path, predicted: object) -> None:
     path = fabricated.finished(tmp_path)
-    (path / "spec.json").write_text(json.dumps(fabricated.spec(prediction=prediction)))
+    (path / "spec.json").write_text(json.dumps(fabricated.spec(predicted=predicted)))
     plan = texts(section(page_of(path), "plan"))
     assert "samples per second not predicted 7,0" in plan
-    assert "Nothing was predicted for this run before it was submitted." in plan
+    assert "No predicted speed is recorded for this run." in plan
+
+
+def test_a_prediction_without_a_measurement_behind_it_says_so(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    (path / "spec.json").write_text(json.dumps(fabricated.spec(predicted=RATE)))
+    assert "there was no measurement that it could use" in texts(section(page_of(path), "plan"))
 
 
 def test_checkpoints_are_compared_with_the_best_interval(tmp_path: Path) -> None:
