@@ -322,7 +322,7 @@ class JobSpec:
     None for a job without ``training`` and without recipes of its own. ``calibration_key``: the key under which a later
     plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
-    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: of every node.
+    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler runs.
     """
 
     name: str

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import (
     MOST_NODES,
@@ -153,6 +154,12 @@ class Predictor:
             wait_s=self.question.queue.wait_s(trial.nodes),
         )
         return replace(found, ranks_per_node=trial.ranks_per_node)
+
+    def rate(self, predicted: Throughput) -> PredictedRate:
+        """Return the samples/s of a throughput, and whether measurements of the job are behind them."""
+        speed = predicted.samples_per_s
+        is_measured = bool(self.question.evidence.points)
+        return PredictedRate(samples_per_s=speed.middle, low=speed.low, high=speed.high, measured=is_measured)
 
     def best(self, candidates: Sequence[Candidate]) -> Candidate:
         """Return the candidate of one node count with the best batch."""

@@ -96,9 +96,7 @@ def predicted(question: Question, work: Workload, layout: StudyLayout) -> Predic
     if predictor is None or predictor.timing is None:
         return None
     trial = trial_of(question_for(question, layout.tasks_per_node), layout.nodes)
-    rate = predictor.throughput(trial, layout.batch).samples_per_s
-    is_measured = bool(predictor.question.evidence.points)
-    return PredictedRate(samples_per_s=rate.middle, low=rate.low, high=rate.high, measured=is_measured)
+    return predictor.rate(predictor.throughput(trial, layout.batch))
 
 
 def _predictor(question: Question, work: Workload, nodes: int, tasks_per_node: int) -> Predictor | None:

@@ -40,9 +40,8 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
         return None
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     throughput = predictor.throughput(trial, training.batch)
-    speed, is_measured = throughput.samples_per_s, bool(predictor.question.evidence.points)
-    rate = PredictedRate(samples_per_s=speed.middle, low=speed.low, high=speed.high, measured=is_measured)
-    return PredictedTraining(rate=rate, time_s=predictor.candidate(trial, training.batch, throughput).time_s)
+    time_s = predictor.candidate(trial, training.batch, throughput).time_s
+    return PredictedTraining(rate=predictor.rate(throughput), time_s=time_s)
 
 
 def walltime_warning(predicted: Sequence[PredictedTraining], sizing: Sizing) -> str:

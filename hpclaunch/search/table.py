@@ -13,6 +13,7 @@ from hpclaunch.search.events import (
     LOST,
     MACHINE,
     RUNNING,
+    Event,
     TrialBegin,
     TrialEnd,
 )
@@ -61,7 +62,7 @@ class TrialTable:
         self._worker[number, attempt] = worker
         self._attempts[number] = max(attempt, self._attempts.get(number, 0))
 
-    def add(self, event: TrialBegin | TrialEnd, worker: int) -> None:
+    def add(self, event: Event, worker: int) -> None:
         """Add an event of a worker's journal; of several ends of one start the first counts."""
         key = (event.number, event.attempt)
         self._worker.setdefault(key, worker)
