@@ -69,11 +69,6 @@ class Desk:
         return [self._claimed.popleft() for _ in range(min(room, len(self._claimed)))]
 
     @property
-    def waiting(self) -> int:
-        """How many starts are claimed and not taken."""
-        return len(self._claimed)
-
-    @property
     def is_exhausted(self) -> bool:
         """Whether every trial is claimed, as far as this worker knows."""
         return not self._claimed and self._store.fresh >= self._total

@@ -68,10 +68,10 @@ class SearchWorker:
         while True:
             self._pass_signal(environment)
             self._collect()
-            if not self._is_stopping:
-                self._start_more(program, variables)
+            self._journal.flush()  # what is due again is read from the journals
+            begun = 0 if self._is_stopping else self._start_more(program, variables)
             self._journal.flush()
-            if not self._running and (self._is_stopping or not self._free_work()):
+            if not self._running and not begun:
                 break
             if self._study is not None and self._terms.pruner and time.monotonic() - looked >= _LOOK_S:
                 self._prune()
@@ -79,10 +79,6 @@ class SearchWorker:
             _sleep(reader)
         self._journal.close()
         return not self._is_stopping or self._is_complete()
-
-    def _free_work(self) -> bool:
-        """Whether an idle worker still has something to start."""
-        return self._desk.waiting > 0
 
     def _is_complete(self) -> bool:
         self._claims.read_all()
@@ -101,10 +97,10 @@ class SearchWorker:
         for trial in self._running:
             trial.ask_to_end(INTERRUPTED, number)
 
-    def _start_more(self, program: Path, environment: Mapping[str, str]) -> None:
-        if not self._free:
-            return
-        for number, attempt in self._desk.take(len(self._free), is_idle=not self._running):
+    def _start_more(self, program: Path, environment: Mapping[str, str]) -> int:
+        """Start a trial in each free slot; returns how many were begun, those that could not be started included."""
+        due = self._desk.take(len(self._free), is_idle=not self._running) if self._free else []
+        for number, attempt in due:
             slot = self._free.pop()
             begin = self._begin_of(number, attempt, slot)
             trial = TrialProcess(begin, slot, self._folder.trial(number), self._terms.metric)
@@ -116,6 +112,7 @@ class SearchWorker:
                 self._end(trial, TrialOutcome(state=MACHINE, exit_code=1, reason=f"it could not be started: {error}"))
                 continue
             self._running.append(trial)
+        return len(due)
 
     def _begin_of(self, number: int, attempt: int, slot: Slot) -> TrialBegin:
         before = self._claims.reader.table.values_of(number) if attempt > 1 else None

@@ -17,6 +17,7 @@ from hpclaunch.search.events import TrialBegin
 from hpclaunch.search.folder import SearchFolder, SearchRecord
 from hpclaunch.search.journal import JournalReader
 from hpclaunch.search.space import Dimension, SearchSpace
+from hpclaunch.search.table import MOST_FAULTS
 from hpclaunch.search.terms import SearchTerms
 from tests.cli.conftest import wait_for
 
@@ -159,6 +160,25 @@ def test_a_killed_trial_is_tried_again_and_a_failed_one_is_not(bench: Bench) -> 
     assert [(row.state, row.attempts) for row in rows] == [("COMPLETED", 2), ("FAILED", 1), ("COMPLETED", 1)]
     assert rows[1].end is not None
     assert rows[1].end.exit_code == 3
+
+
+def test_the_last_trial_is_tried_again_too(bench: Bench) -> None:
+    bench.ask('[ "$HPCLAUNCH_RESTART_COUNT" -gt 0 ] || kill -9 $$', 1)
+    assert ended(bench.start()) == 0, bench.log()
+    (row,) = bench.table().table.rows()
+    assert (row.state, row.attempts) == ("COMPLETED", 2)
+
+
+def test_a_trial_that_cannot_be_started_is_tried_again(bench: Bench) -> None:
+    bench.ask("true", 1)
+    place = bench.folder.trial(0)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("a file where the trial's folder should be")
+    assert ended(bench.start()) == 0, bench.log()
+    (row,) = bench.table().table.rows()
+    assert (row.state, row.attempts) == ("FAILED", MOST_FAULTS + 1)
+    assert row.end is not None
+    assert "could not be started" in row.end.reason
 
 
 def test_a_signal_interrupts_the_trials_and_asks_for_a_further_start_which_continues_them(bench: Bench) -> None:
