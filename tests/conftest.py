@@ -29,6 +29,7 @@ _skipped: Counter[str] = Counter()
 _skipped_ids: list[str] = []
 _why: dict[str, str] = {}
 _unnamed: list[str] = []
+_MOST_CASES = int(os.environ.get("HPCLAUNCH_TEST_CASES", "0"))
 _passed: Counter[str] = Counter()
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
@@ -58,10 +59,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the long tier alone runs."""
-    later = [] if LONG else [item for item in items if item.get_closest_marker("long_tier")]
+    """Leave out what the long tier alone runs, and more than HPCLAUNCH_TEST_CASES cases of one test, if it is set."""
+    later = {item for item in items if not LONG and item.get_closest_marker("long_tier")}
+    seen: Counter[str] = Counter()
+    for item in items if _MOST_CASES else ():
+        function = item.nodeid.partition("[")[0]
+        seen[function] += 1
+        if seen[function] > _MOST_CASES:
+            later.add(item)
     if later:
-        config.hook.pytest_deselected(items=later)
+        config.hook.pytest_deselected(items=list(later))
         items[:] = [item for item in items if item not in later]
 
 

@@ -1,6 +1,7 @@
 """All scripts that the bundled sites and jobs make: bash can read them, shellcheck finds nothing, each is one screen.
 
-The fixture takes seconds. So the tests of this file stay in one process (tests/conftest.py).
+shellcheck reads the scripts with a golden file and, of the others, every eighth (the long tier: all). The fixture takes
+seconds. So the tests of this file stay in one process (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hpclaunch.render import render
 from tests.architecture.bars import GOLDEN, LIBRARY_FILE, MOST_SCRIPT_LINES, lines
 from tests.builders import ROOTS, a_job, planned
 from tests.golden.test_golden import rendered, scripts_without_a_golden
+from tests.tiers import LONG
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
         pytest.skip("group shellcheck: install shellcheck")
     standalone = tmp_path / "standalone.sh"
     standalone.write_text(render(planned(job=a_job(restarts=5)), ROOTS, standalone=True))
-    files = [*sorted(GOLDEN.glob("*/*.sh")), LIBRARY_FILE, standalone, *others]
+    files = [*sorted(GOLDEN.glob("*/*.sh")), LIBRARY_FILE, standalone, *(others if LONG else others[::8])]
     done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
