@@ -11,8 +11,9 @@ ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processe
 	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides; site_environment runs horovod with every other TensorFlow.
-LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment \
-	$(addprefix tests/slurm/test_, cifar.py frameworks.py jobs.py model_parallel.py strategies.py)
+LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment tests/script/test_every_script.py \
+	tests/faults/test_search.py $(addprefix tests/slurm/test_, broadcast.py cifar.py frameworks.py jobs.py \
+	model_parallel.py node_types.py scale.py strategies.py)
 
 demo: setup
 	tools/demo.sh
