@@ -38,9 +38,13 @@ _TOGETHER = ("browser", "docs", "faults", "frameworks", "horovod", "hostile", "p
 _IN_ONE_PROCESS = "tests/script/test_every_script.py"
 # Their tests start no process (tests/no_processes.py).
 _WITHOUT_PROCESSES = ("golden", "property", "unit")
-# Parts of a folder that run beside its other tests, in a process of their own: about half of its time. Those of
-# tests/slurm that train wait less than the others and compute more; those of tests/horovod start ranks, which wait.
+# Parts of a folder that run beside its other tests, in a process of their own: about half of its time, or a third.
+# Those of tests/slurm that train wait less than the others and compute more; those of tests/horovod start ranks, which
+# wait.
 _PARTS = {
+    "slurm endings": re.compile(
+        r"tests/slurm/test_(broadcast|cluster|interactive|node_types|restarts|run_directory|signals|users|without_scheduler)\.py"
+    ),
     "slurm training": re.compile(r"tests/slurm/test_(any_cluster|cifar|frameworks|jobs|profile|strategies)\.py"),
     "horovod models": re.compile(
         r"tests/horovod/test_"

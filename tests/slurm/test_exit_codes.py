@@ -48,6 +48,9 @@ else
   exec /bin/sleep "$@"
 fi
 """
+# On a machine with many more processes than cores a rank sometimes does not reach the PMIx server of its slurmstepd
+# (seen with Slurm 22.05 and PMIx 4.2). That is no exit code of a rank, so the run is made again.
+UNREACHABLE = "OPAL ERROR: Unreachable in file ext3x_client.c"
 # A script of a person's own, which knows nothing of hpclaunch.
 HOROVOD = """
 import sys, time
@@ -161,8 +164,11 @@ def test_row_06_with_horovod_ranks_of_a_script_of_ones_own(desk: Desk, launcher:
     need_horovod()
     (desk.folder / "own.py").write_text(HOROVOD)
     small = ("--nodes", "2", "--tasks-per-node", "1", "--cpus-per-task", "1", "--gpus-per-node", "0")
-    run = desk.submit("./own.py", *small, "--launcher", launcher)
-    desk.wait(run)
+    for _ in range(3):
+        run = desk.submit("./own.py", *small, "--launcher", launcher)
+        desk.wait(run)
+        if UNREACHABLE not in run.log():
+            break
     assert "of 2" in run.log()
     assert desk.ended(run) == "FAILED 7:0", run.log()
 
