@@ -32,7 +32,7 @@ _EXACT = {
         "the nodes that it could use are down, drained, or kept for others",
         "wait, or another --partition",
     ),
-    "PartitionConfig": ("the partition has fewer nodes than it asks for, or others", "cancel it, and request fewer --nodes"),
+    "PartitionConfig": ("the partition has fewer nodes than it asks for", "cancel it, and request fewer --nodes"),
     "PartitionDown": ("the partition accepts jobs, but starts none now", "wait, or another --partition"),
     "PartitionInactive": ("the partition is closed", "wait, or another --partition"),
     "PartitionNodeLimit": ("the partition does not allow this number of nodes, or they are down", "other --nodes"),
