@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
@@ -15,6 +16,13 @@ from hpclaunch.planner.prediction import PlannedTraining, predictor_of
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing
+
+_DECIDES_TIME = attrgetter(
+    *("samples", "sample_bytes", "epochs", "optimizer", "precision", "number_format", "tensor_parallel"),
+    *("pipeline_stages", "recompute", "shard_optimizer", "gradient_lag", "update_groups"),
+)
+"""What of a ``Workload`` decides the time of a training, beside its batch: runs of a sweep that differ in the rest are
+predicted once."""
 
 
 @record
@@ -28,8 +36,8 @@ class PredictedTraining:
 def predict_trainings(
     question: Question, sizing: Sizing, trainings: Sequence[PlannedTraining]
 ) -> list[PredictedTraining]:
-    """Return the predictions of all trainings that differ in batch or epochs; none for an unknown speed."""
-    different = {(one.batch, one.work.epochs): one for one in trainings}
+    """Return the predictions of all trainings that differ in what decides their time; none for an unknown speed."""
+    different = {(one.batch, _DECIDES_TIME(one.work)): one for one in trainings}
     found = [_predict(question, sizing, one) for one in different.values()]
     return [one for one in found if one is not None]
 

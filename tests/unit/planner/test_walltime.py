@@ -90,6 +90,13 @@ def test_of_a_sweep_the_longest_run_counts() -> None:
     assert warning == warnings(nodes=4, settings=(("epochs", "100"),))[0]
 
 
+@pytest.mark.parametrize("swept", ["8192,524288", "524288,8192"])
+def test_of_a_sweep_over_the_number_of_samples_the_longest_run_counts(swept: str) -> None:
+    (warning,) = warnings(nodes=4, sweep=(("train_samples", swept),))
+    assert warning == warnings(nodes=4, settings=(("train_samples", "524288"),))[0]
+    assert warnings(nodes=4, settings=(("train_samples", "8192"),)) == []
+
+
 def test_a_machine_of_unknown_speed_is_not_judged() -> None:
     assert warnings("cifar", "testcluster", nodes=4, account=None, walltime=60) == []
 
