@@ -67,12 +67,16 @@ class Found:
             return ""
         seeds = sorted({result.seed for result in self.results})
         dates = sorted({result.date[:10] for result in self.results})
-        processors = sorted(
-            {f"{result.machine['processor']}, {result.machine['cores']} cores" for result in self.results}
-        )
+        processors = sorted({machine(result) for result in self.results})
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         return f"{which}; {when}; {'; '.join(processors)}"
+
+
+def machine(result: store.Result) -> str:
+    """The processor of a result, and how many cores it could use."""
+    cores = result.machine["cores"]
+    return f"{result.machine['processor']}, {cores} {'core' if cores == 1 else 'cores'}"
 
 
 def shown(value: float, form: str | None) -> str:
