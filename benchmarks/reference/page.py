@@ -22,6 +22,8 @@ from typing import Any
 import store
 import yaml
 
+from hpclaunch.core.units import count
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference-documents.md"
 ELEMENTS = Path(__file__).parent / "elements.yaml"
@@ -67,16 +69,11 @@ class Found:
             return ""
         seeds = sorted({result.seed for result in self.results})
         dates = sorted({result.date[:10] for result in self.results})
-        processors = sorted({machine(result) for result in self.results})
+        machines = [result.machine for result in self.results]
+        processors = sorted({f"{one['processor']}, {count(one['cores'], 'core')}" for one in machines})
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         return f"{which}; {when}; {'; '.join(processors)}"
-
-
-def machine(result: store.Result) -> str:
-    """The processor of a result, and how many cores it could use."""
-    cores = result.machine["cores"]
-    return f"{result.machine['processor']}, {cores} {'core' if cores == 1 else 'cores'}"
 
 
 def shown(value: float, form: str | None) -> str:

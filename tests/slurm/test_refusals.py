@@ -23,28 +23,28 @@ JOB = f"hopeless-{os.getpid()}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is typed, the reason that must be told, and why plain sbatch's job waits (nothing: it does not wait)."""
+    """What is typed, the reason that must be told, and Slurm's reasons why a plain job waits (none: it does not)."""
 
     typed: tuple[str, ...]
     reason: str
-    waits: str = ""
+    waits: tuple[str, ...] = ()
 
 
 CASES = {
     "walltime": Case(
         typed=("--walltime", "99:00:00"),
         reason="walltime 4-03:00:00 requested; allowed: at most 04:00:00",
-        waits="PartitionTimeLimit",
+        waits=("PartitionTimeLimit",),
     ),
     "walltime-of-debug": Case(
         typed=("--partition", "debug", "--walltime", "1:00:00"),
         reason="walltime 01:00:00 requested; allowed: at most 00:30:00",
-        waits="PartitionTimeLimit",
+        waits=("PartitionTimeLimit",),
     ),
     "nodes": Case(
         typed=("--nodes", "9"),
         reason="9 nodes requested; allowed: at most 4 nodes",
-        waits="PartitionConfig or PartitionNodeLimit",  # the first at the submission, the second from the scheduler
+        waits=("PartitionConfig", "PartitionNodeLimit"),  # the first at the submission, the second from the scheduler
     ),
     "account": Case(
         typed=("--account", "reserch"), reason="you have no account 'reserch'; did you mean 'research'?; allowed:"
@@ -148,8 +148,9 @@ def test_plain_sbatch_takes_it_and_it_waits_for_ever(desk: Desk, answers: Answer
         return desk.slurm("squeue", "--noheader", "--format=%T %r", f"--jobs={job}").strip()
 
     try:
-        reasons = {f"PENDING {one}" for one in CASES[name].waits.split(" or ")}
-        until(lambda: reason() in reasons, f"job {job} waits because of {CASES[name].waits}")
+        expected = CASES[name].waits
+        reasons = {f"PENDING {one}" for one in expected}
+        until(lambda: reason() in reasons, f"job {job} waits because of {' or '.join(expected)}")
     finally:
         desk.slurm("scancel", job)
 
