@@ -13,6 +13,8 @@ WIDTH, HEIGHT = 5.0, 3.8
 """Inches of a panel."""
 BAR = 0.8
 """The part of a group's place that its bars fill."""
+MARK_LINES = (":", "--", "-.")
+"""Styles of Matplotlib, so that the marks of a panel can be told apart."""
 
 
 @record
@@ -70,8 +72,9 @@ def draw(panels: Sequence[Panel], path: Path, *, title: str = "", columns: int =
 def draw_panel(axes: Any, panel: Panel) -> None:
     """Draw a panel into axes of matplotlib, with a legend."""
     {"curves": _draw_curves, "bars": _draw_bars, "stacked": _draw_stacked}[panel.kind](axes, panel.series)
-    for label, height in panel.marks:
-        axes.axhline(height, color="grey", linestyle=":", linewidth=1, label=label)
+    for number, (label, height) in enumerate(panel.marks):
+        line = MARK_LINES[number % len(MARK_LINES)]
+        axes.axhline(height, color="grey", linestyle=line, linewidth=1, label=label)
     for number, place in enumerate(panel.uprights):
         axes.axvline(place, color="grey", linestyle="--", linewidth=1, label="_" if number else panel.upright_name)
     if "x" in panel.logarithmic:

@@ -110,7 +110,8 @@ def test_the_picture_has_the_articles_panels(reference: Reference, tmp_path: Pat
     assert [series.label for series in accuracy] == ["rate 0.001", "rate grows with the batch"]
     assert list(accuracy[0].x) == ["8", "32", "128", "512"] and accuracy[0].y[0] == pytest.approx(0.42)
     assert [series.x for series in panels[6].series][-1] == [1]  # one of its runs has diverged after an epoch
-    assert dict(panels[5].marks) == {"article, 4 ranks": 443.0, "article, one process": 73.0}
+    here, article = panels[5].series
+    assert here.label == "here" and dict(zip(article.x, article.y, strict=True)) == {"1 x 32": 73.0, "4 x 8": 443.0}
 
 
 def test_without_runs_the_report_names_the_command(reference: Reference, tmp_path: Path) -> None:
