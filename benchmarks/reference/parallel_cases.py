@@ -11,8 +11,8 @@ RANKS, BASE_BATCH, RATE, EPOCHS, SAMPLES = 4, 8, 0.001, 10, 50_000
 """The article's GPUs, the batch that its scaling starts at, its rate, its epochs; the images of CIFAR-10."""
 EFFECTIVE_BATCH = 32
 """The global batch at which it compares one process with several."""
-STEP_S, SAMPLE_S, JOINING_S, START_S = 1.1e-3, 8.6e-5, 2e-3, 25.0
-"""For the estimate: a step of one core and of each sample (measured with one thread), of several ranks, and a start."""
+STEP_S, SAMPLE_S, JOINING_S, START_S = 2.5e-3, 2.0e-4, 1.5e-2, 20.0
+"""For the estimate: a step of one core and of each sample, of several ranks, and a start; from the runs in results/."""
 
 
 @dataclass(frozen=True, kw_only=True)
