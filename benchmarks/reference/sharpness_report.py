@@ -94,11 +94,13 @@ def eigenvalues_panel(found: Found) -> Panel:
                 high=[max(values) for values in places],
             )
         )
+    are_positive = all(value > 0 for one in series for value in one.low)
     return Panel(
         title="largest eigenvalues of the Hessian",
         x_label="place",
         y_label="eigenvalue of the training loss's Hessian",
         series=series,
+        logarithmic="y" if are_positive else "",
     )
 
 
@@ -113,9 +115,11 @@ def accuracy_panel(found: Found) -> Panel:
         )
         for case, results in found.items()
     ]
+    are_positive = all(one.measured["sharpness"] > 0 for results in found.values() for one in results)
     return Panel(
         title="test accuracy against sharpness",
         x_label="largest eigenvalue",
         y_label="test accuracy, %",
         series=series,
+        logarithmic="x" if are_positive else "",
     )
