@@ -12,8 +12,10 @@ from parallel_cases import BATCHES, EPOCHS, EQUAL, SCALED_RANKS, STUDY, SWEEP, C
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
 PICTURE = "parallel_training.svg"
-ARTICLE_ONE_S, ARTICLE_RANKS_S, ARTICLE_TIMES = 73, 443, "nearly 8"
-"""What its text says: seconds of one process and of four ranks at a global batch of 32, and batch 8 against 512."""
+ARTICLE_S = {EQUAL[0]: 73, EQUAL[-1]: 443}
+"""The seconds in the article's text: one process, and four ranks at the same global batch of 32."""
+ARTICLE_TIMES = "nearly 8"
+"""How many times as long batch 8 takes as batch 512, in its words."""
 CONSTANT, SCALED = SWEEP[: len(BATCHES)], SWEEP[len(BATCHES) :]
 
 Runs = dict[str, list[store.Result]]
@@ -90,10 +92,8 @@ def equal_table(runs: Runs) -> str:
     """One process against several ranks with the same global batch."""
     heads = ("ranks x samples", "seconds", "times one process", "article", "all-reduce, ms", "step, ms", "share")
     heads += ("training loss", "test accuracy")
-    article = {
-        EQUAL[0]: f"{ARTICLE_ONE_S} s",
-        EQUAL[-1]: f"{ARTICLE_RANKS_S} s, {ARTICLE_RANKS_S / ARTICLE_ONE_S:.1f} times",
-    }
+    one, most = ARTICLE_S.values()
+    article = {EQUAL[0]: f"{one} s", EQUAL[-1]: f"{most} s, {most / one:.1f} times"}
     rows = []
     for case in EQUAL:
         times = {name: [1e3 * value for value in values(runs, case, name)] for name in ("all_reduce_s", "step_s")}
@@ -144,11 +144,7 @@ def panels_of(runs: Runs) -> list[Panel]:
 
 def beside_the_article(measured: list[Series]) -> list[Series]:
     """The times of this study and those of the article's text; nothing without a run of this study."""
-    published = Series(
-        label="article",
-        x=[shape_of(EQUAL[0]), shape_of(EQUAL[-1])],
-        y=[ARTICLE_ONE_S, ARTICLE_RANKS_S],
-    )
+    published = Series(label="article", x=[shape_of(case) for case in ARTICLE_S], y=list(ARTICLE_S.values()))
     return [*measured, published] if measured else []
 
 

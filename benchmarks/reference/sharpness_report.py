@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import store
@@ -94,13 +94,12 @@ def eigenvalues_panel(found: Found) -> Panel:
                 high=[max(values) for values in places],
             )
         )
-    are_positive = all(value > 0 for one in series for value in one.low)
     return Panel(
         title="largest eigenvalues of the Hessian",
         x_label="place",
         y_label="eigenvalue of the training loss's Hessian",
         series=series,
-        logarithmic="y" if are_positive else "",
+        logarithmic="y" if are_positive(value for one in series for value in one.low) else "",
     )
 
 
@@ -115,11 +114,15 @@ def accuracy_panel(found: Found) -> Panel:
         )
         for case, results in found.items()
     ]
-    are_positive = all(one.measured["sharpness"] > 0 for results in found.values() for one in results)
     return Panel(
         title="test accuracy against sharpness",
         x_label="largest eigenvalue",
         y_label="test accuracy, %",
         series=series,
-        logarithmic="x" if are_positive else "",
+        logarithmic="x" if are_positive(value for one in series for value in one.x) else "",
     )
+
+
+def are_positive(eigenvalues: Iterable[float]) -> bool:
+    """Whether a logarithmic axis can show them all: beside a minimum the Hessian has negative eigenvalues, too."""
+    return all(value > 0 for value in eigenvalues)
