@@ -16,6 +16,7 @@ from typing import Any
 
 import batch_law
 import store
+from medians import spread
 
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.noise_table import TABLE
@@ -105,12 +106,6 @@ def cells(batch: int, results: Sequence[store.Result], law: Pareto) -> list[str]
         shown("predicted_critical_batch"),
         ", ".join(str(one.seed) for one in results),
     ]
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """The median, and the range of several values."""
-    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def summary(found: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import store
+from medians import spread
 from parallel_cases import BATCHES, EPOCHS, EQUAL, SCALED_RANKS, STUDY, SWEEP, Case
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
@@ -46,14 +47,6 @@ def tables(runs: Runs) -> str:
 def values(runs: Runs, case: Case, name: str) -> list[float]:
     """A figure of all seeds of a case, as far as they have it."""
     return [one.measured[name] for one in runs.get(case.name, []) if name in one.measured]
-
-
-def spread(found: Sequence[float], form: str) -> str:
-    """The median, and the range of several values; empty without any."""
-    if not found:
-        return ""
-    middle, low, high = (f"{value:{form}}" for value in (statistics.median(found), min(found), max(found)))
-    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def test_accuracy(runs: Runs, case: Case) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import store
+from medians import spread
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
@@ -61,12 +62,6 @@ def cells(case: str, results: Sequence[store.Result]) -> list[str]:
         "; ".join(spread(values, ".3g") for values in eigenvalues(results)),
         ", ".join(str(one.seed) for one in results),
     ]
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """The median, and the range of several values."""
-    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def eigenvalues(results: Sequence[store.Result]) -> list[list[float]]:
