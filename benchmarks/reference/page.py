@@ -77,9 +77,12 @@ class Found:
 
 
 def shown(value: float, form: str | None) -> str:
+    """A figure for a reader: three digits where no form is asked for, and commas between the thousands."""
     if form == "%":
         return f"{100 * value:.1f}"
-    return f"{value:{form[0:]}}" if form else f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    if form is None and not isinstance(value, int):
+        form = ".0f" if abs(value) >= 1000 else ".3g"
+    return f"{value:,{form or ''}}"
 
 
 @cache

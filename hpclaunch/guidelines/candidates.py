@@ -8,13 +8,11 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.intervals import Interval, added, mapped, quotient, scaled, widened
+from hpclaunch.guidelines.intervals import Interval, added, mapped, quotient, scaled
 from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead
 from hpclaunch.guidelines.reasoning import Number, Reason
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
-EPOCHS_SPREAD = 0.064
-"""Relative half-width (80 %) of epochs from run to run: 5 % standard deviation (CosmoFlow in MLPerf HPC, median)."""
 HOUR = 3600.0
 
 
@@ -95,11 +93,11 @@ class TrainingLength:
 def candidate(
     nodes: int, batch: Batch, samples_per_s: Interval, length: TrainingLength, bill: Bill, *, wait_s: float = 0.0
 ) -> Candidate:
-    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
+    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of both.
 
     time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
-    epochs = widened(length.epochs, EPOCHS_SPREAD)
+    epochs = length.epochs
     training = quotient(scaled(epochs, length.samples), samples_per_s)
     between_s = scaled(length.overhead.epoch_s, epochs.middle)
     time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)

@@ -16,6 +16,9 @@ PRESUMED_RATIO, PRESUMED_SPREAD = 2.8, 5.5
 Nine tasks with known B_crit: 0.8 (MNIST), 1.8 (SVHN), 4.0 (CIFAR-10), 13 (ImageNet), 0.75 and 1.1 (CosmoFlow v0.7 and
 v1.0), 3.2 (DeepCAM), 1.5 (OC20), 38 (ImageNet with LARS)."""
 
+EPOCHS_SPREAD = 0.064
+"""Relative half-width (80 %) of epochs from run to run: 5 % standard deviation (CosmoFlow in MLPerf HPC, median)."""
+
 
 def presumed_critical_batch(samples: int) -> CriticalBatch:
     """Return what is presumed of the critical batch size of an unknown task with a data set of ``samples``."""

@@ -5,9 +5,12 @@ It is imported by every ``submit``: it must not need the forecast or the through
 
 from __future__ import annotations
 
+import math
+
 from hpclaunch.guidelines.batch import bound_of
 from hpclaunch.guidelines.efficiency import NOISE_SPREAD, TASK_SPREAD, CriticalBatch, NoiseScale
-from hpclaunch.guidelines.epochs import EpochsModel, fixed_epochs, presumed_critical_batch
+from hpclaunch.guidelines.epochs import EPOCHS_SPREAD, EpochsModel, fixed_epochs, presumed_critical_batch
+from hpclaunch.guidelines.intervals import Interval, widened
 from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
 from hpclaunch.guidelines.published import TaskFacts, published_for
 from hpclaunch.planner.workload import Workload
@@ -48,6 +51,20 @@ def epochs_model_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsModel
         critical = CriticalBatch(samples=row.critical_batch, origin="default", spread=TASK_SPREAD)
     flat = max(work.base_batch, row.batch if row is not None and row.same_epochs else 0)
     return EpochsModel(epochs=work.epochs, flat=flat, critical=critical, row=row)
+
+
+def epochs_to_target(work: Workload, batch: int, facts: TaskFacts) -> Interval:
+    """Return the epochs that a global batch size (samples) needs to the target, as they vary from run to run.
+
+    A run makes exactly the epochs that are typed.
+    """
+    found = epochs_model_of(work, batch, facts).at(batch)
+    return found if "epochs" in work.typed else widened(found, EPOCHS_SPREAD)
+
+
+def epochs_of_run(epochs: float) -> int:
+    """Return the epochs that a run makes whose target needs this many."""
+    return max(1, math.ceil(round(epochs, 6)))
 
 
 def epochs_remark(work: Workload, critical: CriticalBatch) -> str:

@@ -28,7 +28,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of, optimizer_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_of_run, facts_of, optimizer_of
 from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
@@ -186,7 +186,7 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
     optimizer, decay = rules.optimizer, rules.decay
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
     if "epochs" in work.names:
-        wanted["epochs"] = str(max(1, math.ceil(round(rules.epochs, 6))))
+        wanted["epochs"] = str(epochs_of_run(rules.epochs))
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rules.rate is not None:

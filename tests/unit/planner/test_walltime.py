@@ -64,6 +64,15 @@ def test_what_happens_at_the_end_of_the_walltime_depends_on_the_restarts(typed: 
     assert ending in warnings(nodes=4, **typed)[0]
 
 
+def test_the_number_of_epochs_that_a_recipe_sets_is_not_in_doubt() -> None:
+    batch = ("batch_size_per_rank", "64")  # more epochs than the job's own, by a critical batch size that is uncertain
+    recipe = advised(case_of("cosmoflow", "perlmutter", nodes=4, settings=(batch,))).advice.recipe
+    assert recipe is not None
+    epochs = ("epochs", dict(recipe.applied)["epochs"])
+    by_recipe, typed = (warnings(nodes=4, settings=settings) for settings in ((batch,), (batch, epochs)))
+    assert by_recipe == typed != []
+
+
 def test_a_walltime_that_the_site_does_not_allow_is_not_proposed() -> None:
     (warning,) = warnings("cosmoflow", "frontier", nodes=2)
     assert "is enough" not in warning
