@@ -14,6 +14,7 @@ import json
 import re
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,10 @@ ELEMENTS = Path(__file__).parent / "elements.yaml"
 LARGE_BATCH = ROOT / "benchmarks" / "large_batch" / "results"
 PLACE = re.compile(r"\{(?P<study>[\w-]+)/(?P<case>[\w.-]+):(?P<value>\w+)(?P<form>%|\.\d+f)?\}")
 NOT_YET = "not measured yet"
+SEEDS = 3
+"""Seeds of a figure; if it has fewer, the page says how many."""
+NO_RUNS = ("fit", "data")
+"""Results that are none of a run with a seed: a fit to many runs, and the generation of data."""
 HEADS = (
     "element",
     "what the document reports",
@@ -55,13 +60,15 @@ class Found:
         values = [result.measured[place["value"]] for result in results if place["value"] in result.measured]
         if not values:
             self.missing.append(place[0])
-            return place[0]
+            return NOT_YET
         self.results += results
         middle, low, high = (
             shown(value, place["form"]) for value in (statistics.median(values), min(values), max(values))
         )
+        remarks = [] if low == high else [f"{low} to {high}"]
+        remarks += remark_of(results, len(values))
         unit = " %" if place["form"] == "%" else ""
-        return f"{middle}{unit}" if low == high else f"{middle}{unit} ({low} to {high})"
+        return f"{middle}{unit} ({'; '.join(remarks)})" if remarks else f"{middle}{unit}"
 
     def made(self) -> str:
         """Seeds, dates and processors of the results."""
@@ -72,8 +79,19 @@ class Found:
         machines = [result.machine for result in self.results]
         processors = sorted({f"{one['processor']}, {count(one['cores'], 'core')}" for one in machines})
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+        if all(result.case in NO_RUNS for result in self.results):
+            which = "all runs"
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         return f"{which}; {when}; {'; '.join(processors)}"
+
+
+def remark_of(results: Sequence[store.Result], known: int) -> list[str]:
+    """What a reader must know of the runs behind a figure: that some have no such value, or that they are few."""
+    if results[0].case in NO_RUNS:
+        return []
+    if known < len(results):
+        return [f"{known} of {count(len(results), 'run')}"]
+    return [count(known, "run")] if known < SEEDS else []
 
 
 def shown(value: float, form: str | None) -> str:
@@ -127,7 +145,7 @@ def row(element: dict[str, str], missing: list[str]) -> list[str]:
     """The cells of an element, in the order of HEADS. Figures without a result are added to `missing`."""
     found = Found()
     here, why = found.text(element["here"]), found.text(element["why"])
-    if found.missing:
+    if found.missing and not found.results:
         here = NOT_YET
     missing += found.missing
     command = f"`{element['command']}`" if "command" in element else element["see"]
