@@ -30,6 +30,9 @@ from cases import ARTICLE, JOBS, SMALL, SMALL_BATCHES, TIMED, Case
 from ranks import ROOT, Look, run
 
 sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT / "benchmarks" / "reference"))
+
+import needs
 
 REPLICAS = "benchmarks/comparisons/cpu_replicas.py"
 CORES = len(os.sched_getaffinity(0))
@@ -233,11 +236,9 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     options = parse()
-    needed = {"article": [], "predictions": ["mnist", "cifar10"]}[options.study]
-    missing = [name for name in needed if not options.small and not Path(options.data_dir, name).is_dir()]
-    if missing:
-        print(f"no {' and no '.join(missing)} in the data folder {options.data_dir!r}: --data-dir", file=sys.stderr)
-        return 2
+    if options.study == "predictions" and not options.small:
+        read = [one for one in (needs.MNIST, needs.CIFAR10) if one.job in options.jobs]
+        options.data_dir = needs.images(options.data_dir, *read)
     rows = {"article": article, "predictions": predictions}[options.study](options)
     print(json.dumps(rows, indent=2) if options.json else table(rows))
     return 0

@@ -4,7 +4,7 @@ images/s are those of a run's fastest epoch. A row without three runs yet says s
 
     python benchmarks/large_batch/report.py [--markdown | --json] [--plot FILE.svg]
 
-The plot needs matplotlib (`uv sync --group plots`, or `pip install matplotlib`).
+The plot needs matplotlib (`pip install 'hpclaunch[plot]'`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
+
+import needs
 import results
 from rows import EPOCHS, ROWS, SEEDS, Row
 
@@ -115,10 +118,8 @@ def text(table: list[list[str]]) -> str:
 
 def plot(lines: list[Line], path: Path) -> None:
     """Draw medians as bars and ranges as whiskers: accuracies, images/s and memory side by side."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit(f"{path} needs matplotlib: pip install matplotlib (dependency group `plots`)") from None
+    import matplotlib
+
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "large_batch"  # the same file for the same results
     from matplotlib import pyplot
@@ -166,6 +167,8 @@ def main() -> int:
     form.add_argument("--markdown", action="store_true")
     form.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.plot:
+        needs.matplotlib("--plot")
     lines = lines_of(options.results, options.epochs, options.seeds)
     if options.json:
         found = {

@@ -19,6 +19,9 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
+
+import needs
 import results
 from ranks import ROOT, run
 from rows import BATCH_SIZE_PER_RANK, BY_NAME, EPOCHS, ROWS, SEEDS, Row
@@ -40,8 +43,8 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke and options.results == parser.get_default("results"):
         parser.error("--smoke makes no real results: name another folder with --results")
-    if not (options.list or options.smoke or Path(options.data_dir, "cifar10").is_dir()):
-        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    if not (options.list or options.smoke):
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     return options
 
 

@@ -24,6 +24,9 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
+
+import needs
 from ranks import ROOT, run
 from rows import BATCH_SIZE_PER_RANK, BY_NAME, EPOCHS, SEEDS
 
@@ -127,8 +130,7 @@ def main() -> int:
     parser.add_argument("--recipe", choices=["plan", "job"], default="plan")
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     options = parser.parse_args()
-    if not Path(options.data_dir, "cifar10").is_dir():
-        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     if options.recipe == "plan" and SESSIONS.exists() and SESSIONS.read_text().strip() != "0":
         parser.error(f"times would differ, as the kernel shares the cores between sessions: {SESSIONS} is not 0")
     ours: list[Trained] = []

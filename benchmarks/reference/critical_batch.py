@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
 import critical_batch_report  # noqa: E402
+import needs  # noqa: E402
 import store  # noqa: E402
 from critical_batch_runs import FULL, SMALL, arguments_of, measured, settings_of, whole, words  # noqa: E402
 from one_rank import events_of  # noqa: E402
@@ -77,8 +78,8 @@ def parse() -> argparse.Namespace:
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
     runs = not (options.list or options.report or options.small)
-    if runs and not Path(options.data_dir, "cifar10").is_dir():
-        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    if runs:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
     return options
 
 
@@ -172,6 +173,7 @@ def main() -> int:
         show(options)
         return 0
     if options.report:
+        needs.matplotlib("--report")
         print(critical_batch_report.report(options.results, options.pictures))
         return 0
     with store.alone(options.out):

@@ -35,6 +35,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "benchmarks" / "large_bat
 
 import guidelines_report  # noqa: E402
 import guidelines_rules  # noqa: E402
+import needs  # noqa: E402
 import store  # noqa: E402
 from guidelines_cases import BY_NAME, CASES, RANKS, SEEDS, arguments_of, settings_of  # noqa: E402
 from ranks import run  # noqa: E402
@@ -59,8 +60,8 @@ def parse() -> argparse.Namespace:
     trains = options.part == "updates" and not options.list
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    if trains and not options.small and not Path(options.data_dir, "cifar10").is_dir():
-        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    if trains and not options.small:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     return options
 
 
@@ -145,6 +146,7 @@ def main() -> int:
     elif options.part == "data":
         print(guidelines_report.data_sets(options.results))
     elif options.part == "report":
+        needs.matplotlib("report")
         print(guidelines_report.report(options.results, options.pictures))
     else:
         return updates(options)

@@ -30,6 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import hours_to_minutes_report
+import needs
 import store
 from hours_to_minutes_cases import FULL, SMALL, Case, every_case, expected_seconds, settings_of
 from hours_to_minutes_runs import MODEL_SETTINGS, layers, measure, words
@@ -103,6 +104,7 @@ def show(options: argparse.Namespace) -> None:
 def main() -> int:
     options = parse()
     if options.report:
+        needs.matplotlib("--report")
         print(hours_to_minutes_report.report(options.results, options.pictures))
         return 0
     if options.list:

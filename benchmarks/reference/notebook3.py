@@ -11,7 +11,8 @@ few-*         mirrored in float16 (with its loss scale) and in float32, both wit
 learn-*       convergence as in the notebook: 8 epochs, Adam 0.001; one rank with 1024 images, 8 replicas with 2048 or
               512 each, which share this machine's cores. The notebook speaks of Fashion-MNIST, and trains on MNIST
 
-FOLDER holds mnist/ and fashion_mnist/. Runs what has no result yet; it can be stopped and called again at any time.
+FOLDER holds mnist/ and fashion_mnist/, as far as the cases use them. Runs what has no result yet; it can be stopped and
+called again at any time.
 A result (store.py, study notebook3) has in `measured`: images_per_s (the median of the epochs after the first), loss
 and accuracy of the last epoch, test_accuracy, curves (a list an epoch), seconds, steps_per_epoch, global_batch_size,
 peak_pss_mb and mean_cores.
@@ -31,9 +32,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
+import needs
 import notebook3_report
 import store
-from notebook3_cases import DATA, Row, every_row, expected_seconds, settings_of
+from notebook3_cases import TIMED_IMAGES, Row, every_row, expected_seconds, settings_of
 from study import Outcome, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,9 +58,10 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    missing = [name for name in DATA if not Path(options.data_dir, name).is_dir()]
-    if missing and not (options.small or options.list or options.report):
-        parser.error(f"no {' and no '.join(missing)} in the data folder {options.data_dir!r}: name it with --data-dir")
+    if not (options.small or options.list or options.report):
+        used = {switch for row, _ in wanted(options) for switch in row.case.switches}
+        read = [one for one in (needs.MNIST, needs.FASHION_MNIST) if f"--dataset={one.name}" in used]
+        options.data_dir = needs.images(options.data_dir, *read, least=TIMED_IMAGES)
     return options
 
 
@@ -129,6 +132,7 @@ def words(found: Any) -> str:
 def main() -> int:
     options = parse()
     if options.report:
+        needs.matplotlib("--report")
         print(notebook3_report.report(options.results, options.pictures))
         return 0
     if options.list:

@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 from cases import SMALL, SMALL_BATCHES, Case
 
 DATA = ("mnist", "fashion_mnist")
-TIMED = "--train-samples=16384"
+TIMED_IMAGES = 16_384
+TIMED = f"--train-samples={TIMED_IMAGES}"
 """Of a throughput row: enough steps to time, in a tenth of the full time."""
 FEW = "--train-samples=1024"
 """Of a float16 row and its twin: processors without float16 arithmetic take a hundred times as long for it."""

@@ -37,9 +37,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import needs  # noqa: E402
 import parallel_report  # noqa: E402
 import store  # noqa: E402
-from parallel_cases import FULL, PARTS, SMALL, SMALL_PARTS, STUDY, Case, arguments_of, measured  # noqa: E402
+from parallel_cases import FULL, PARTS, SAMPLES, SMALL, SMALL_PARTS, STUDY, Case, arguments_of, measured  # noqa: E402
 
 from hpclaunch.core.units import count  # noqa: E402
 
@@ -66,8 +67,8 @@ def parse() -> argparse.Namespace:
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
     runs = not (options.list or options.report or options.small)
-    if runs and not Path(options.data_dir, "cifar10").is_dir():
-        parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    if runs:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=SAMPLES)
     return options
 
 
@@ -175,6 +176,7 @@ def main() -> int:
         show(options, cores)
         return 0
     if options.report:
+        needs.matplotlib("--report")
         print(parallel_report.report(options.results, options.pictures))
         return 0
     with store.alone(options.out):

@@ -33,6 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import needs  # noqa: E402
 import store  # noqa: E402
 import universes_report  # noqa: E402
 
@@ -230,6 +231,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     options = parse()
     if options.report:
+        needs.matplotlib("--report")
         return universes_report.report(store.every(STUDY, options.results), options.pictures)
     try:
         study(options)

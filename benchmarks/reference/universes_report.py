@@ -27,6 +27,7 @@ def report(results: Sequence[Result], pictures: Path) -> int:
         print("no result yet: python benchmarks/reference/universes.py --work FOLDER")
         return 1
     print(table(trained), "", *(verdicts := held(results)), sep="\n")
+    pictures.mkdir(parents=True, exist_ok=True)
     draw(panels(trained), pictures / f"{STUDY}.svg", title="Parameters of universes that were held out", columns=2)
     return 1 if any(line.startswith("FALLS SHORT") for line in verdicts) else 0
 

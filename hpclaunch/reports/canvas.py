@@ -34,6 +34,11 @@ def check_file(path: Path, flag: str) -> None:
         raise InvalidRequest(Fault(where=flag, what=f"{path.name!r} has no known format", allowed=", ".join(FORMATS)))
     if not path.absolute().parent.is_dir():
         raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+    need_matplotlib(flag)
+
+
+def need_matplotlib(flag: str) -> None:
+    """Raise Refused if the picture that a flag asks for cannot be drawn."""
     try:
         import_matplotlib()
     except ImportError:

@@ -114,7 +114,7 @@ class ImageFolders(Source):
         Where there is no TensorFlow, Pillow decodes them; pixels of a JPEG may then differ by one.
         """
         if importlib.util.find_spec("tensorflow") is None:
-            return self._read_with_pillow(split, indices), self._labels[split][indices]
+            return self.read_with_pillow(split, indices), self._labels[split][indices]
         import tensorflow as tf
 
         from hpclaunch.training.input import decoding
@@ -132,7 +132,8 @@ class ImageFolders(Source):
             raise
         return images, self._labels[split][indices]
 
-    def _read_with_pillow(self, split: str, indices: Any) -> np.ndarray:
+    def read_with_pillow(self, split: str, indices: Any) -> np.ndarray:
+        """The images at `indices`, without TensorFlow; raises DataError with the first file that is not as expected."""
         try:
             from PIL import Image
         except ImportError:

@@ -88,8 +88,15 @@ def test_small_runs_never_go_to_the_committed_results(
     reference: Reference, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = reference("notebook3")
-    for words, message in ((["--small"], "name another folder"), (["--data-dir=/none"], "no mnist and no fashion_mni")):
-        monkeypatch.setattr("sys.argv", ["notebook3.py", *words])
-        with pytest.raises(SystemExit):
+    monkeypatch.setattr("sys.argv", ["notebook3.py", "--small"])
+    with pytest.raises(SystemExit):
+        study.parse()
+    assert "name another folder" in capsys.readouterr().err
+
+
+def test_a_study_needs_the_images_of_its_cases_alone(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = reference("notebook3")
+    for case, data in (("time-horovod-1", "mnist"), ("time-horovod-1-fashion_mnist", "fashion_mnist")):
+        monkeypatch.setattr("sys.argv", ["notebook3.py", "--cases", case, "--data-dir=/none"])
+        with pytest.raises(SystemExit, match=f"/none: does not exist\n  expected: {data} as"):
             study.parse()
-        assert message in capsys.readouterr().err
