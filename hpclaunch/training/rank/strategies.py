@@ -21,9 +21,14 @@ CENTRAL_STORAGE, ONE_DEVICE = "central-storage", "one-device"
 NAMES = (HOROVOD, MIRRORED, MULTIWORKER, CENTRAL_STORAGE, ONE_DEVICE)
 ONE_PROCESS = (MIRRORED, CENTRAL_STORAGE, ONE_DEVICE)
 ONE_GPU = (HOROVOD, ONE_DEVICE)  # of each process
-IMPOSSIBLE = {
-    "parameterserver": "servers update the variables asynchronously and over gRPC, which the guidelines of distributed "
-    "training decline on HPC; use horovod, or central-storage on one node",
+_SERVERS = (
+    "servers update the variables asynchronously and over gRPC, which the guidelines of distributed training decline "
+    "on HPC; use horovod, or central-storage on one node"
+)
+IMPOSSIBLE = {  # the launcher refuses the same names (hpclaunch/resolve/strategies.py)
+    "parameterserver": _SERVERS,
+    "parameterservers": _SERVERS,
+    "ps": _SERVERS,
     "tpu": "there are no TPUs at sites with Slurm; use horovod on GPUs or CPUs",
 }
 WORKERS_VARIABLE = "HPCLAUNCH_WORKERS"
@@ -49,7 +54,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def _strategy_name(name: str) -> str:
     """The name as it is; raises ArgumentTypeError for a strategy that cannot be here."""
-    plain = re.sub(r"strategy(v\d+)?$", "", re.sub(r"[-_]", "", name.rpartition(".")[2].lower()))
+    plain = re.sub(r"strategy(v\d+)?$", "", re.sub(r"[-_\s]", "", name.rpartition(".")[2].lower()))
     if plain in IMPOSSIBLE:
         raise argparse.ArgumentTypeError("{}: {}".format(name, IMPOSSIBLE[plain]))
     return name

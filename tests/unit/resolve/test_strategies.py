@@ -66,6 +66,8 @@ def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
         (JOB, {"strategy": "ParameterServerStrategy"}, "gradients are stale and runs cannot be reproduced"),
         (JOB, {"strategy": "tf.distribute.experimental.ParameterServerStrategyV2"}, "--strategy central-storage"),
         (a_job(), {"strategy": "parameter-server"}, "over gRPC, without the interconnect's RDMA"),
+        (a_job(), {"strategy": "parameter_servers"}, "their variables are updated asynchronously"),
+        (a_job(), {"strategy": "PS"}, "their variables are updated asynchronously"),
         (JOB, {"strategy": "tpu"}, "TPUs, which no site with Slurm has"),
         (JOB, {"strategy": "TPUStrategy"}, "leave --strategy out: Horovod trains"),
         (JOB, {"strategy": "MirroredStrategy"}, "it is called mirrored here"),

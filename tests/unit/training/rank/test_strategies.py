@@ -143,6 +143,8 @@ def test_mixed_precision_is_refused_where_keras_has_none() -> None:
     ("name", "why"),
     [
         ("parameter-server", "asynchronously and over gRPC"),
+        ("parameter_servers", "asynchronously and over gRPC"),
+        ("PS", "asynchronously and over gRPC"),
         ("ParameterServerStrategy", "use horovod, or central-storage"),
         ("tf.distribute.experimental.ParameterServerStrategyV2", "asynchronously"),
         ("tpu", "no TPUs at sites with Slurm"),
