@@ -72,7 +72,7 @@ def train(asked: argparse.Namespace, world: World) -> None:
     reduction.broadcast_weights(model, world)
 
     schedule = learning_rate.schedule(asked, world.size, steps)
-    optimizer = optimizers.make(asked.optimizer, schedule.rate, exclude_vectors=asked.exclude_vectors)
+    optimizer = optimizers.from_options(asked, schedule.rate)
     model.compile(reduction.distributed(optimizer, world), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     facts = {"job": "unsharded", "steps_per_epoch": steps, "parameters": model.count_params()}
     loading.report_start(world, log, asked, source, **facts, scaled_learning_rate=schedule.rate)
