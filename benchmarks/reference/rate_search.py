@@ -17,7 +17,7 @@ def next_power(tried: Mapping[int, float | None]) -> int | None:
     """Return the next rate to try as a power of STEP times the rule's rate; None: the best one lies between two others.
 
     tried: power → samples to the target, None if they were more than those of the best rate at that time. Raises
-    ValueError if no rate of the whole grid reaches the target.
+    ValueError if no rate of the whole grid reaches the target, or if the best one is at its edge.
     """
     reached = {power: samples for power, samples in tried.items() if samples is not None}
     if not reached:
@@ -27,7 +27,11 @@ def next_power(tried: Mapping[int, float | None]) -> int | None:
             raise ValueError(f"no rate within {FARTHEST} doublings of the rule's reaches the target")
         return left[0]
     best = best_power(tried)
-    beside = [power for power in (best + 1, best - 1) if power not in tried and abs(power) <= FARTHEST]
+    if abs(best) == FARTHEST:
+        raise ValueError(
+            f"the best rate is the last of the grid, {FARTHEST} doublings from the rule's: no best lies within it"
+        )
+    beside = [power for power in (best + 1, best - 1) if power not in tried]
     return beside[0] if beside else None
 
 

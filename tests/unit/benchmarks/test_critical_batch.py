@@ -133,7 +133,7 @@ def search(rates: ModuleType, samples: Callable[[int], float | None]) -> list[in
 
 
 @pytest.mark.parametrize(
-    ("best", "tried"), [(0, [0, 1, -1]), (1, [0, 1, 2]), (-2, [0, 1, -1, -2, -3]), (4, [0, 1, 2, 3, 4])]
+    ("best", "tried"), [(0, [0, 1, -1]), (1, [0, 1, 2]), (-2, [0, 1, -1, -2, -3]), (3, [0, 1, 2, 3, 4])]
 )
 def test_a_tuning_ends_with_the_best_rate_between_two_others(reference: Reference, best: int, tried: list[int]) -> None:
     rates = reference("rate_search")
@@ -145,6 +145,12 @@ def test_a_tuning_looks_for_a_rate_that_trains_at_all(reference: Reference) -> N
     assert search(rates, lambda power: 500 if power == -3 else None) == [0, 1, -1, 2, -2, 3, -3, -4]
     with pytest.raises(ValueError, match="no rate within 4 doublings"):
         search(rates, lambda power: None)
+
+
+@pytest.mark.parametrize("best", [4, 6, -4])
+def test_a_best_rate_at_the_edge_of_the_grid_is_refused(reference: Reference, best: int) -> None:
+    with pytest.raises(ValueError, match="the best rate is the last of the grid, 4 doublings from the rule's"):
+        search(reference("rate_search"), lambda power: 1000 + 100 * (power - best) ** 2)
 
 
 def events(losses: list[float | None], crossing: float | None) -> list[dict[str, Any]]:
