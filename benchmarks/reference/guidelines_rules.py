@@ -56,13 +56,32 @@ def verdicts(plan: dict[str, Any]) -> dict[str, str]:
 
 
 def report(sites: Sequence[str], jobs: Sequence[str] | None = None) -> str:
-    """A table for each site: rules as rows, jobs as columns; and one of what is declined for all of them."""
+    """A table for each site: rules as rows, jobs as columns; and those of what is declined."""
     chosen = list(jobs or jobs_that_train())
     found = {site: {job: verdicts(plan_of(job, site)) for job in chosen} for site in sites}
     parts = [f"### Verdicts at {site}\n\n{table(held)}" for site, held in found.items()]
-    declined = {rule: why for held in found.values() for one in held.values() for rule, why in one.items()}
-    rows = [[rule[len("not: ") :], why] for rule, why in declined.items() if rule.startswith("not: ")]
-    return "\n\n".join([*parts, "### Declined for every job\n\n" + markdown(["way", "why"], rows)])
+    return "\n\n".join([*parts, *declined(found)])
+
+
+def declined(found: dict[str, dict[str, dict[str, str]]]) -> list[str]:
+    """What is declined for every job at every site, and what for some: then for which. found: site → job → verdicts."""
+    where: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for site, held in found.items():
+        for job, one in held.items():
+            for rule, why in one.items():
+                if rule.startswith("not: "):
+                    where.setdefault((rule[len("not: ") :], why), {}).setdefault(site, []).append(job)
+    everywhere = {site: list(held) for site, held in found.items()}
+    parts = []
+    if for_all := [[*what] for what, places in where.items() if places == everywhere]:
+        parts.append("### Declined for every job\n\n" + markdown(["way", "why"], for_all))
+    if for_some := [[*what, in_words(places)] for what, places in where.items() if places != everywhere]:
+        parts.append("### Declined for some jobs\n\n" + markdown(["way", "why", "jobs"], for_some))
+    return parts
+
+
+def in_words(places: dict[str, list[str]]) -> str:
+    return "; ".join(f"at {site}: {', '.join(jobs)}" for site, jobs in places.items())
 
 
 def table(held: dict[str, dict[str, str]]) -> str:

@@ -61,6 +61,17 @@ def test_every_bundled_job_that_trains_has_a_row_among_the_data_sets(reference: 
     assert "| mnist | 1.20 million | 60,000 | 0.05 | smaller | no committed result |" in text
 
 
+def test_what_is_declined_for_some_jobs_names_them(reference: Reference) -> None:
+    both, one = {"not: pipelined": "stale", "below sqrt(N)": "yes"}, {"not: gRPC": "sockets"}
+    found = {"here": {"cifar": both | one, "ddp": both}, "there": {"cifar": both | one, "ddp": both}}
+    for_all, for_some = reference("guidelines_rules").declined(found)
+    assert for_all.splitlines()[0] == "### Declined for every job"
+    assert for_all.splitlines()[4:] == ["| pipelined | stale |"]
+    assert for_some.splitlines()[0] == "### Declined for some jobs"
+    assert for_some.splitlines()[4:] == ["| gRPC | sockets | at here: cifar; at there: cifar |"]
+    assert len(reference("guidelines_rules").declined({"here": {"cifar": both}})) == 1
+
+
 def a_run(store: ModuleType, batch: int, seed: int) -> Any:
     """A run whose samples to the target are the law's, and whose loss falls in a straight line from 2 to 1.5."""
     samples = LAW.epochs(batch)
