@@ -97,7 +97,7 @@ def one(options: argparse.Namespace, case: str, batch: int, power: int, seed: in
 def tuned(options: argparse.Namespace, batch: int) -> int:
     """The power of the best rate of a batch size; runs what the search needs. Raises ValueError if there is none."""
     tried: dict[int, float | None] = {}
-    while (power := next_power(tried)) is not None:
+    while len(tried) != options.setup.most_rates and (power := next_power(tried)) is not None:
         reached = [samples for samples in tried.values() if samples is not None]
         most = int(min(reached) + options.setup.target.lag) if reached else whole(options.setup)
         case = f"batch-{batch}-rate{power:+d}"

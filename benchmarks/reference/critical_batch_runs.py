@@ -17,13 +17,17 @@ BASE_RATE, BASE_BATCH = 0.001, 512
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all runs of a study have in common. samples: of an epoch, a multiple of every batch size."""
+    """What all runs of a study have in common. samples: of an epoch, a multiple of every batch size.
+
+    most_rates: a tuning that has tried so many takes the best of them, between two others or not; None: no limit.
+    """
 
     sizes: tuple[int, ...]
     target: Target
     samples: int
     most_epochs: int
     most_in_a_part: int = 256
+    most_rates: int | None = None
     synthetic: bool = False
 
 
@@ -34,7 +38,13 @@ FULL = Setup(
     most_epochs=40,
 )
 SMALL = Setup(
-    sizes=(16, 64), target=Target(loss=2.25, every=64), samples=256, most_epochs=12, most_in_a_part=16, synthetic=True
+    sizes=(16, 64),
+    target=Target(loss=2.25, every=64),
+    samples=256,
+    most_epochs=12,
+    most_in_a_part=16,
+    most_rates=2,
+    synthetic=True,
 )
 
 
