@@ -76,7 +76,8 @@ def submit(options: argparse.Namespace, seed: int) -> Trained:
     work.mkdir(parents=True)
     words = [*COMMAND, "--set", f"seed={seed}", "--data-dir", options.data_dir, "--runs-dir", str(work / "runs")]
     words += [] if options.recipe == "plan" else ["--recipe", options.recipe]
-    home = {name: str(work / name) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    folders = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+    home = {name: str(work / name) for name in folders}
     done = subprocess.run(
         [sys.executable, "-m", "hpclaunch", *words],
         cwd=work,

@@ -86,7 +86,8 @@ class Bench:
     def hpclaunch(self, *words: str) -> Any:
         """Run a command with --json; what it prints. Raises Failed."""
         home = {
-            name: str(self.work / "home") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+            name: str(self.work / "home")
+            for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HPCLAUNCH_")}
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch, typed_batch
@@ -13,7 +14,8 @@ from hpclaunch.planner.amounts import time_of
 from hpclaunch.planner.prediction import PlannedTraining, Predictor, predictor_of
 from hpclaunch.planner.question import Question
 from hpclaunch.planner.recipe import is_few
-from hpclaunch.resolve.sizing import Sizing
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sizing import Sizing, one_process_on, sizing_of
 
 DOUBLINGS = 12
 """How often the batch per rank is doubled in search of one with which the ranks are worth it."""
@@ -30,18 +32,29 @@ def worst_of(trainings: Iterable[tuple[Predictor, Batch]], group: Group) -> str:
     """Return the warning about the training that gains least from the ranks of a group; empty: all gain enough.
 
     Only a batch that a person typed, or one with few samples per rank, is judged: that a model is too small for the
-    GPUs of its job file is no mistake of a run. One process has a GPU as each rank has, or one rank's share of the
-    CPUs: with all of them it could only be faster.
+    GPUs of its job file is no mistake of a run. If one process alone on a node was measured, its speed counts. Else it
+    has a GPU as each rank has, or one rank's share of the CPUs: with all of them it could only be faster.
     """
     found: list[tuple[float, str]] = []
     for predictor, batch in trainings:
         unlike = group.ranks == 1 or predictor.timing is None or batch.replicas != group.ranks
         if unlike or not is_few(predictor.work, batch):
             continue
-        compared = _compare(predictor, group, batch)
+        alone = _predictor_alone(predictor)
+        compared = _compare(predictor, alone, group, batch)
         if not compared.is_worth_it:
-            found.append((compared.speed_up, _words(predictor, group, batch, compared)))
+            found.append((compared.speed_up, _words(predictor, alone, group, batch, compared)))
     return min(found, default=(0.0, ""))[1]
+
+
+def _predictor_alone(predictor: Predictor) -> Predictor:
+    """Return the predictor of one process: by its own measurements on a node of its own, if there are some."""
+    question = predictor.question
+    if not question.evidence.alone:
+        return predictor
+    case = one_process_on(replace(question.case, needs_account=False))
+    evidence = replace(question.evidence, points=question.evidence.alone, alone=())
+    return predictor_of(replace(question, case=case, evidence=evidence), sizing_of(case, Decisions()), predictor.work)
 
 
 def _batch_alone(batch: Batch, predictor: Predictor) -> Batch:
@@ -50,9 +63,9 @@ def _batch_alone(batch: Batch, predictor: Predictor) -> Batch:
     return typed_batch(batch.total, 1, largest=max(1, largest))
 
 
-def _compare(predictor: Predictor, group: Group, batch: Batch) -> Distribution:
-    alone = _step(predictor, Group(nodes=1, per_node=1), _batch_alone(batch, predictor))
-    return compare_with_one(_step(predictor, group, batch), alone)
+def _compare(predictor: Predictor, alone: Predictor, group: Group, batch: Batch) -> Distribution:
+    one = _step(alone, Group(nodes=1, per_node=1), _batch_alone(batch, alone))
+    return compare_with_one(_step(predictor, group, batch), one)
 
 
 def _step(predictor: Predictor, group: Group, batch: Batch) -> StepTime:
@@ -63,7 +76,7 @@ def _step(predictor: Predictor, group: Group, batch: Batch) -> StepTime:
     return step_time(shape, predictor.moved, Machine(links=predictor.node.links), timing)
 
 
-def _words(predictor: Predictor, group: Group, batch: Batch, compared: Distribution) -> str:
+def _words(predictor: Predictor, alone: Predictor, group: Group, batch: Batch, compared: Distribution) -> str:
     """Return the warning: both times of an epoch, the share of communication, and what to type instead."""
     steps = predictor.work.samples / batch.total
     times = [time_of(steps * seconds) for seconds in (compared.ranks_s, compared.one_s)]
@@ -73,8 +86,8 @@ def _words(predictor: Predictor, group: Group, batch: Batch, compared: Distribut
     words += f" {compared.reason.verdict} than one process with the same global batch of {batch.total}:"
     words += f" {times[0]} instead of {times[1]} an epoch ({origin}); {compared.communication:.0%} of a step is"
     words += f" communication, and {compared.fixed:.0%} does not depend on the batch; one process:"
-    words += f" {_typed_alone(predictor, _batch_alone(batch, predictor))}"
-    enough = _enough(predictor, group, batch)
+    words += f" {_typed_alone(predictor, _batch_alone(batch, alone))}"
+    enough = _enough(predictor, alone, group, batch)
     return words if enough is None else f"{words}; these ranks are faster from {count(enough, 'sample')} per rank on"
 
 
@@ -90,7 +103,7 @@ def _typed_alone(predictor: Predictor, alone: Batch) -> str:
     return " ".join(typed)
 
 
-def _enough(predictor: Predictor, group: Group, batch: Batch) -> int | None:
+def _enough(predictor: Predictor, alone: Predictor, group: Group, batch: Batch) -> int | None:
     """Return the smallest doubling of the batch per rank with which the ranks are worth it.
 
     None if none fits the memory of a rank, or this memory is not known.
@@ -102,6 +115,6 @@ def _enough(predictor: Predictor, group: Group, batch: Batch) -> int | None:
         larger = Batch(per_rank=per_rank, replicas=batch.replicas, accumulation=batch.accumulation)
         if per_rank > predictor.strategy.largest or larger.total > predictor.work.samples:
             return None
-        if _compare(predictor, group, larger).is_worth_it:
+        if _compare(predictor, alone, group, larger).is_worth_it:
             return per_rank
     return None

@@ -29,7 +29,7 @@ class Evidence:
 
     ``origin``: where they come from, in words. ``sources``: every figure with its runs, and the runs not used.
     ``links``: all-reduces that were measured on the node type; they hold for every job. ``save_s``: seconds of a
-    checkpoint.
+    checkpoint. ``alone``: throughputs of one process that has a node to itself (``resolve.sizing.one_process_on``).
     """
 
     points: tuple[Measured, ...] = ()
@@ -39,6 +39,7 @@ class Evidence:
     sources: tuple[str, ...] = ()
     links: tuple[MeasuredLink, ...] = ()
     save_s: float | None = None
+    alone: tuple[Measured, ...] = ()
 
 
 def evidence_for_work(evidence: Evidence, work: Workload) -> Evidence:

@@ -50,14 +50,14 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
     predictor = predictor_of(question, sizing, training.work)
     if predictor.timing is None:
         return None
-    predictor = replace(predictor, work=_as_run(predictor, training.batch))
+    predictor = replace(predictor, work=_work_of_run(predictor, training.batch))
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     throughput = predictor.throughput(trial, training.batch)
     time_s = predictor.candidate(trial, training.batch, throughput).time_s
     return PredictedTraining(rate=predictor.rate(throughput), time_s=time_s)
 
 
-def _as_run(predictor: Predictor, batch: Batch) -> Workload:
+def _work_of_run(predictor: Predictor, batch: Batch) -> Workload:
     """Return the workload with the epochs that its recipe sets: it makes exactly these, whatever its target needs."""
     work = predictor.work
     epochs = epochs_of_run(epochs_to_target(work, batch.total, predictor.facts).middle)

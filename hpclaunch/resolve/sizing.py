@@ -52,6 +52,11 @@ def sizing_of(case: Case, decisions: Decisions) -> Sizing:
     return replace(first, layout=layout, further=tuple(further))
 
 
+def one_process_on(case: Case) -> Case:
+    """Return the case with one process on one node, which gets what the site gives to one."""
+    return replace(case, request=replace(case.request, nodes=1, tasks_per_node=1, further_nodes=()))
+
+
 def _cases_of_components(case: Case) -> list[Case]:
     """Return a case for each node type of a heterogeneous job.
 

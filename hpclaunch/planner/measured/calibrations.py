@@ -17,11 +17,11 @@ from pathlib import Path
 from hpclaunch.config.job import Job, Role
 from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
-from hpclaunch.core.spec import Code
+from hpclaunch.core.spec import Code, Layout
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.sizing import Sizing, one_process_on, sizing_of
 from hpclaunch.runs.snapshot import fingerprint
 
 ALL_REDUCE = "all-reduce.json"
@@ -40,25 +40,36 @@ def with_key(case: Case) -> Case:
 
 
 def key_of(case: Case) -> str:
-    """Return the key ``SITE/NODE_TYPE/JOB-DIGEST``. Raises OSError or OverflowError if the job's code cannot be read.
+    """Return the key ``SITE/NODE_TYPE/JOB-DIGEST-LAYOUT``. Raises OSError or OverflowError if code cannot be read.
 
-    The digest covers the job's code, its parameters and the layout of a node. It does not cover the node count, the
-    parameters that a plan chooses (such as the batch size), or whether samples are synthetic. The values of all other
-    parameters (such as the precision) count, however they are spelled.
+    The digest covers the job's code and its parameters, but not the parameters that a plan chooses (such as the batch
+    size), the seed, or whether samples are synthetic. The values of all other parameters (such as the precision) count,
+    however they are spelled. The layout is that of a node: tasks, CPUs of each, GPUs. The node count is no part of it.
     """
-    job, request = case.job, case.request
-    one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
-    sized, parameters = sizing_of(one_node, Decisions()), parameters_of(job, request, Decisions())
+    job, sized = case.job, _sized_on_a_node(case)
+    parameters = parameters_of(job, case.request, Decisions())
     names = job.training.names if job.training else {}
-    chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
-    layout = sized.layout
+    chosen = {"synthetic", "seed", *(names.get(role, role) for role in CHOSEN_ROLES)}
     words = {
         "code": fingerprint(_code_of(job)),
         "parameters": {name: value for name, value in parameters.values if name not in chosen},
-        "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
-    return f"{case.site.name}/{sized.node_type}/{job.name}-{digest[:24]}"
+    return f"{case.site.name}/{sized.node_type}/{job.name}-{digest[:24]}-{_words_of(sized.layout)}"
+
+
+def key_of_one_process(case: Case) -> str:
+    """Return the key of the case's job with one process that has a node to itself; its code is not read again."""
+    job = case.calibration_key.rpartition("-")[0]
+    return f"{job}-{_words_of(_sized_on_a_node(one_process_on(case)).layout)}"
+
+
+def _sized_on_a_node(case: Case) -> Sizing:
+    return sizing_of(replace(case, request=replace(case.request, nodes=1), needs_account=False), Decisions())
+
+
+def _words_of(layout: Layout) -> str:
+    return f"{layout.tasks_per_node}x{layout.cpus_per_task}x{layout.gpus_per_node}"
 
 
 def _code_of(job: Job) -> Code:

@@ -24,7 +24,12 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.planner.measured.all_reduce_file import measured_links
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
-from hpclaunch.planner.measured.calibrations import all_reduce_file_of, place_of, run_list_of
+from hpclaunch.planner.measured.calibrations import (
+    all_reduce_file_of,
+    key_of_one_process,
+    place_of,
+    run_list_of,
+)
 from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
 from hpclaunch.planner.measured.merging import median_point, shape_of
 from hpclaunch.planner.question import Evidence
@@ -69,11 +74,18 @@ def evidence_for(case: Case) -> Evidence:
     """Return what ``profile``, finished runs of this job and ``doctor`` measured; empty evidence if that is nothing."""
     if not case.calibration_key:
         return Evidence()
+    found = with_links(_measured_at(case), case)
+    alone = replace(case, calibration_key=key_of_one_process(case))
+    return found if alone.calibration_key == case.calibration_key else replace(found, alone=_measured_at(alone).points)
+
+
+def _measured_at(case: Case) -> Evidence:
+    """Return what ``profile`` and finished runs measured for the key of the case."""
     place = place_of(case.context.environment, case.calibration_key)
     profiled = None
     with contextlib.suppress(HpclaunchError):
         profiled = read_calibration(place) if os.path.isfile(place) else None
-    return with_links(_combine(profiled, taken_in(place, case.job)), case)
+    return _combine(profiled, taken_in(place, case.job))
 
 
 def with_links(evidence: Evidence, case: Case) -> Evidence:

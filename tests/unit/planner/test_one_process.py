@@ -92,6 +92,23 @@ def test_a_machine_of_unknown_speed_is_not_judged_before_it_is_measured() -> Non
     assert one_process_warning(replace(question, evidence=Evidence(points=(one, fast))), sizing, runs) == ""
 
 
+def test_one_process_that_was_measured_has_all_that_a_node_gives_it() -> None:
+    case = case_of("cifar", "local", account=None, nodes=1, tasks_per_node=4, settings=EIGHT)
+    sizing, figures = sizing_of(replace(case, needs_account=False), Decisions()), stored_figures(case.job)
+    assert figures is not None and case.job.training is not None
+    row = plan_of(case.job, "local", nodes=1, tasks_per_node=4, settings=EIGHT).chosen
+    assert row is not None and row.batch is not None
+    runs = [PlannedTraining(work=workload_of(case.job, case.job.training, EIGHT), batch=row.batch)]
+    four = Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=8), samples_per_s=700.0)
+    one = Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=32), samples_per_s=2500.0)
+    known = Question(case=case, figures=figures, evidence=Evidence(points=(four,), alone=(one,)))
+    warning = one_process_warning(known, sizing, runs)
+    times = re.search(r"slower .*: (\d+) s instead of (\d+) s an epoch \(from measured runs\)", warning)
+    assert times is not None and [int(text) for text in times.groups()] == pytest.approx([71, 20], rel=0.1)
+    slow = replace(one, samples_per_s=350.0)
+    assert one_process_warning(replace(known, evidence=Evidence(points=(four,), alone=(slow,))), sizing, runs) == ""
+
+
 def test_the_plan_of_typed_ranks_says_the_same() -> None:
     typed: dict[str, Any] = {"nodes": 1, "tasks_per_node": 4, "settings": EIGHT}
     (warning,) = (text for text in plan_of(bundled_job("cifar"), **typed).warnings if ABOUT in text)

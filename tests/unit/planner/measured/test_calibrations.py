@@ -32,6 +32,7 @@ def key(*settings: str, job: Any = RESNET, **typed: Any) -> str:
         (["precision=float32", "crop=16", "decay_epochs=30,60,80"], []),  # the job's own values
         (["batch_size_per_rank=8", "epochs=1", "learning_rate=3"], []),  # a plan chooses them
         (["synthetic=true"], []),
+        (["seed=7"], []),
     ],
 )
 def test_values_that_are_the_same_have_one_key(one: list[str], other: list[str]) -> None:

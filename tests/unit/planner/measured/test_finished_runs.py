@@ -12,9 +12,10 @@ import pytest
 from hpclaunch import runs
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, store
 from hpclaunch.planner.measured.calibrations import expect, place_of, with_key
-from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _combine, taken_in
+from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _combine, evidence_for, taken_in
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve import resolve
+from hpclaunch.resolve.sizing import one_process_on
 from hpclaunch.runs import Run
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.measured.test_measurement import NOISE, a_run, the_job
@@ -59,6 +60,20 @@ def test_a_finished_run_is_taken_in(place: Path, folder: Path) -> None:
     assert found.noise is not None and found.noise.value == 300
     assert found.origin == "1 finished run on 2 nodes"
     assert found.sources[0] == f"2 nodes x 4 ranks, 8 samples per rank: 100 samples/s ({run.path.name})"
+
+
+def test_runs_of_one_process_on_a_node_are_read_beside_those_of_the_layout(tmp_path: Path, folder: Path) -> None:
+    home = a_context(environment={"HOME": str(tmp_path)}).environment
+    job = replace(the_job(), folder=str(bundled_job("cifar").folder), script=bundled_job("cifar").script)
+    case = a_case(bundled_site("testcluster"), job, context=a_context(environment=home), nodes=1, tasks_per_node=4)
+    case, alone = with_key(case), with_key(one_process_on(case))
+    assert case.calibration_key != alone.calibration_key
+    submitted(place_of(home, case.calibration_key), a_run(folder, fast(100)))
+    submitted(place_of(home, alone.calibration_key), a_run(folder, fast(300), ranks=1))
+    found = evidence_for(case)
+    assert [point.samples_per_s for point in found.points] == [100]
+    assert [(point.samples_per_s, point.shape.ranks_per_node) for point in found.alone] == [(300, 1)]
+    assert evidence_for(alone).alone == ()
 
 
 def test_nobody_has_to_ask_the_scheduler_how_it_ended(place: Path, folder: Path) -> None:

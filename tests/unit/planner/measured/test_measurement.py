@@ -30,13 +30,19 @@ def the_job() -> Job:
 
 
 def a_run(
-    folder: Path, events: list[dict[str, Any]], *, nodes: int = 1, command: tuple[str, ...] = (), **keys: Any
+    folder: Path,
+    events: list[dict[str, Any]],
+    *,
+    nodes: int = 1,
+    ranks: int = 4,
+    command: tuple[str, ...] = (),
+    **keys: Any,
 ) -> Run:
-    """A run that took 60 s."""
+    """A run of so many ranks on each node that took 60 s."""
     path = folder / f"run-{nodes}-{len(list(folder.iterdir()))}"
     (path / "attempts/7.0").mkdir(parents=True)
     words = ["python", "train.py", "--batch-size-per-rank=8", "--epochs=3", *command]
-    (path / "spec.json").write_text(json.dumps({"layout": {"nodes": nodes, "tasks_per_node": 4}, "command": words}))
+    (path / "spec.json").write_text(json.dumps({"layout": {"nodes": nodes, "tasks_per_node": ranks}, "command": words}))
     (path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (path / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
     (path / "attempts/7.0/exit-code").write_text("0\n")
