@@ -60,10 +60,9 @@ class Line:
 
 def lines_of(folder: Path, epochs: int, seeds: list[int]) -> list[Line]:
     """A line for every row, with the results that are there and of the row as it is now."""
-    lines = []
+    lines, runs = [], results.every(folder, epochs)
     for row in ROWS:
-        runs = [results.read(results.path_of(folder, epochs, row.name, seed)) for seed in seeds]
-        known = [run for run in runs if run is not None and results.current(row, run) and not run.synthetic]
+        known = [run for run in runs if run.row == row.name and run.seed in seeds]
         values = {
             "training_accuracy": [100 * run.training_accuracy for run in known],
             "test_accuracy": [100 * run.test_accuracy for run in known],
@@ -159,7 +158,7 @@ def bars(axes: Any, lines: list[Line], key: str, shift: float, label: str) -> No
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=results.RESULTS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--plot", type=Path, help="write a plot (.svg, .png, .pdf)")

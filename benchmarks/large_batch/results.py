@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ranks import Ended
-from rows import Row
+from rows import BY_NAME, Row
+
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,12 @@ def current(row: Row, found: Result | None) -> bool:
         row.program,
         row.ranks,
     )
+
+
+def every(folder: Path, epochs: int) -> list[Result]:
+    """The results of all rows as they are now, with real images."""
+    found = [Result(**json.loads(path.read_text())) for path in sorted((folder / f"epochs-{epochs}").glob("*.json"))]
+    return [one for one in found if one.row in BY_NAME and current(BY_NAME[one.row], one) and not one.synthetic]
 
 
 def processor() -> str:

@@ -41,13 +41,14 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 import critical_batch_report  # noqa: E402
 import needs  # noqa: E402
 import store  # noqa: E402
-from critical_batch_runs import FULL, SMALL, arguments_of, measured, settings_of, whole, words  # noqa: E402
+import studies  # noqa: E402
+from critical_batch_runs import FULL, SMALL, STUDY, arguments_of, measured, settings_of, whole, words  # noqa: E402
 from one_rank import events_of  # noqa: E402
 from rate_search import best_power, next_power  # noqa: E402
 
 from hpclaunch.guidelines.efficiency import Pareto  # noqa: E402
 
-STUDY, RATES = critical_batch_report.STUDY, "critical_batch_rates"
+RATES = "critical_batch_rates"
 PROGRAM = "benchmarks/reference/until_target.py"
 SEEDS = (1, 2, 3)
 EXPECTED_LAW = Pareto(fewest_epochs=0.8, critical_batch=500)
@@ -148,15 +149,14 @@ def study(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> None:
     """Print what is done, and an estimate of the time of the rest."""
-    speeds = [
-        one.measured["images_per_s"] for one in store.every(STUDY, options.results) if "images_per_s" in one.measured
-    ]
+    done = {(one.case, one.seed): one.measured for one in studies.current(STUDY, options.results)}
+    speeds = [found["images_per_s"] for found in done.values() if "images_per_s" in found]
     speed = sorted(speeds)[len(speeds) // 2] if speeds else EXPECTED_SPEED
     law, seconds = EXPECTED_LAW, 0.0
     for seed in options.seeds:
         for batch in options.sizes:
-            found = store.read(STUDY, f"batch-{batch}", seed, options.results)
-            state = words(found.measured) if found else "to do" + (", with its tuning" if seed == SEEDS[0] else "")
+            found = done.get((f"batch-{batch}", seed))
+            state = words(found) if found else "to do" + (", with its tuning" if seed == SEEDS[0] else "")
             print(f"batch {batch:>4}  seed {seed}  {state}")
             runs = EXPECTED_RATES if seed == SEEDS[0] else 1.0
             seconds += 0.0 if found else runs * (law.epochs(batch) * options.setup.samples / speed + EXPECTED_START)

@@ -16,25 +16,17 @@ from typing import Any
 
 import batch_law
 import store
+import studies
+from critical_batch_runs import FIT, LAW, STUDY, by_batch, law_settings
 from medians import spread
 
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.noise_table import TABLE
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
-STUDY, LAW, FIT = "critical_batch", "critical_batch_law", "fit"
 PUBLISHED = "CIFAR-10"
 HEADS = ("batch", "rate", "steps", "law", "samples", "seconds", "noise scale", "B_crit predicted from it", "seeds")
 STEPS_PICTURE, NOISE_PICTURE = "critical_batch_steps.svg", "critical_batch_noise.svg"
-
-
-def by_batch(folder: Path) -> dict[int, list[store.Result]]:
-    """The runs that reached the target, by batch size."""
-    found: dict[int, list[store.Result]] = {}
-    for result in store.every(STUDY, folder):
-        if result.measured["reached"]:
-            found.setdefault(result.measured["batch"], []).append(result)
-    return dict(sorted(found.items()))
 
 
 def write_law(folder: Path) -> store.Result | None:
@@ -42,13 +34,11 @@ def write_law(folder: Path) -> store.Result | None:
 
     Raises SystemExit if the runs do not follow the law.
     """
-    runs = by_batch(folder)
+    runs = by_batch(studies.current(STUDY, folder))
     if len(runs) < 2:
         return None
-    samples = {str(batch): [one.measured["samples"] for one in found] for batch, found in runs.items()}
-    settings = {"samples_to_the_target": samples, "draws": batch_law.DRAWS, "within": batch_law.WITHIN}
     try:
-        return store.once(LAW, FIT, 0, settings, lambda: law_of(runs), folder)
+        return store.once(LAW, FIT, 0, law_settings(runs), lambda: law_of(runs), folder)
     except ValueError as error:
         raise SystemExit(f"no law fits the runs in {folder / STUDY}: {error}") from None
 
@@ -74,7 +64,7 @@ def law_of(results: dict[int, list[store.Result]]) -> dict[str, Any]:
 
 def report(folder: Path, pictures: Path) -> str:
     """Draw both pictures into a folder; the table and the fit as Markdown. Raises SystemExit without runs."""
-    runs, fitted = by_batch(folder), write_law(folder)
+    runs, fitted = by_batch(studies.current(STUDY, folder)), write_law(folder)
     if fitted is None:
         raise SystemExit(
             f"no runs at two batch sizes in {folder / STUDY}: run benchmarks/reference/critical_batch.py first"
@@ -93,7 +83,7 @@ def cells(batch: int, results: Sequence[store.Result], law: Pareto) -> list[str]
 
     def shown(name: str, form: str = ",.0f") -> str:
         values = [one.measured[name] for one in results if name in one.measured]
-        return spread(values, form) if values else ""
+        return spread(values, form)
 
     return [
         str(batch),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batch_law import predicted_critical_batch
+import store
+from batch_law import DRAWS, WITHIN, predicted_critical_batch
 from one_rank import Event, data_of, of_kind
 from rate_search import STEP
 from target import Target
 
+STUDY, LAW, FIT = "critical_batch", "critical_batch_law", "fit"
 BASE_RATE, BASE_BATCH = 0.001, 512
 """The notebook's, from which the square-root rule begins."""
 
@@ -72,6 +74,27 @@ def settings_of(setup: Setup, batch: int, power: int) -> dict[str, Any]:
         "looks": setup.target.looks,
         "synthetic": setup.synthetic,
     }
+
+
+def wanted(small: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each case; its rate is tuned."""
+    setup = SMALL if small else FULL
+    return {f"batch-{batch}": {**settings_of(setup, batch, 0), "learning_rate": store.ANY} for batch in setup.sizes}
+
+
+def by_batch(results: Iterable[store.Result]) -> dict[int, list[store.Result]]:
+    """The runs that reached the target, by batch size."""
+    found: dict[int, list[store.Result]] = {}
+    for result in results:
+        if result.measured["reached"]:
+            found.setdefault(result.measured["batch"], []).append(result)
+    return dict(sorted(found.items()))
+
+
+def law_settings(runs: Mapping[int, list[store.Result]]) -> dict[str, Any]:
+    """What decides the outcome of the fit: the runs themselves, and how its ranges are made."""
+    samples = {str(batch): [one.measured["samples"] for one in found] for batch, found in runs.items()}
+    return {"samples_to_the_target": samples, "draws": DRAWS, "within": WITHIN}
 
 
 def arguments_of(setup: Setup, settings: Mapping[str, Any], seed: int, most_samples: int) -> list[str]:

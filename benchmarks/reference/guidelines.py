@@ -37,10 +37,8 @@ import guidelines_report  # noqa: E402
 import guidelines_rules  # noqa: E402
 import needs  # noqa: E402
 import store  # noqa: E402
-from guidelines_cases import BY_NAME, CASES, RANKS, SEEDS, arguments_of, settings_of  # noqa: E402
+from guidelines_cases import BY_NAME, CASES, RANKS, SEEDS, STUDY, arguments_of, settings_of  # noqa: E402
 from ranks import run  # noqa: E402
-
-STUDY = guidelines_report.STUDY
 
 
 def parse() -> argparse.Namespace:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+STUDY = "guidelines_updates"
 RANKS, SEEDS = 2, (1, 2, 3)
 RECIPE = {"optimizer": "adam", "scale_learning_rate": "sqrt", "warmup_epochs": 2, "decay": "cosine"}
 """What hpclaunch recommends for large batches of this job (benchmarks/large_batch)."""
@@ -38,6 +39,11 @@ BY_NAME = {case.name: case for case in CASES}
 def settings_of(case: Case, *, small: bool = False) -> dict[str, Any]:
     """What decides the outcome of a run, beside its seed."""
     return {**RECIPE, **(SMALL if small else FULL), **PLAIN, **case.switches}
+
+
+def wanted(small: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each case."""
+    return {case.name: settings_of(case, small=small) for case in CASES}
 
 
 def arguments_of(settings: Mapping[str, Any]) -> list[str]:

@@ -8,23 +8,26 @@ results of critical_batch.py: `batch-B` in the study critical_batch, and the fit
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import medians
 import store
-from guidelines_cases import CASES
+import studies
+from critical_batch_runs import LAW, by_batch
+from critical_batch_runs import STUDY as CRITICAL
+from guidelines_cases import CASES, STUDY
 from guidelines_rules import NOTHING, ROOT, jobs_that_train, markdown
+from target import Target
 
 from hpclaunch.config.job import Job, job_of_file
+from hpclaunch.core.units import count
 from hpclaunch.guidelines.dataset import PROJECTS, judge_dataset
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
-STUDY, CRITICAL, LAW = "guidelines_updates", "critical_batch", "critical_batch_law"
-LARGE_BATCH = ROOT / "benchmarks" / "large_batch" / "results" / "epochs-12"
 PICTURES = ("guidelines_figure_4.svg", "guidelines_figure_5.svg", "guidelines_updates.svg")
 LEVELS = (1.5, 1.6, 1.8)
 """Training losses at which figure 4 reads the curves; the first is the target that the study trains to."""
@@ -35,15 +38,21 @@ CONVERGED = {
     "ImageNet": "can converge well",
 }
 """In the words of the guidelines' table."""
-OWN_RESULTS = {
-    "chips": ("hours_to_minutes", "test_accuracy", max, "test accuracy on drawn photographs"),
-    "cosmoflow": ("universes", "omega_m_ratio", min, "of the error of always answering the mean, on 1,000 volumes"),
-    "mnist": ("notebook3", "test_accuracy", max, "test accuracy"),
+OWN_RESULTS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "chips": ("hours_to_minutes", "shards-1", {"test_accuracy": "test accuracy on drawn photographs"}),
+    "cifar": (
+        studies.LARGE_BATCH,
+        "recommended",
+        {"training_accuracy": "training", "test_accuracy": "test accuracy in 12 epochs"},
+    ),
+    "cosmoflow": (
+        "universes",
+        "train",
+        {"omega_m_ratio": "of the error of always answering the mean, on 1,000 volumes"},
+    ),
+    "mnist": ("notebook3", "learn-horovod-1", {"test_accuracy": "test accuracy"}),
 }
-"""A job -> the study of its committed results, the value that is shown, which one, and words for it.
-
-cifar has the results of benchmarks/large_batch.
-"""
+"""A job -> the study and the case of its committed results, and the values that are shown, with words for each."""
 
 
 # --- data sets
@@ -83,18 +92,12 @@ def own_row(job: Job, results: Path) -> list[str]:
 
 def outcome_of(job: str, results: Path) -> tuple[str, str]:
     """What committed results say about the convergence of a job, and where they are."""
-    if job == "cifar":
-        found = [json.loads(path.read_text()) for path in sorted(LARGE_BATCH.glob("recommended-?.json"))]
-        if found:
-            training, test = (
-                statistics.median(one[name] for one in found) for name in ("training_accuracy", "test_accuracy")
-            )
-            return f"{training:.1%} training, {test:.1%} test accuracy in 12 epochs", "benchmarks/large_batch/results"
     if job in OWN_RESULTS:
-        study, value, best, what = OWN_RESULTS[job]
-        values = [one.measured[value] for one in store.every(study, results) if value in one.measured]
-        if values:
-            return f"{best(values):.1%} {what}, the best of {len(values)} runs", f"study {study}"
+        study, case, shown = OWN_RESULTS[job]
+        found = [one for one in studies.current(study, results) if one.case == case]
+        if found:
+            parts = [f"{spread([one.measured[value] for one in found], '.1%')} {what}" for value, what in shown.items()]
+            return f"{', '.join(parts)}; {count(len(found), 'seed')}", f"study {study}, case {case}"
     return "no committed result", NOTHING
 
 
@@ -113,9 +116,9 @@ def report(results: Path, pictures: Path) -> str:
     """Draw what there are results for, and return the tables as Markdown."""
     pictures.mkdir(parents=True, exist_ok=True)
     parts = [updates_table(results)]
-    if store.by_case(STUDY, results):
+    if studies.current(STUDY, results):
         draw(updates_panels(results), pictures / PICTURES[2])
-    batches = by_batch(results)
+    batches = by_batch(studies.current(CRITICAL, results))
     if len(batches) < 2:
         parts.append("Figures 4 and 5: run benchmarks/reference/critical_batch.py first.")
         return "\n\n".join(parts)
@@ -127,7 +130,7 @@ def report(results: Path, pictures: Path) -> str:
 
 def updates_table(results: Path) -> str:
     """Medians of the seeds with their range, and the difference to every step of all ranks, seed by seed."""
-    held = store.by_case(STUDY, results)
+    held = studies.by_case(STUDY, results)
     base = {one.seed: one.measured["test_accuracy"] for one in held.get("base", ())}
     rows = []
     for case in CASES:
@@ -148,20 +151,15 @@ def updates_table(results: Path) -> str:
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """The median, with the range in brackets if there is one."""
-    if not values:
-        return "not measured yet"
-    middle, low, high = statistics.median(values), min(values), max(values)
-    return f"{middle:{form}}" if low == high else f"{middle:{form}} ({low:{form}} to {high:{form}})"
+    """The median, with the range in brackets if there is one; words if there is no value."""
+    return medians.spread(values, form) or "not measured yet"
 
 
 def updates_panels(results: Path) -> list[Panel]:
     """Training accuracy by epoch, and the test accuracies as bars."""
-    held = {case.name: store.by_case(STUDY, results).get(case.name, []) for case in CASES}
+    held = studies.by_case(STUDY, results)
     curves, bars = [], []
     for name, runs in held.items():
-        if not runs:
-            continue
         epochs = list(zip(*(one.measured["curve"]["accuracy"] for one in runs), strict=True))
         low, high = [min(one) for one in epochs], [max(one) for one in epochs]
         middle = [statistics.median(one) for one in epochs]
@@ -184,26 +182,21 @@ def updates_panels(results: Path) -> list[Panel]:
 # --- figures 4 and 5
 
 
-def by_batch(results: Path) -> dict[int, list[store.Result]]:
-    """The runs of critical_batch.py that reached the target, by batch size."""
-    found: dict[int, list[store.Result]] = {}
-    for one in store.every(CRITICAL, results):
-        if one.measured.get("reached"):
-            found.setdefault(one.measured["batch"], []).append(one)
-    return dict(sorted(found.items()))
-
-
 def law_of(results: Path) -> dict[str, Any] | None:
     """The fitted law; None if there is none, or its critical batch has no upper end."""
-    found = store.every(LAW, results)
+    found = studies.current(LAW, results)
     usable = found and all(found[0].measured.get(name) for name in ("critical_batch", "fewest_samples", "fewest_steps"))
     return dict(found[0].measured) if usable else None
 
 
 def at_level(run: store.Result, level: float) -> float | None:
-    """Samples after which a run's training loss was at `level`, interpolated; None if it has not fallen to it."""
-    curve = run.measured["curve"]
-    looks = [(x, y) for x, y in zip(curve["samples"], curve["loss"], strict=True) if y is not None]
+    """Samples after which a run's training loss was at `level`, interpolated; None if it has not fallen to it.
+
+    A loss is a mean, and counts at the centre of its samples, as the study's own target does (target.py).
+    """
+    curve, settings = run.measured["curve"], run.settings
+    lag = Target(loss=level, every=settings["every"], looks=settings["looks"]).lag
+    looks = [(x - lag, y) for x, y in zip(curve["samples"], curve["loss"], strict=True) if y is not None]
     for (before, high), (after, low) in itertools.pairwise(looks):
         if high > level >= low:
             return float(before + (after - before) * (high - level) / (high - low))

@@ -11,12 +11,12 @@ article's photographs cannot be had without an account: `--synthetic` draws disc
 each time is measured at several moments; it can be stopped and called again at any time.
 
 A result (store.py, study hours_to_minutes) has in `measured`: seconds of training with validation, as the article times
-it; epoch_s: the median of the epochs after the first, images_per_s likewise; speed_up: epoch_s of one rank with the
-same distribution and seed over its own; loss, accuracy, val_loss, val_accuracy at the end, and curves: a list an epoch;
-test_accuracy, learning_rate, global_batch_size, steps_per_epoch, training_images; peak_pss_mb, mean_cores (without the
-first and last tenth of the run), use: lists of at_s, pss_mb and cores; of shards also saved_model_accuracy and
-keras_file_accuracy, which model/ gives when it is read without hpclaunch. The result `model` has the layers of the
-article's network at its full size.
+it; epoch_s: the median of the epochs after the first, images_per_s likewise; loss, accuracy, val_loss, val_accuracy at
+the end, and curves: a list an epoch; test_accuracy, learning_rate, global_batch_size, steps_per_epoch, training_images;
+peak_pss_mb, mean_cores (without the first and last tenth of the run), use: lists of at_s, pss_mb and cores; of shards
+also saved_model_accuracy and keras_file_accuracy, which model/ gives when it is read without hpclaunch. The result
+`model` has the layers of the article's network at its full size. The speed-up over one rank is not stored: the report
+computes it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import hours_to_minutes_report
 import needs
 import store
-from hours_to_minutes_cases import FULL, SMALL, Case, every_case, expected_seconds, settings_of
-from hours_to_minutes_runs import MODEL_SETTINGS, layers, measure, words
+from hours_to_minutes_cases import (
+    FULL,
+    MODEL,
+    MODEL_SETTINGS,
+    SMALL,
+    STUDY,
+    Case,
+    every_case,
+    expected_seconds,
+    settings_of,
+)
+from hours_to_minutes_runs import layers, measure, words
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDY, MODEL = hours_to_minutes_report.STUDY, hours_to_minutes_report.MODEL
 SEEDS = (1, 2, 3)
 
 
@@ -72,7 +81,7 @@ def study(options: argparse.Namespace) -> int:
 
         def made(case: Case = case, seed: int = seed, which: str = which) -> dict[str, Any]:
             store.say(which + "begins")
-            found = measure(options.setup, case, seed, options.out.resolve(), options.results)
+            found = measure(options.setup, case, seed, options.out.resolve())
             store.say(which + words(found))
             return found
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
+import store
 from cases import ARTICLE, Case
 
+STUDY, MODEL = "hours_to_minutes", "model"
+MODEL_SETTINGS = {"job": "chips", "pixels": 500}
 GLOBAL_BATCH = 64
 RATES = ("none", "linear", "sqrt", "power23")
 SAME_BATCH_RANKS = 4
 AUGMENTED = ("--shear=0.2", "--lens-distortion=0.2")
 ALL_CORES = "shards-1-all-cores"
+ONE_RANK = ("shards-1", "generator-1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,24 @@ def settings_of(setup: Setup, case: Case) -> dict[str, Any]:
         "photographs": setup.photographs,
         "epochs": setup.epochs,
     }
+
+
+def wanted(small: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each case, and of the network's layers."""
+    setup = SMALL if small else FULL
+    return {**{case.name: settings_of(setup, case) for case in every_case(setup)}, MODEL: MODEL_SETTINGS}
+
+
+def with_speed_up(found: Mapping[str, Sequence[store.Result]]) -> dict[str, list[store.Result]]:
+    """The results with `speed_up`: times one rank of the same distribution and seed; absent where there is none."""
+    alone = {(case, one.seed): one.measured["epoch_s"] for case in ONE_RANK for one in found.get(case, ())}
+
+    def derived(one: store.Result) -> store.Result:
+        measured = {name: value for name, value in one.measured.items() if name != "speed_up"}
+        first = alone.get((f"{one.case.split('-')[0]}-1", one.seed))
+        return replace(one, measured=measured | ({"speed_up": round(first / measured["epoch_s"], 3)} if first else {}))
+
+    return {case: [derived(one) for one in results] for case, results in found.items()}
 
 
 SECONDS_PER_PIXEL = 1.6e-6

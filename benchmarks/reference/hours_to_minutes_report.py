@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import store
-from hours_to_minutes_cases import ALL_CORES, RATES, SAME_BATCH_RANKS
+import studies
+from hours_to_minutes_cases import ALL_CORES, MODEL, RATES, SAME_BATCH_RANKS, STUDY
+from medians import spread
 
 from hpclaunch.reports import model_chart, study_chart
 from hpclaunch.reports.study_chart import Panel, Series
 
-STUDY, MODEL = "hours_to_minutes", "model"
 PICTURE, USE_PICTURE, MODEL_PICTURE = "hours-to-minutes.svg", "hours-to-minutes-use.svg", "chips-model.svg"
 RANKS = (1, 2, 4)
 ARTICLE = {"shards-1": 1.0, "shards-2": 2.0, "shards-4": 2.0}
@@ -30,7 +31,7 @@ Found = Mapping[str, Sequence[store.Result]]
 
 def report(folder: Path, pictures: Path) -> str:
     """Draw the pictures into a folder, and return the tables as Markdown. Raises SystemExit without results."""
-    found = store.by_case(STUDY, folder)
+    found = studies.by_case(STUDY, folder)
     if not any(case.startswith("shards") for case in found):
         raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/hours_to_minutes.py first")
     pictures.mkdir(parents=True, exist_ok=True)
@@ -66,11 +67,7 @@ def ranked(ranks: int) -> str:
 
 def shown(results: Sequence[store.Result], name: str, form: str) -> str:
     """The median of the seeds and their range; empty if a result has no such value."""
-    values = [one.measured[name] for one in results if name in one.measured]
-    if not values:
-        return ""
-    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
+    return spread([one.measured[name] for one in results if name in one.measured], form)
 
 
 def times(found: Found) -> list[list[str]]:
@@ -151,16 +148,21 @@ def speed_panel(found: Found) -> Panel:
     """The speed-up of both distributions, and the article's."""
     series = []
     for distribution in ("shards", "generator"):
-        known = [ranks for ranks in RANKS if f"{distribution}-{ranks}" in found]
-        values = [[one.measured["speed_up"] for one in found[f"{distribution}-{ranks}"]] for ranks in known]
-        names = [str(ranks) for ranks in known]
-        series.append(Series(label=distribution, x=names, **spread(values)))
+        values = {str(ranks): speed_ups(found.get(f"{distribution}-{ranks}", ())) for ranks in RANKS}
+        known = {ranks: some for ranks, some in values.items() if some}
+        if known:
+            series.append(Series(label=distribution, x=list(known), **ranges(list(known.values()))))
     published = [ARTICLE[f"shards-{ranks}"] for ranks in RANKS]
     series.append(Series(label="article, shards on GPUs", x=[str(ranks) for ranks in RANKS], y=published))
     return Panel(title="speed-up over one rank", x_label="ranks", y_label="times one rank", kind="bars", series=series)
 
 
-def spread(values: Sequence[Sequence[float]]) -> dict[str, list[float]]:
+def speed_ups(results: Sequence[store.Result]) -> list[float]:
+    """Those of all seeds, as far as one rank was measured too."""
+    return [one.measured["speed_up"] for one in results if "speed_up" in one.measured]
+
+
+def ranges(values: Sequence[Sequence[float]]) -> dict[str, list[float]]:
     """Medians with ranges, as a Series takes them."""
     kinds: dict[str, Callable[[Sequence[float]], float]] = {"y": statistics.median, "low": min, "high": max}
     return {name: [kind(one) for one in values] for name, kind in kinds.items()}
@@ -169,7 +171,7 @@ def spread(values: Sequence[Sequence[float]]) -> dict[str, list[float]]:
 def curve(results: Sequence[store.Result], name: str, label: str) -> Series:
     """A value over the epochs: median of the seeds with their range."""
     by_epoch = list(zip(*(one.measured["curves"][name] for one in results), strict=True))
-    return Series(label=label, x=list(range(1, len(by_epoch) + 1)), **spread(by_epoch))
+    return Series(label=label, x=list(range(1, len(by_epoch) + 1)), **ranges(by_epoch))
 
 
 def curves_panel(found: Found, name: str) -> Panel:

@@ -15,28 +15,24 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
-import store
 from hours_to_minutes_cases import Case, Setup, is_pinned
-from hours_to_minutes_report import STUDY
 from study import Outcome, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED = ("shards-1", "shards-2", "shards-4")
 """The cases whose saved model is read again."""
-MODEL_SETTINGS = {"job": "chips", "pixels": 500}
 LAYERS = (
     "import json, model, hpclaunch.training.exports.layers as e; print(json.dumps(e.layers_of(model.cnn(500, 255))))"
 )
 
 
-def measure(setup: Setup, case: Case, seed: int, out: Path, results: Path) -> dict[str, Any]:
+def measure(setup: Setup, case: Case, seed: int, out: Path) -> dict[str, Any]:
     """Run one case with one seed; what was measured. Raises RuntimeError if a program fails."""
     own = replace(case, name=f"{case.name}-{seed}", switches=(*case.switches, f"--seed={seed}"))
     size = {"image_size": setup.pixels, "samples": setup.photographs}
     options = SimpleNamespace(study="article", small=False, out=out, data_dir="", **size)
     found = outcome(options, own, setup.epochs, pinned=is_pinned(case))
     measured = {**of_training(found), **of_use(found)}
-    measured |= speed_up(case, measured["epoch_s"], seed, results)
     if case.name in CHECKED:
         photographs = out / "article" / own.name / "made-up" / f"{setup.photographs}-{setup.pixels}-{seed}" / "test"
         measured |= read_again(out / "article" / own.name / "model", photographs)
@@ -73,15 +69,6 @@ def of_use(found: Outcome) -> dict[str, Any]:
             "cores": [round(look.cores, 2) for look in found.looks],
         },
     }
-
-
-def speed_up(case: Case, epoch_s: float, seed: int, results: Path) -> dict[str, float]:
-    """Times one rank of the same distribution and seed; nothing for other cases, or if that run is not there yet."""
-    first = case.name.split("-")[0] + "-1"
-    if case.name == first:
-        return {"speed_up": 1.0}
-    alone = store.read(STUDY, first, seed, results)
-    return {"speed_up": round(alone.measured["epoch_s"] / epoch_s, 3)} if alone else {}
 
 
 def read_again(model: Path, photographs: Path) -> dict[str, Any]:

@@ -35,11 +35,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 import needs
 import notebook3_report
 import store
-from notebook3_cases import TIMED_IMAGES, Row, every_row, expected_seconds, settings_of
+from notebook3_cases import STUDY, TIMED_IMAGES, Row, every_row, expected_seconds, settings_of
 from study import Outcome, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDY = notebook3_report.STUDY
 SEEDS = (1, 2, 3)
 
 

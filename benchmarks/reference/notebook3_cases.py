@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
 from cases import SMALL, SMALL_BATCHES, Case
 
+STUDY = "notebook3"
 DATA = ("mnist", "fashion_mnist")
 TIMED_IMAGES = 16_384
 TIMED = f"--train-samples={TIMED_IMAGES}"
@@ -111,6 +112,11 @@ def settings_of(row: Row) -> dict[str, Any]:
         "epochs": row.epochs,
         "pinned": row.pinned,
     }
+
+
+def wanted(small: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each case."""
+    return {row.name: settings_of(row) for row in every_row(small)}
 
 
 IMAGES_PER_CORE_S = 520.0

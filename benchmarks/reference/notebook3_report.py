@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import store
-from notebook3_cases import PUBLISHED
+import studies
+from medians import spread
+from notebook3_cases import PUBLISHED, STUDY
 
 from hpclaunch.reports import study_chart
 from hpclaunch.reports.study_chart import Panel, Series
 
-STUDY, PICTURE = "notebook3", "notebook3.svg"
+PICTURE = "notebook3.svg"
 ALONE = "time-horovod-1"
 V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}
 Found = Mapping[str, Sequence[store.Result]]
@@ -20,7 +22,7 @@ Found = Mapping[str, Sequence[store.Result]]
 
 def report(folder: Path, pictures: Path) -> str:
     """Draw the picture into a folder, and return the tables as Markdown. Raises SystemExit without results."""
-    found = store.by_case(STUDY, folder)
+    found = studies.by_case(STUDY, folder)
     if not found:
         raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/notebook3.py first")
     pictures.mkdir(parents=True, exist_ok=True)
@@ -33,9 +35,7 @@ def report(folder: Path, pictures: Path) -> str:
 
 def shown(results: Sequence[store.Result], name: str, form: str) -> str:
     """The median of the seeds and their range."""
-    values = [one.measured[name] for one in results]
-    middle, low, high = (f"{value:{form}}" for value in (statistics.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
+    return spread([one.measured[name] for one in results], form)
 
 
 def efficiency(found: Found, case: str) -> float | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Any
+
+import store
 
 STUDY = "parallel_training"
 BATCHES = (8, 32, 128, 512)
@@ -46,8 +49,8 @@ class Case:
         """The steps of an epoch: each rank has an equal part of the images, and its last batch may be smaller."""
         return -(-(SAMPLES // self.ranks) // self.per_rank)
 
-    def settings(self, setup: Setup, cores: int) -> dict[str, Any]:
-        """What decides the outcome of a run, for its result."""
+    def settings(self, setup: Setup, cores: int | None) -> dict[str, Any]:
+        """What decides the outcome of a run, for its result. cores: those of the machine."""
         return {
             "ranks": self.ranks,
             "batch_size_per_rank": self.per_rank,
@@ -89,6 +92,12 @@ SMALL_PARTS = {
 }
 
 
+def wanted(small: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each case; the results may come from a machine with any number of cores."""
+    setup, parts = (SMALL, SMALL_PARTS) if small else (FULL, PARTS)
+    return {case.name: case.settings(setup, store.ANY) for part in parts.values() for case in part}
+
+
 def arguments_of(case: Case, setup: Setup, seed: int) -> list[str]:
     """What `hpclaunch submit` gets: the article's settings, typed, in place of the recipe that the planner advises."""
     settings = {
@@ -116,13 +125,12 @@ def measured(events: list[dict[str, Any]], *, diverged: bool = False) -> dict[st
         return {"diverged": 1, "loss": [round(epoch["loss"], 5) for epoch in epochs]}
     if not ends or not epochs:
         raise ValueError("its metrics.jsonl has no end")
-    speeds = sorted(epoch["images_per_s"] for epoch in epochs)
     found: dict[str, Any] = {
         "seconds": ends[-1]["seconds"],
         "test_accuracy": ends[-1]["test_accuracy"],
         "training_accuracy": epochs[-1]["accuracy"],
         "training_loss": epochs[-1]["loss"],
-        "images_per_s": speeds[len(speeds) // 2],
+        "images_per_s": statistics.median(epoch["images_per_s"] for epoch in epochs),
         "loss": [round(epoch["loss"], 5) for epoch in epochs],
         "accuracy": [round(epoch["accuracy"], 5) for epoch in epochs],
     }

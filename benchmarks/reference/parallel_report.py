@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import store
+import studies
 from medians import spread
 from parallel_cases import BATCHES, EPOCHS, EQUAL, SCALED_RANKS, STUDY, SWEEP, Case
 
@@ -32,9 +33,7 @@ def report(folder: Path, pictures: Path) -> str:
 
 def runs_of(folder: Path) -> Runs:
     """The finished runs, by case. Raises SystemExit without any."""
-    runs: Runs = {}
-    for result in store.every(STUDY, folder):
-        runs.setdefault(result.case, []).append(result)
+    runs = studies.by_case(STUDY, folder)
     if not runs:
         raise SystemExit(f"no runs in {folder / STUDY}: run benchmarks/reference/parallel_training.py first")
     return runs
@@ -161,8 +160,9 @@ def curves(runs: Runs, cases: Sequence[Case], label: Callable[[Case], str]) -> l
     """The training loss by epoch: the median of the seeds, and their range."""
     series = []
     for case in cases:
-        # A run that has diverged has fewer epochs than the others.
-        by_epoch = list(zip(*(one.measured["loss"] for one in runs.get(case.name, [])), strict=False))
+        # A run that has diverged has fewer epochs than the others; the tables count it, even if it has none.
+        known = [one.measured["loss"] for one in runs.get(case.name, []) if one.measured["loss"]]
+        by_epoch = list(zip(*known, strict=False))
         if by_epoch:
             series.append(series_of(label(case), [epoch + 1 for epoch in range(len(by_epoch))], by_epoch))
     return series

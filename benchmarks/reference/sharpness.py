@@ -42,37 +42,28 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 import needs  # noqa: E402
 import sharpness_report  # noqa: E402
 import store  # noqa: E402
+from medians import three_digits  # noqa: E402
 from one_rank import data_of, events_of, of_kind  # noqa: E402
+from sharpness_cases import (  # noqa: E402
+    CASES,
+    FULL,
+    LARGE_BATCH,
+    SAME_LOSS,
+    SMALL,
+    SMALL_BATCH,
+    STUDY,
+    batches,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from trained_network import Images, TrainedNetwork
 
-STUDY = sharpness_report.STUDY
 PROGRAM = "jobs/cifar/train.py"
 SEEDS = (1, 2, 3)
-SMALL_BATCH, LARGE_BATCH, SAME_LOSS = sharpness_report.CASES
-BASE_RATE, BASE_BATCH = 0.001, 512
 EXPECTED_SPEED, COST_OF_A_PRODUCT = 1700.0, 2.0
 """For the estimate of time: images/s of two cores, and a product with the Hessian in gradients of the same images.
 Guesses, from short trials."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """samples: images of the training; sample: of them, those of the Hessian. most: products for one eigenvalue."""
-
-    samples: int = 4096
-    batches: tuple[int, int] = (32, 512)
-    epochs: int = 100
-    sample: int = 1024
-    eigenvalues: int = 4
-    tolerance: float = 0.05
-    most: int = 20
-    synthetic: bool = False
-
-
-FULL = Setup()
-SMALL = Setup(samples=64, batches=(8, 32), epochs=3, sample=32, eigenvalues=2, most=5, synthetic=True)
 
 
 def parse() -> argparse.Namespace:
@@ -95,23 +86,6 @@ def parse() -> argparse.Namespace:
     if runs:
         options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
     return options
-
-
-def settings_of(setup: Setup, batch: int) -> dict[str, Any]:
-    """What decides the outcome of a case, beside its seed."""
-    return {
-        "optimizer": "adam",
-        "batch": batch,
-        "learning_rate": BASE_RATE * (batch / BASE_BATCH) ** 0.5,
-        "batch_norm": "none",
-        "epochs": setup.epochs,
-        "train_samples": setup.samples,
-        "hessian_samples": setup.sample,
-        "eigenvalues": setup.eigenvalues,
-        "tolerance": setup.tolerance,
-        "most": setup.most,
-        "synthetic": setup.synthetic,
-    }
 
 
 def arguments_of(settings: dict[str, Any], seed: int) -> list[str]:
@@ -203,11 +177,11 @@ def nearest_epoch(network: TrainedNetwork, images: Images, training: Training, l
 
 def run_seed(options: argparse.Namespace, seed: int) -> None:
     """Make the three results of a seed, unless all are there. Raises RuntimeError if a training fails."""
-    batches = dict(zip(sharpness_report.CASES, (*options.setup.batches, options.setup.batches[0]), strict=True))
-    wanted = {case: settings_of(options.setup, batch) for case, batch in batches.items()}
+    sizes = batches(options.setup)
+    wanted = {case: settings_of(options.setup, batch) for case, batch in sizes.items()}
     if all(store.finished(STUDY, case, seed, settings, options.results) for case, settings in wanted.items()):
         return
-    small, large = (trained(options, case, batches[case], seed) for case in (SMALL_BATCH, LARGE_BATCH))
+    small, large = (trained(options, case, sizes[case], seed) for case in (SMALL_BATCH, LARGE_BATCH))
     from trained_network import TrainedNetwork, images_of  # TensorFlow comes after the trainings, which have all cores
 
     images = images_of(small.start, options.data_dir, options.setup.sample)
@@ -228,7 +202,7 @@ def words(found: dict[str, Any]) -> str:
     """A result in words."""
     return (
         f"epoch {found['epoch']}, training loss {found['training_loss']:.3f}, "
-        f"largest eigenvalue {found['sharpness']:.3g}, "
+        f"largest eigenvalue {three_digits(found['sharpness'])}, "
         f"{found['training_accuracy']:.1%} training and {found['test_accuracy']:.1%} test accuracy"
     )
 
@@ -237,8 +211,11 @@ def show(options: argparse.Namespace) -> None:
     """Print what is done, and an estimate of the time of the rest."""
     setup, minutes = options.setup, 0.0
     for seed in options.seeds:
-        found = [store.read(STUDY, case, seed, options.results) for case in sharpness_report.CASES]
-        for case, result in zip(sharpness_report.CASES, found, strict=True):
+        found = [
+            store.finished(STUDY, case, seed, settings_of(setup, batch), options.results)
+            for case, batch in batches(setup).items()
+        ]
+        for case, result in zip(CASES, found, strict=True):
             print(f"{case:<22} seed {seed}  {words(dict(result.measured)) if result else 'to do'}")
         if not all(found):
             gradients = 2 * setup.epochs * setup.samples

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import store
-from medians import spread
+import studies
+from medians import spread, three_digits
+from sharpness_cases import SAME_LOSS, STUDY
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
-STUDY, PICTURE = "sharpness", "sharpness.svg"
-CASES = ("small-batch", "large-batch", "small-batch-same-loss")
+PICTURE = "sharpness.svg"
 HEADS = (
     "network",
     "batch",
@@ -27,16 +28,9 @@ HEADS = (
 Found = dict[str, list[store.Result]]
 
 
-def by_case(folder: Path) -> Found:
-    """The results of every case that has some, in the order of CASES."""
-    results = store.every(STUDY, folder)
-    found = {case: [one for one in results if one.case == case] for case in CASES}
-    return {case: some for case, some in found.items() if some}
-
-
 def report(folder: Path, pictures: Path) -> str:
     """Draw the picture into a folder, and return the table as Markdown. Raises SystemExit without results."""
-    found = by_case(folder)
+    found = studies.by_case(STUDY, folder)
     if not found:
         raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/sharpness.py first")
     pictures.mkdir(parents=True, exist_ok=True)
@@ -59,7 +53,7 @@ def cells(case: str, results: Sequence[store.Result]) -> list[str]:
         shown("training_accuracy", ".1%"),
         shown("test_accuracy", ".1%"),
         shown("generalization_gap", ".1%"),
-        "; ".join(spread(values, ".3g") for values in eigenvalues(results)),
+        "; ".join(spread(values, three_digits) for values in eigenvalues(results)),
         ", ".join(str(one.seed) for one in results),
     ]
 
@@ -72,7 +66,7 @@ def eigenvalues(results: Sequence[store.Result]) -> list[list[float]]:
 def label(case: str, results: Sequence[store.Result]) -> str:
     """The name of a case for a reader."""
     batch = results[0].measured["batch"]
-    return f"batch {batch}, at the large batch's loss" if case == CASES[2] else f"batch {batch}"
+    return f"batch {batch}, at the large batch's loss" if case == SAME_LOSS else f"batch {batch}"
 
 
 def eigenvalues_panel(found: Found) -> Panel:

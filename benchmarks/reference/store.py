@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+ANY = None
+"""In place of a setting that a case leaves open."""
 
 
 def machine() -> dict[str, Any]:
@@ -101,6 +103,29 @@ def by_case(study: str, folder: Path = RESULTS) -> dict[str, list[Result]]:
     for result in sorted(every(study, folder), key=lambda one: one.seed):
         found.setdefault(result.case, []).append(result)
     return found
+
+
+def with_settings(
+    study: str, wanted: Mapping[str, Mapping[str, Any]], folder: Path = RESULTS
+) -> dict[str, list[Result]]:
+    """The results of every case that has some with the settings that are wanted of it; the seeds in their order.
+
+    What a case leaves open (ANY) is as in the first of its results; those that differ in it are left out.
+    """
+    every_case, found = by_case(study, folder), {}
+    for case, settings in wanted.items():
+        stored = json.loads(json.dumps(settings))
+        of_today = [one for one in every_case.get(case, ()) if fits(one.settings, stored)]
+        if of_today:
+            found[case] = [one for one in of_today if one.settings == of_today[0].settings]
+    return found
+
+
+def fits(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the settings of a result are those that are wanted, where these are not open."""
+    return settings.keys() == wanted.keys() and all(
+        value is ANY or settings[name] == value for name, value in wanted.items()
+    )
 
 
 def once(

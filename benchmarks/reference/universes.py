@@ -10,11 +10,11 @@ Runs what has no result yet: it can be stopped and called again at any time. The
 there are not made again. FOLDER also holds the runs, and a list of runs of its own.
 
 A result (store.py; study universes, cases data and train) has in `measured`
-- data: seconds of the submission and all parts; volumes that were made in them (fewer if some were there before);
+- data: seconds of the submission and all parts, and their volumes; written only if all were made in one go;
 - train: seconds from the submission to the end of the run, and training_seconds without start and end; ranks, epochs,
-  batch: the global batch size; validation_loss of the last epoch; for each parameter, such as omega_m: omega_m_error
-  (mean absolute, in its unit), omega_m_always_the_mean and omega_m_ratio, their quotient, as the job's report.py prints
-  them; answers: the content of answers.json, rounded.
+  batch: the global batch size; loss: of the training, one value an epoch; for each parameter, such as omega_m:
+  omega_m_error (mean absolute, in its unit), omega_m_always_the_mean and omega_m_ratio, their quotient, as the job's
+  report.py prints them; answers: the content of answers.json, rounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,36 +35,15 @@ sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
 import needs  # noqa: E402
 import store  # noqa: E402
+import studies  # noqa: E402
 import universes_report  # noqa: E402
+from universes_cases import FULL, RECIPE, SMALL, STUDY, Setup, settings_of  # noqa: E402
 
-from hpclaunch.config.documents import read_yaml  # noqa: E402
-
-STUDY = universes_report.STUDY
-RECIPE = "universes-64"
 SEEDS = (1, 2, 3)
 DIGITS = 4
 """Of the answers in a result: they lie in -1 .. 1."""
 OF_A_LOG = 15
 """Lines of a failed run's log that the error quotes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """The settings of both jobs that are typed, and how long the data and a training are expected to take."""
-
-    data: Mapping[str, int]
-    training: Mapping[str, int] = field(default_factory=dict)
-    data_seconds: float
-    seed_seconds: float
-
-
-FULL = Setup(data={"train": 1000, "validation": 200, "volume_size": 64}, data_seconds=930, seed_seconds=720)
-SMALL = Setup(
-    data={"train": 4, "validation": 4, "volume_size": 32, "per_file": 2},
-    training={"volume_size": 32, "epochs": 1},
-    data_seconds=20,
-    seed_seconds=30,
-)
 
 
 class Failed(Exception):
@@ -144,11 +123,16 @@ def volumes_in(folder: Path) -> int:
     return sum(count for name, count in files.items() if (record.parent / name).exists())
 
 
-def make_data(bench: Bench) -> dict[str, Any]:
-    """Make the volumes that are missing, all parts at the same time; what the result says about it."""
+def make_data(bench: Bench, results: Path) -> None:
+    """Make the volumes that are missing, all parts at the same time; write a result if all were missing."""
     before, began = volumes_in(bench.data), time.monotonic()
     bench.completed(commands(bench, 0)[0])
-    return {"seconds": round(time.monotonic() - began, 1), "volumes": volumes_in(bench.data) - before}
+    measured = {"seconds": round(time.monotonic() - began, 1), "volumes": volumes_in(bench.data)}
+    if before:
+        print(f"no result of the data: {before} of {measured['volumes']} volumes were there before", flush=True)
+        return
+    settings = settings_of(bench.setup)["data"]
+    store.write(store.Result(study=STUDY, case="data", seed=1, settings=settings, measured=measured), results)
 
 
 def train(bench: Bench, seed: int) -> dict[str, Any]:
@@ -183,12 +167,6 @@ def of_answers(run: Path) -> dict[str, Any]:
     return {"answers": {"targets": found["targets"], **rounded}}
 
 
-def settings_of(setup: Setup) -> dict[str, Any]:
-    """What decides the outcome of a training, except for the seed and the code."""
-    recipe = read_yaml(ROOT / "jobs" / "cosmoflow" / "job.yaml")["recipes"][RECIPE]
-    return {"data": dict(setup.data), "recipe": {**recipe["settings"], **setup.training}}
-
-
 def study(options: argparse.Namespace) -> None:
     """Run what has no result yet. Raises Failed."""
     settings = settings_of(options.setup)
@@ -203,8 +181,7 @@ def study(options: argparse.Namespace) -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     bench = Bench(work=options.work.resolve(), setup=options.setup, cores=len(os.sched_getaffinity(0)))
     if volumes_in(bench.data) < options.setup.data["train"] + options.setup.data["validation"]:
-        made = store.Result(study=STUDY, case="data", seed=1, settings=settings["data"], measured=make_data(bench))
-        store.write(made, options.results)
+        make_data(bench, options.results)
     for seed in missing:
         result = store.Result(study=STUDY, case="train", seed=seed, settings=settings, measured=train(bench, seed))
         store.write(result, options.results)
@@ -233,7 +210,7 @@ def main() -> int:
     options = parse()
     if options.report:
         needs.matplotlib("--report")
-        return universes_report.report(store.every(STUDY, options.results), options.pictures)
+        return universes_report.report(studies.current(STUDY, options.results), options.pictures)
     try:
         study(options)
     except Failed as error:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from store import Result
+from universes_cases import STUDY
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
-STUDY = "universes"
 BAR = 0.7
 """The largest ratio of Omega_m that the study may have (the issue's bar)."""
 MINUTES = 60

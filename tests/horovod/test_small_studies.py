@@ -47,7 +47,7 @@ STUDIES = {
     "hours_to_minutes": Study(
         words=("--cases", "shards-1"),
         results={
-            "hours_to_minutes/shards-1-1": "seconds epoch_s images_per_s speed_up loss accuracy val_loss val_accuracy "
+            "hours_to_minutes/shards-1-1": "seconds epoch_s images_per_s loss accuracy val_loss val_accuracy "
             "curves test_accuracy learning_rate global_batch_size steps_per_epoch training_images peak_pss_mb "
             "mean_cores use saved_model_accuracy keras_file_accuracy",
             "hours_to_minutes/model-1": "layers",

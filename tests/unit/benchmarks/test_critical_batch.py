@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -223,6 +224,26 @@ def test_the_law_of_the_finished_runs_is_a_result_too(reference: Reference, tmp_
     assert "B_crit = 700 (700 to 700) samples" in text and "B_crit = 900 and a noise scale of 2,000" in text
 
 
+def test_seeds_with_another_rate_than_the_first_are_in_no_median(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, runs, report = (reference(name) for name in ("store", "critical_batch_runs", "critical_batch_report"))
+    stored(reference, tmp_path)
+    law = report.write_law(tmp_path)
+    assert reference("studies").current("critical_batch_law", tmp_path) == [law]
+    first = store.read("critical_batch", "batch-512", 1, tmp_path)
+    store.write(replace(first, settings=runs.settings_of(runs.FULL, 512, 1)), tmp_path)  # tuned again
+    found = reference("studies").by_case("critical_batch", tmp_path)
+    assert {case: [one.seed for one in results] for case, results in found.items() if len(results) < 3} == {
+        "batch-512": [1]
+    }
+    assert reference("studies").current("critical_batch_law", tmp_path) == []  # that of other runs
+    monkeypatch.setattr("sys.argv", ["critical_batch.py", "--list", f"--results={tmp_path}", "--sizes", "512"])
+    assert reference("critical_batch").main() == 0
+    states = [line.rpartition("  ")[2] for line in capsys.readouterr().out.splitlines()[:3]]
+    assert states[1:] == ["to do", "to do"] and "steps" in states[0]
+
+
 def test_a_critical_batch_without_an_end_is_said_to_have_none(reference: Reference, tmp_path: Path) -> None:
     report = reference("critical_batch_report")
     stored(reference, tmp_path, lambda batch: 60_000 - batch)
@@ -257,7 +278,7 @@ def test_runs_that_follow_no_law_are_refused(reference: Reference, tmp_path: Pat
 def test_the_table_has_medians_with_their_range(reference: Reference, tmp_path: Path) -> None:
     report = reference("critical_batch_report")
     stored(reference, tmp_path)
-    rows = report.by_batch(tmp_path)
+    rows = report.by_batch(reference("studies").current("critical_batch", tmp_path))
     assert list(rows) == [64, 128, 256, 512, 1024, 2048, 4096]
     steps = f"{LAW.epochs(512) / 512:,.0f}"
     assert report.cells(512, rows[512], LAW)[:4] == ["512", "0.001", steps, steps]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -72,10 +73,33 @@ def test_what_is_declined_for_some_jobs_names_them(reference: Reference) -> None
     assert len(reference("guidelines_rules").declined({"here": {"cifar": both}})) == 1
 
 
+def test_the_outcome_of_a_job_is_the_median_of_one_case(reference: Reference, tmp_path: Path) -> None:
+    store, report = reference("store"), reference("guidelines_report")
+    assert report.outcome_of("mnist", tmp_path) == ("no committed result", "-")
+    wanted = reference("notebook3_cases").wanted(False)
+    for case, best in {
+        "learn-horovod-1": 0.98,
+        "learn-horovod-1-fashion_mnist": 0.999,
+        "few-mirrored-2-float32": 1,
+    }.items():
+        for seed in (1, 2, 3):
+            one = store.Result(
+                study="notebook3",
+                case=case,
+                seed=seed,
+                settings=wanted[case],
+                measured={"test_accuracy": best - seed / 100},
+            )
+            store.write(one, tmp_path)
+    outcome, source = report.outcome_of("mnist", tmp_path)
+    assert outcome == "96.0% (95.0% to 97.0%) test accuracy; 3 seeds"
+    assert source == "study notebook3, case learn-horovod-1"
+
+
 def a_run(store: ModuleType, batch: int, seed: int) -> Any:
     """A run whose samples to the target are the law's, and whose loss falls in a straight line from 2 to 1.5."""
     samples = LAW.epochs(batch)
-    looks = [samples * part / 4 for part in range(1, 5)]
+    looks = [samples * part / 4 + 2 for part in range(1, 5)]  # at their end, two samples behind their centre
     measured = {
         "batch": batch,
         "reached": True,
@@ -85,7 +109,8 @@ def a_run(store: ModuleType, batch: int, seed: int) -> Any:
         "noise_scale": NOISE,
         "curve": {"samples": looks, "loss": [None, 1.75, 1.625, 1.5], "noise_scale": [None, 10.0, 100.0, NOISE]},
     }
-    return store.Result(study="critical_batch", case=f"batch-{batch}", seed=seed, settings={}, measured=measured)
+    settings = {"every": 2, "looks": 2}
+    return store.Result(study="critical_batch", case=f"batch-{batch}", seed=seed, settings=settings, measured=measured)
 
 
 @pytest.fixture
@@ -106,6 +131,19 @@ def test_figure_4_has_the_points_on_the_law(reference: Reference, batches: dict[
     assert list(levels.series[1].y) == pytest.approx([0.8 * LAW.epochs(size) for size in SIZES])
 
 
+def test_the_panels_of_figure_4_agree_at_the_target(reference: Reference) -> None:
+    target, store, report = reference("target"), reference("store"), reference("guidelines_report")
+    for batch in (64, 4096):
+        crossing, looks = target.Crossing(target.Target(loss=1.5, every=4096)), []
+        while crossing.samples is None:
+            if crossing.add(batch, 2.3 - 0.8 * ((crossing.seen + batch / 2) / 50_000) ** 0.5):
+                looks.append((crossing.seen, None if math.isnan(crossing.loss) else crossing.loss))
+        measured = {"curve": {"samples": [x for x, _ in looks], "loss": [y for _, y in looks]}}
+        settings = {"every": 4096, "looks": 2}
+        run = store.Result(study="critical_batch", case="a", seed=1, settings=settings, measured=measured)
+        assert report.at_level(run, 1.5) == pytest.approx(crossing.samples)
+
+
 def test_figure_5_shows_noise_and_progress(reference: Reference, batches: dict[int, list[Any]]) -> None:
     law = {"critical_batch": 800.0, "fewest_samples": 60_000.0, "fewest_steps": 75.0}
     estimate, speed, noise = reference("guidelines_report").figure_5(batches, law)
@@ -117,14 +155,20 @@ def test_figure_5_shows_noise_and_progress(reference: Reference, batches: dict[i
     assert list(noise.series[0].y) == [10.0, 100.0, NOISE]
 
 
+def a_result(reference: Reference, case: str, seed: int, measured: dict[str, Any]) -> Any:
+    """A result of the study of updates."""
+    settings = reference("guidelines_cases").wanted(False)[case]
+    return reference("store").Result(
+        study="guidelines_updates", case=case, seed=seed, settings=settings, measured=measured
+    )
+
+
 def test_the_table_of_updates_compares_seed_by_seed(reference: Reference, tmp_path: Path) -> None:
     store, report = reference("store"), reference("guidelines_report")
     for name, accuracies in {"base": (0.70, 0.72), "lag": (0.69, 0.70)}.items():
         for seed, accuracy in enumerate(accuracies, 1):
             measured = {"test_accuracy": accuracy, "accuracy": 0.8, "images_per_s": 1000.0 * seed}
-            store.write(
-                store.Result(study=report.STUDY, case=name, seed=seed, settings={}, measured=measured), tmp_path
-            )
+            store.write(a_result(reference, name, seed, measured), tmp_path)
     lines = report.updates_table(tmp_path).splitlines()
     assert lines[2].endswith("| 71.0 (70.0 to 72.0) | 80.0 | - | 1,500 (1,000 to 2,000) | 1, 2 |")
     assert "| -1.5 (-2.0 to -1.0) |" in lines[3]
@@ -142,7 +186,7 @@ def test_the_panels_of_updates_have_the_range_of_the_seeds(reference: Reference,
     for seed, test in ((1, 0.6), (2, 0.7), (3, 0.8)):
         curve = {"accuracy": [test - 0.2, test], "loss": [1.5, 1.1]}
         measured = {"test_accuracy": test, "accuracy": test, "images_per_s": 1000.0, "curve": curve}
-        store.write(store.Result(study=report.STUDY, case="lag", seed=seed, settings={}, measured=measured), tmp_path)
+        store.write(a_result(reference, "lag", seed, measured), tmp_path)
     training, tests = report.updates_panels(tmp_path)
     (found,) = training.series
     assert (list(found.x), list(found.y)) == ([1, 2], pytest.approx([0.5, 0.7]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,7 +54,6 @@ def write(reference: Reference, folder: Path) -> None:
         for case in cases.every_case(cases.FULL):
             found = outcome(reference, 0.9 + seed / 100, case.replicas, epoch_s=2.0 / min(2, case.replicas))
             measured = {**runs.of_training(found), **runs.of_use(found)}
-            measured |= runs.speed_up(case, measured["epoch_s"], seed, folder)
             if case.name in runs.CHECKED:
                 measured |= {"saved_model_accuracy": 0.9 + seed / 100, "keras_file_accuracy": 0.9 + seed / 100}
             settings = cases.settings_of(cases.FULL, case)
@@ -62,7 +62,9 @@ def write(reference: Reference, folder: Path) -> None:
                 folder,
             )
     layers = [{"name": "conv", "kind": "Conv2D", "shape": [500, 500, 16], "parameters": 448}]
-    model = store.Result(study="hours_to_minutes", case="model", seed=1, settings={}, measured={"layers": layers})
+    model = store.Result(
+        study="hours_to_minutes", case="model", seed=1, settings=cases.MODEL_SETTINGS, measured={"layers": layers}
+    )
     store.write(model, folder)
 
 
@@ -100,12 +102,25 @@ def test_times_are_those_of_warm_epochs_and_use_leaves_the_ends_out(reference: R
 
 def test_a_speed_up_is_that_over_one_rank_of_the_same_seed(reference: Reference, tmp_path: Path) -> None:
     write(reference, tmp_path)
-    cases, runs = reference("hours_to_minutes_cases"), reference("hours_to_minutes_runs")
-    by_name = {case.name: case for case in cases.every_case(cases.FULL)}
-    assert runs.speed_up(by_name["shards-4"], 0.5, 1, tmp_path) == {"speed_up": 4.0}
-    assert runs.speed_up(by_name["shards-1"], 0.5, 1, tmp_path) == {"speed_up": 1.0}
-    assert runs.speed_up(by_name["shards-4"], 0.5, 3, tmp_path) == {}
-    assert runs.speed_up(by_name["augmented-2"], 0.5, 1, tmp_path) == {}
+    store, by_case, report = reference("store"), reference("studies").by_case, reference("hours_to_minutes_report")
+    alone = store.read("hours_to_minutes", "shards-1", 1, tmp_path)
+    store.write(replace(alone, measured={**alone.measured, "epoch_s": 4.0}), tmp_path)
+    old = store.read("hours_to_minutes", "shards-4", 1, tmp_path)
+    store.write(replace(old, measured={**old.measured, "speed_up": 9.0}), tmp_path)  # as it was stored once
+
+    def speed_ups(case: str) -> list[float | None]:
+        return [one.measured.get("speed_up") for one in by_case("hours_to_minutes", tmp_path)[case]]
+
+    assert (speed_ups("shards-1"), speed_ups("shards-4"), speed_ups("generator-2")) == ([1, 1], [4, 2], [2, 2])
+    assert speed_ups("shards-1-all-cores") == [2, 1] and speed_ups("augmented-2") == [None, None]
+    # Without the run of one rank there is none, and the tables and the picture leave it out.
+    for seed in (1, 2):
+        (tmp_path / "hours_to_minutes" / f"shards-1-{seed}.json").unlink()
+    assert speed_ups("shards-4") == [None, None]
+    found = by_case("hours_to_minutes", tmp_path)
+    assert [one.label for one in report.speed_panel(found).series] == ["generator", "article, shards on GPUs"]
+    (row,) = [row for row in report.times(found) if row[0] == "shards-4"]
+    assert row[6:] == ["", "2", "2"]
 
 
 def test_without_results_the_report_says_what_to_do(reference: Reference, tmp_path: Path) -> None:

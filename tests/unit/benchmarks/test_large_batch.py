@@ -68,6 +68,11 @@ def test_a_run_becomes_a_result_that_names_no_folder(modules: dict[str, ModuleTy
     assert not results.current(replace(row, program=modules["rows"].JOB), result)
     assert not results.current(replace(row, switches=row.switches[1:]), result)
 
+    assert results.every(tmp_path, 2) == [result]
+    for stale in (replace(result, switches=[]), replace(result, row="no-row-now"), replace(result, synthetic=True)):
+        results.write(path, stale)
+        assert results.every(tmp_path, 2) == []
+
 
 def test_metrics_that_are_not_whole_or_of_another_world_are_refused(
     modules: dict[str, ModuleType], tmp_path: Path

@@ -71,6 +71,7 @@ def test_a_run_is_read(reference: Reference) -> None:
     assert found["seconds"] == 60 and found["images_per_s"] == 200 and found["loss"] == [2.0, 1.0, 0.66667]
     assert found["communication_share"] == 0.6 and found["communication_warned"] == 1
     assert "communication_share" not in measured(events())
+    assert measured(events()[1:])["images_per_s"] == 250  # the middle of 200 and 300
     assert measured(events()[:2], diverged=True) == {"diverged": 1, "loss": [2.0, 1.0]}
     with pytest.raises(ValueError, match="no end"):
         measured(events()[:2])
@@ -84,7 +85,8 @@ def written(reference: Reference, folder: Path) -> None:
             for seed in (1, 2, 3):
                 shared = {"all_reduce_s": 0.002, "step_s": 0.004, "share": 0.5} if case.ranks > 1 else {}
                 found = cases.measured(events(100.0 / (number + 1) + seed, 0.5 + seed / 100, **shared))
-                one = store.Result(study=cases.STUDY, case=case.name, seed=seed, settings={}, measured=found)
+                settings = case.settings(cases.FULL, 2)
+                one = store.Result(study=cases.STUDY, case=case.name, seed=seed, settings=settings, measured=found)
                 store.write(one, folder)
     last = cases.SCALED_RANKS[-1]
     wrong = store.read(cases.STUDY, last.name, 3, folder)
@@ -112,6 +114,26 @@ def test_the_picture_has_the_articles_panels(reference: Reference, tmp_path: Pat
     assert [series.x for series in panels[6].series][-1] == [1]  # one of its runs has diverged after an epoch
     here, article = panels[5].series
     assert here.label == "here" and dict(zip(article.x, article.y, strict=True)) == {"1 x 32": 73.0, "4 x 8": 443.0}
+
+
+def test_a_run_that_diverges_at_once_leaves_the_others_of_its_case(reference: Reference, tmp_path: Path) -> None:
+    written(reference, tmp_path)
+    store, cases, report = reference("store"), reference("parallel_cases"), reference("parallel_report")
+    last = cases.SCALED_RANKS[-1]
+    wrong = store.read(cases.STUDY, last.name, 3, tmp_path)
+    store.write(replace(wrong, measured=cases.measured([], diverged=True)), tmp_path)
+    runs = report.runs_of(tmp_path)
+    assert "; 1 diverged |" in report.ranks_table(runs)
+    assert [series.x for series in report.panels_of(runs)[6].series][-1] == [1, 2, 3]
+
+
+def test_runs_on_other_numbers_of_cores_are_in_no_median_together(reference: Reference, tmp_path: Path) -> None:
+    written(reference, tmp_path)
+    store, cases = reference("store"), reference("parallel_cases")
+    case = cases.EQUAL[0]
+    one = store.read(cases.STUDY, case.name, 2, tmp_path)
+    store.write(replace(one, settings=case.settings(cases.FULL, 4)), tmp_path)
+    assert [one.seed for one in reference("parallel_report").runs_of(tmp_path)[case.name]] == [1, 3]
 
 
 def test_without_runs_the_report_names_the_command(reference: Reference, tmp_path: Path) -> None:

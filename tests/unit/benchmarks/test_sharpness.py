@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,8 +87,8 @@ def test_the_hessian_of_several_variables_at_a_place(reference: Reference) -> No
 
 
 def stored(reference: Reference, folder: Path) -> None:
-    store, report = reference("store"), reference("sharpness_report")
-    for case, batch in zip(report.CASES, (32, 512, 32), strict=True):
+    store, cases = reference("store"), reference("sharpness_cases")
+    for case, batch in cases.batches(cases.FULL).items():
         for seed in (1, 2, 3):
             measured = {
                 "batch": batch,
@@ -96,27 +97,51 @@ def stored(reference: Reference, folder: Path) -> None:
                 "training_accuracy": 0.9,
                 "test_accuracy": 0.4 + seed / 100,
                 "generalization_gap": 0.5 - seed / 100,
-                "sharpness": 10.0 * seed,
-                "eigenvalues": [10.0 * seed, -5.0],
+                "sharpness": 1118.3 * seed,
+                "eigenvalues": [1118.3 * seed, -5.0],
             }
-            store.write(store.Result(study="sharpness", case=case, seed=seed, settings={}, measured=measured), folder)
+            settings = cases.settings_of(cases.FULL, batch)
+            store.write(
+                store.Result(study="sharpness", case=case, seed=seed, settings=settings, measured=measured), folder
+            )
 
 
 def test_the_table_and_the_panels_have_medians_with_their_range(reference: Reference, tmp_path: Path) -> None:
     report = reference("sharpness_report")
     stored(reference, tmp_path)
-    found = report.by_case(tmp_path)
-    assert list(found) == list(report.CASES)
+    found = reference("studies").by_case("sharpness", tmp_path)
+    assert list(found) == list(reference("sharpness_cases").CASES)
     row = report.cells("large-batch", found["large-batch"])
     assert row[:3] == ["batch 512", "512", "92 (91 to 93)"]
-    assert row[5:] == ["42.0% (41.0% to 43.0%)", "48.0% (47.0% to 49.0%)", "20 (10 to 30); -5", "1, 2, 3"]
+    assert row[5:] == ["42.0% (41.0% to 43.0%)", "48.0% (47.0% to 49.0%)", "2,237 (1,118 to 3,355); -5", "1, 2, 3"]
     assert (
         report.cells("small-batch-same-loss", found["small-batch-same-loss"])[0]
         == "batch 32, at the large batch's loss"
     )
     series = report.eigenvalues_panel(found).series[0]
-    assert (series.x, series.y, series.low, series.high) == ([1, 2], [20, -5], [10, -5], [30, -5])
-    assert report.accuracy_panel(found).series[0].x == [10, 20, 30]
+    assert (series.x, series.y, series.low, series.high) == (
+        [1, 2],
+        [2236.6, -5],
+        [1118.3, -5],
+        [pytest.approx(3354.9), -5],
+    )
+    assert report.accuracy_panel(found).series[0].x == pytest.approx([1118.3, 2236.6, 3354.9])
+
+
+def test_a_result_with_other_settings_is_to_do(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(reference, tmp_path)
+    store, report = reference("store"), reference("sharpness_report")
+    old = store.read("sharpness", "large-batch", 2, tmp_path)
+    store.write(replace(old, settings={**old.settings, "epochs": 99}), tmp_path)
+    monkeypatch.setattr("sys.argv", ["sharpness.py", "--list", f"--results={tmp_path}"])
+    assert reference("sharpness").main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:30] for line in lines if line.endswith("  to do")] == ["large-batch            seed 2 "]
+    assert ", largest eigenvalue 3,355, " in lines[-2]
+    found = reference("studies").by_case("sharpness", tmp_path)
+    assert report.cells("large-batch", found["large-batch"])[-1] == "1, 3"
 
 
 def test_a_training_keeps_the_checkpoints_of_all_its_epochs(reference: Reference) -> None:

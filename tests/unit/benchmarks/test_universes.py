@@ -68,6 +68,18 @@ def test_volumes_are_counted_by_the_files_that_are_there(reference: Reference, t
     assert count(tmp_path) == 7
 
 
+@pytest.mark.parametrize(("before", "written"), [(0, [1200]), (600, [])])
+def test_the_time_of_a_part_of_the_data_is_no_result(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, written: list[int]
+) -> None:
+    study, counts = reference("universes"), iter([before, 1200])
+    monkeypatch.setattr(study, "volumes_in", lambda folder: next(counts))
+    monkeypatch.setattr(study.Bench, "completed", lambda self, submissions: [])
+    study.make_data(study.Bench(work=tmp_path, setup=study.FULL, cores=2), tmp_path / "results")
+    found = reference("studies").current("universes", tmp_path / "results")
+    assert [one.measured["volumes"] for one in found] == written
+
+
 def test_what_a_run_has_left_becomes_flat_values(reference: Reference, tmp_path: Path) -> None:
     study = reference("universes")
     lines: list[dict[str, Any]] = [

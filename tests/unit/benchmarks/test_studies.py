@@ -1,0 +1,93 @@
+"""Which results of a study are shown: those with the settings of today, and of one case only such that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+if not (Path(__file__).parents[3] / "benchmarks").is_dir():
+    pytest.skip("group checkout: an sdist holds no benchmarks", allow_module_level=True)
+
+Reference = Callable[[str], ModuleType]
+
+
+@pytest.fixture
+def write(reference: Reference, tmp_path: Path) -> Callable[[str, int, dict[str, Any]], None]:
+    """Writes a result of the study a_study."""
+    store = reference("store")
+
+    def written(case: str, seed: int, settings: dict[str, Any], study: str = "a_study") -> None:
+        store.write(store.Result(study=study, case=case, seed=seed, settings=settings, measured={}), tmp_path)
+
+    return written
+
+
+def seeds(found: dict[str, list[Any]]) -> dict[str, list[int]]:
+    return {case: [one.seed for one in results] for case, results in found.items()}
+
+
+def test_a_result_with_other_settings_or_of_no_case_is_left_out(
+    reference: Reference, tmp_path: Path, write: Callable[..., None]
+) -> None:
+    write("b", 1, {"rate": 0.1, "sizes": [1, 2]})
+    write("b", 2, {"rate": 0.2, "sizes": [1, 2]})
+    write("b", 3, {"rate": 0.1, "sizes": [1, 2], "more": 1})
+    write("b", 10, {"rate": 0.1, "sizes": [1, 2]})
+    write("a", 1, {"rate": 0.1})
+    write("was-here", 1, {"rate": 0.1})
+    wanted = {"b": {"rate": 0.1, "sizes": (1, 2)}, "a": {"rate": 0.1}, "to-do": {}}
+    found = reference("store").with_settings("a_study", wanted, tmp_path)
+    assert seeds(found) == {"b": [1, 10], "a": [1]}
+    assert list(found) == ["b", "a"]  # in the order of the cases
+
+
+def test_an_open_setting_is_that_of_the_first_seed(
+    reference: Reference, tmp_path: Path, write: Callable[..., None]
+) -> None:
+    store = reference("store")
+    for seed, rate, epochs in ((1, 0.1, 2), (2, 0.2, 3), (3, 0.3, 3), (4, 0.2, 3)):
+        write("a", seed, {"rate": rate, "epochs": epochs})
+    wanted = {"a": {"rate": store.ANY, "epochs": 3}}
+    assert seeds(store.with_settings("a_study", wanted, tmp_path)) == {"a": [2, 4]}
+
+
+def test_small_results_are_shown_beside_the_full_ones_and_never_among_them(
+    reference: Reference, tmp_path: Path, write: Callable[..., None]
+) -> None:
+    studies, cases = reference("studies"), reference("sharpness_cases")
+    small, full = cases.wanted(True), cases.wanted(False)
+    for case, seed, settings in (
+        ("small-batch", 1, small),
+        ("large-batch", 1, small),
+        ("large-batch", 2, full),
+    ):
+        write(case, seed, settings[case], "sharpness")
+    assert seeds(studies.by_case("sharpness", tmp_path)) == {"small-batch": [1], "large-batch": [2]}
+
+
+def test_every_committed_study_is_known(reference: Reference) -> None:
+    store, studies = reference("store"), reference("studies")
+    folders = {path.name for path in store.RESULTS.iterdir() if path.is_dir()}
+    # The tuning's runs are read by critical_batch.py alone.
+    assert folders - {"critical_batch_rates"} <= {*studies.WANTED, studies.LAW}
+    assert {one.case for one in studies.current("large_batch")} <= set(reference("rows").BY_NAME)
+
+
+def test_three_digits(reference: Reference) -> None:
+    medians = reference("medians")
+    values = (0.0123456, 12.34, 999.4, 999.6, 1118.3, -5.0, -12345.6)
+    assert [medians.three_digits(value) for value in values] == [
+        "0.0123",
+        "12.3",
+        "999",
+        "1,000",
+        "1,118",
+        "-5",
+        "-12,346",
+    ]
+    assert medians.spread([1118.3, 2.0, 12.34], medians.three_digits) == "12.3 (2 to 1,118)"
+    assert (medians.spread([], ".1f"), medians.spread([3.0, 1.0, 2.0], ".1f")) == ("", "2.0 (1.0 to 3.0)")
