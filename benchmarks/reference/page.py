@@ -10,7 +10,6 @@ if the page is not what would be written, --missing if a figure has no result ye
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
@@ -18,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import store
+import studies
 import yaml
 
 from hpclaunch.core.units import count
@@ -28,7 +27,6 @@ from hpclaunch.core.units import count
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference-documents.md"
 ELEMENTS = Path(__file__).parent / "elements.yaml"
-LARGE_BATCH = ROOT / "benchmarks" / "large_batch" / "results"
 PLACE = re.compile(r"\{(?P<study>[\w-]+)/(?P<case>[\w.-]+):(?P<value>\w+)(?P<form>%|\.\d+f)?\}")
 NOT_YET = "not measured yet"
 SEEDS = 3
@@ -105,27 +103,8 @@ def shown(value: float, form: str | None) -> str:
 
 @cache
 def results_of(study: str) -> list[store.Result]:
-    """The committed results of a study; `large_batch` keeps its own files."""
-    return (
-        [large_batch(path) for path in sorted(LARGE_BATCH.glob("*/*.json"))]
-        if study == "large_batch"
-        else store.every(study)
-    )
-
-
-def large_batch(path: Path) -> store.Result:
-    """A result of benchmarks/large_batch in the form of the other studies."""
-    run: dict[str, Any] = json.loads(path.read_text())
-    return store.Result(
-        study="large_batch",
-        case=run["row"],
-        seed=run["seed"],
-        settings=run["settings"],
-        measured={name: value for name, value in run.items() if isinstance(value, float | int)},
-        date=run["date"],
-        machine={key: run[key] for key in ("processor", "cores", "versions")},
-        load_average=run["load_average"],
-    )
+    """The committed results of a study with the settings of today."""
+    return studies.current(study)
 
 
 def page() -> tuple[str, list[str]]:

@@ -21,6 +21,12 @@ def test_the_page_is_what_the_results_give() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_writer_imports_nothing_heavy() -> None:
+    code = "import sys, page; print({'tensorflow', 'matplotlib', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=WRITER.parent, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
 def rows() -> list[list[str]]:
     lines = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
