@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
+import store
 from cases import SMALL, SMALL_BATCHES, Case
 
 STUDY = "notebook3"
+ALONE = "time-horovod-1"
+"""The throughput of one rank, by which the others are judged; with the other images it has their name behind it."""
 DATA = ("mnist", "fashion_mnist")
 TIMED_IMAGES = 16_384
 TIMED = f"--train-samples={TIMED_IMAGES}"
@@ -117,6 +121,21 @@ def settings_of(row: Row) -> dict[str, Any]:
 def wanted(small: bool) -> dict[str, dict[str, Any]]:
     """The settings of each case."""
     return {row.name: settings_of(row) for row in every_row(small)}
+
+
+def with_efficiency(found: Mapping[str, Sequence[store.Result]]) -> dict[str, list[store.Result]]:
+    """The timed results with `efficiency`: images/s of a replica over those of one Horovod rank with the same seed."""
+    others = f"{ALONE}-{DATA[1]}"
+    speeds = {(case, one.seed): one.measured["images_per_s"] for case in (ALONE, others) for one in found.get(case, ())}
+
+    def derived(one: store.Result) -> store.Result:
+        alone = speeds.get((others if one.case.endswith(DATA[1]) else ALONE, one.seed))
+        if alone is None or not one.case.startswith("time-"):
+            return one
+        share = one.measured["images_per_s"] / alone / one.settings["replicas"]
+        return replace(one, measured={**one.measured, "efficiency": round(share, 4)})
+
+    return {case: [derived(one) for one in results] for case, results in found.items()}
 
 
 IMAGES_PER_CORE_S = 520.0

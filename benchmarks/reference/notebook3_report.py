@@ -15,7 +15,6 @@ from hpclaunch.reports import study_chart
 from hpclaunch.reports.study_chart import Panel, Series
 
 PICTURE = "notebook3.svg"
-ALONE = "time-horovod-1"
 V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}
 Found = Mapping[str, Sequence[store.Result]]
 
@@ -38,15 +37,6 @@ def shown(results: Sequence[store.Result], name: str, form: str) -> str:
     return spread([one.measured[name] for one in results], form)
 
 
-def efficiency(found: Found, case: str) -> float | None:
-    """Images/s of each replica over those of one Horovod rank with the same images; None without that row."""
-    alone = found.get(ALONE + suffix(found[case]))
-    if not alone:
-        return None
-    replicas = found[case][0].settings["replicas"]
-    return middle(found[case], "images_per_s") / middle(alone, "images_per_s") / replicas
-
-
 def middle(results: Sequence[store.Result], name: str) -> float:
     return float(statistics.median(one.measured[name] for one in results))
 
@@ -55,15 +45,13 @@ def throughput(found: Found) -> list[list[str]]:
     """Throughput and scaling efficiency, a core for each replica"""
     heads = ["images", "strategy", "replicas", "processes", "images a replica", "images/s", "scaling efficiency"]
     rows = [[*heads, "cores in use", "memory (MB)", "notebook (V100)", "runs"]]
-    for case, results in in_order(found, "time-"):
+    for _, results in in_order(found, "time-"):
         settings = results[0].settings
-        part = efficiency(found, case)
+        part = spread([one.measured["efficiency"] for one in results if "efficiency" in one.measured], ".0%")
         cells = [shown(results, name, form) for name, form in (("mean_cores", ".2f"), ("peak_pss_mb", ".0f"))]
         speed = shown(results, "images_per_s", ".0f")
         key = f"{settings['strategy']}-{settings['replicas']}{suffix(results)}"
-        rows.append(
-            [*names_of(results), speed, f"{part:.0%}" if part else "", *cells, V100.get(key, ""), runs(results)]
-        )
+        rows.append([*names_of(results), speed, part, *cells, V100.get(key, ""), runs(results)])
     return rows
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import store
 import studies
 import yaml
+from medians import three_digits
 
 from hpclaunch.core.units import count
 
@@ -54,6 +55,8 @@ class Found:
         return PLACE.sub(self._figure, words)
 
     def _figure(self, place: re.Match[str]) -> str:
+        if place["case"] not in studies.cases_of(place["study"]):
+            raise SystemExit(f"{ELEMENTS.name}: {place[0]}: the study has no such case")
         results = [result for result in results_of(place["study"]) if result.case == place["case"]]
         values = [result.measured[place["value"]] for result in results if place["value"] in result.measured]
         if not values:
@@ -96,9 +99,7 @@ def shown(value: float, form: str | None) -> str:
     """A figure for a reader: three digits where no form is asked for, and commas between the thousands."""
     if form == "%":
         return f"{100 * value:.1f}"
-    if form is None and not isinstance(value, int):
-        form = ".0f" if abs(value) >= 1000 else ".3g"
-    return f"{value:,{form or ''}}"
+    return f"{value:,{form}}" if form else three_digits(value)
 
 
 @cache

@@ -23,7 +23,7 @@ import results as large_batch_results
 import sharpness_cases
 import store
 import universes_cases
-from rows import EPOCHS
+from rows import BY_NAME, EPOCHS
 
 LARGE_BATCH, LAW = "large_batch", critical_batch_runs.LAW
 Found = dict[str, list[store.Result]]
@@ -39,6 +39,12 @@ WANTED: Mapping[str, Callable[[bool], Wanted]] = {
     universes_cases.STUDY: universes_cases.wanted,
 }
 """Study → its cases, in their order; the argument: those of `--small`."""
+
+DERIVED: Mapping[str, Callable[[Found], Found]] = {
+    hours_to_minutes_cases.STUDY: hours_to_minutes_cases.with_speed_up,
+    notebook3_cases.STUDY: notebook3_cases.with_efficiency,
+}
+"""Study → what adds the values that follow from several results."""
 
 
 def current(study: str, folder: Path = store.RESULTS) -> list[store.Result]:
@@ -56,7 +62,15 @@ def by_case(study: str, folder: Path = store.RESULTS) -> Found:
     found = store.with_settings(study, WANTED[study](False), folder)
     if folder != store.RESULTS:
         found = store.with_settings(study, WANTED[study](True), folder) | found
-    return hours_to_minutes_cases.with_speed_up(found) if study == hours_to_minutes_cases.STUDY else found
+    derive = DERIVED.get(study)
+    return derive(found) if derive else found
+
+
+def cases_of(study: str) -> set[str]:
+    """The names of a study's cases. Raises KeyError for a study that is not known."""
+    if study == LARGE_BATCH:
+        return set(BY_NAME)
+    return {critical_batch_runs.FIT} if study == LAW else set(WANTED[study](False))
 
 
 def large_batch() -> list[store.Result]:

@@ -43,3 +43,13 @@ def test_every_command_names_a_program_that_is_there() -> None:
     programs = re.findall(r"`python (benchmarks/\S+\.py)", PAGE)
     assert len(programs) > 20
     assert [program for program in programs if not (ROOT / program).is_file()] == []
+
+
+def test_a_figure_of_a_case_that_no_study_has_is_refused(tmp_path: Path) -> None:
+    elements = WRITER.with_name("elements.yaml").read_text(encoding="utf-8")
+    wrong = elements.replace("{critical_batch/batch-64:", "{critical_batch/64:")
+    assert wrong != elements
+    (tmp_path / "elements.yaml").write_text(wrong, encoding="utf-8")
+    code = f"import page, pathlib; page.ELEMENTS = pathlib.Path({str(tmp_path / 'elements.yaml')!r}); page.page()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=WRITER.parent, capture_output=True, text=True)
+    assert done.returncode == 1 and "{critical_batch/64:steps.0f}: the study has no such case" in done.stderr
