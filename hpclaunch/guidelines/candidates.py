@@ -93,7 +93,7 @@ class TrainingLength:
 def candidate(
     nodes: int, batch: Batch, samples_per_s: Interval, length: TrainingLength, bill: Bill, *, wait_s: float = 0.0
 ) -> Candidate:
-    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of both.
+    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
 
     time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
