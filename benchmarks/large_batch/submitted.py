@@ -29,6 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
 import needs
 from ranks import ROOT, run
 from rows import BATCH_SIZE_PER_RANK, BY_NAME, EPOCHS, SEEDS
+from user_folders import XDG
 
 COMMAND = ["submit", "cifar", "--nodes", "4", "--tasks-per-node", "2", "--wait"]
 STUDY = {"training": 0.82, "test": 0.695, "epochs": 12, "batch": 4096, "time": 1.05}
@@ -76,8 +77,7 @@ def submit(options: argparse.Namespace, seed: int) -> Trained:
     work.mkdir(parents=True)
     words = [*COMMAND, "--set", f"seed={seed}", "--data-dir", options.data_dir, "--runs-dir", str(work / "runs")]
     words += [] if options.recipe == "plan" else ["--recipe", options.recipe]
-    folders = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
-    home = {name: str(work / name) for name in folders}
+    home = {name: str(work / name) for name in ("HOME", *XDG)}
     done = subprocess.run(
         [sys.executable, "-m", "hpclaunch", *words],
         cwd=work,

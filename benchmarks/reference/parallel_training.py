@@ -41,11 +41,11 @@ import needs  # noqa: E402
 import parallel_report  # noqa: E402
 import store  # noqa: E402
 from parallel_cases import FULL, PARTS, SAMPLES, SMALL, SMALL_PARTS, STUDY, Case, arguments_of, measured  # noqa: E402
+from user_folders import XDG  # noqa: E402
 
 from hpclaunch.core.units import count  # noqa: E402
 
 SEEDS = (1, 2, 3)
-XDG = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 OF_AN_OUTPUT = 15
 """Lines of a failed submission's output that the error quotes."""
 DIVERGED = "training has diverged"
@@ -86,7 +86,6 @@ def submit(options: argparse.Namespace, case: Case, seed: int) -> dict[str, Any]
     words = ["submit", "small_cnn", "--site", "local", "--wait", *arguments_of(case, options.setup, seed)]
     words += ["--runs-dir", str(folder / "runs")]
     words += [] if options.setup.samples else ["--data-dir", os.path.abspath(options.data_dir)]
-    # A person's own settings, list of runs and measurements stay as they are.
     home = {name: str(folder / name) for name in XDG}
     done = subprocess.run(
         [sys.executable, "-m", "hpclaunch", *words],

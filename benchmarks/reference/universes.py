@@ -38,6 +38,7 @@ import store  # noqa: E402
 import studies  # noqa: E402
 import universes_report  # noqa: E402
 from universes_cases import FULL, RECIPE, SMALL, STUDY, Setup, settings_of  # noqa: E402
+from user_folders import XDG  # noqa: E402
 
 SEEDS = (1, 2, 3)
 DIGITS = 4
@@ -64,10 +65,7 @@ class Bench:
 
     def hpclaunch(self, *words: str) -> Any:
         """Run a command with --json; what it prints. Raises Failed."""
-        home = {
-            name: str(self.work / "home")
-            for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
-        }
+        home = {name: str(self.work / "home") for name in ("HOME", *XDG)}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HPCLAUNCH_")}
         done = subprocess.run(
             [sys.executable, "-m", "hpclaunch", *words, "--json"],
