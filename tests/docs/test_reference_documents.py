@@ -53,3 +53,10 @@ def test_a_figure_of_a_case_that_no_study_has_is_refused(tmp_path: Path) -> None
     code = f"import page, pathlib; page.ELEMENTS = pathlib.Path({str(tmp_path / 'elements.yaml')!r}); page.page()"
     done = subprocess.run([sys.executable, "-c", code], cwd=WRITER.parent, capture_output=True, text=True)
     assert done.returncode == 1 and "{critical_batch/64:steps.0f}: the study has no such case" in done.stderr
+
+
+def test_the_table_of_large_batches_is_what_the_results_give() -> None:
+    report = ROOT / "benchmarks" / "large_batch" / "report.py"
+    done = subprocess.run([sys.executable, str(report), "--markdown"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
