@@ -46,7 +46,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in every_row()]
     parser.add_argument("--cases", nargs="+", choices=names, metavar="CASE", help=f"default: all of {', '.join(names)}")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS), help="some cases take the first alone")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / STUDY, help="logs and metrics of the runs")
@@ -67,7 +67,7 @@ def parse() -> argparse.Namespace:
 def wanted(options: argparse.Namespace) -> list[tuple[Row, int]]:
     """The runs that were asked for, in their order: all rows of a seed before the next."""
     rows = [row for row in every_row(options.small) if not options.cases or row.name in options.cases]
-    return [(row, seed) for seed in options.seeds for row in rows if not row.once or seed == options.seeds[0]]
+    return [(row, seed) for seed in options.seeds for row in rows]
 
 
 def measure(options: argparse.Namespace, row: Row, seed: int) -> dict[str, Any]:

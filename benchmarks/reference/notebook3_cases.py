@@ -32,15 +32,11 @@ PUBLISHED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A case of the study. pinned: a core for each replica, else all share this machine's cores.
-
-    once: one seed is enough, since the row is compared in its speed, or with others of the same batch.
-    """
+    """A case of the study. pinned: a core for each replica, else all share this machine's cores."""
 
     case: Case
     epochs: int
     pinned: bool
-    once: bool = False
 
     @property
     def name(self) -> str:
@@ -58,7 +54,7 @@ def _row(kind: str, strategy: str, replicas: int, data: str, batch: int, more: s
         strategy=strategy,
         switches=(f"--dataset={data}",),
     )
-    return Row(case=case, epochs=8, pinned=kind == "time", once=data != DATA[0] and kind == "time")
+    return Row(case=case, epochs=8, pinned=kind == "time")
 
 
 def _timed(row: Row, *switches: str) -> Row:
@@ -77,16 +73,16 @@ def _throughput(data: str) -> list[Row]:
 def _float16() -> list[Row]:
     """Mirrored in float16 with its loss scale, and in float32 with the same few images: speed, and loss after them."""
     both = [_timed(_row("few", "mirrored", 2, DATA[0], 128, name), FEW) for name in ("float32", "float16")]
-    return [replace(_timed(row, f"--precision={row.name.rsplit('-', 1)[1]}"), pinned=True, once=True) for row in both]
+    return [replace(_timed(row, f"--precision={row.name.rsplit('-', 1)[1]}"), pinned=True) for row in both]
 
 
 def _convergence(data: str) -> list[Row]:
-    """Eight epochs of all images: the notebook's rows with three seeds, the other strategies with one."""
+    """Eight epochs of all images: the notebook's rows, and with its own images the other strategies."""
     rows = [_row("learn", "horovod", 1, data, 1024), _row("learn", "horovod", 8, data, 2048)]
     rows.append(_row("learn", "mirrored", 8, data, 512, "512"))
     if data == DATA[0]:
         names = [("multiworker", 8, 2048), ("mirrored", 8, 2048), ("central-storage", 8, 2048), ("one-device", 1, 1024)]
-        rows += [replace(_row("learn", name, replicas, data, batch), once=True) for name, replicas, batch in names]
+        rows += [_row("learn", name, replicas, data, batch) for name, replicas, batch in names]
     return rows
 
 
