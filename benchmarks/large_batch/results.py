@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
+import sys
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
+
+from processor import processor
 from ranks import Ended
 from rows import BY_NAME, Row
 
@@ -119,10 +122,3 @@ def every(folder: Path, epochs: int) -> list[Result]:
     """The results of all rows as they are now, with real images."""
     found = [Result(**json.loads(path.read_text())) for path in sorted((folder / f"epochs-{epochs}").glob("*.json"))]
     return [one for one in found if one.row in BY_NAME and current(BY_NAME[one.row], one) and not one.synthetic]
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()

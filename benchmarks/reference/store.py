@@ -18,6 +18,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from processor import processor
+
 RESULTS = Path(__file__).parent / "results"
 ANY = None
 """In place of a setting that a case leaves open."""
@@ -41,20 +43,14 @@ def version(distribution: str) -> str:
     return ""
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """One finished run of a study.
 
     settings: what decides the outcome; a result with other settings than the case has today is made again.
     measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
-    cores and versions; load_average: over the last 15 minutes, when the run ended.
+    cores and versions; load_average: over the last 15 minutes, when the run ended, with
+    the threads of the run itself.
     """
 
     study: str

@@ -91,3 +91,22 @@ def test_three_digits(reference: Reference) -> None:
     ]
     assert medians.spread([1118.3, 2.0, 12.34], medians.three_digits) == "12.3 (2 to 1,118)"
     assert (medians.spread([], ".1f"), medians.spread([3.0, 1.0, 2.0], ".1f")) == ("", "2.0 (1.0 to 3.0)")
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        (
+            "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\nstepping\t: 1\n\ncpu family\t: 1\n",
+            "AMD EPYC (family 26, model 2)",
+        ),
+        ("model name\t: ARMv8\n", "ARMv8"),
+    ],
+)
+def test_a_processor_has_its_family_and_model_where_they_are_known(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, name: str
+) -> None:
+    module = reference("processor")
+    (tmp_path / "cpuinfo").write_text(told)
+    monkeypatch.setattr(module, "CPUINFO", tmp_path / "cpuinfo")
+    assert module.processor() == name
