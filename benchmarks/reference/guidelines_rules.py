@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,56 +28,72 @@ def jobs_that_train() -> list[str]:
 
 
 def plan_of(job: str, site: str) -> dict[str, Any]:
-    """What `hpclaunch plan JOB --site SITE --explain --json` prints. Raises RuntimeError if it refuses."""
+    """What `hpclaunch plan JOB --site SITE --explain --json` prints. If it refuses, its error ends the program."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # the command writes bytes
     try:
         with contextlib.redirect_stdout(printed):
             main(["plan", job, "--site", site, "--explain", "--json"])
     except SystemExit as ended:
         if ended.code:
-            raise RuntimeError(f"hpclaunch plan {job} --site {site} ended with {ended.code}") from None
+            raise
     printed.flush()
     found: dict[str, Any] = json.loads(printed.buffer.getvalue())  # type: ignore[attr-defined]
     return found
 
 
-def verdicts(plan: dict[str, Any]) -> dict[str, str]:
-    """The verdict of each rule of the guidelines in a plan, by the rule; what is declined begins with "not"."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """What a plan says by the guidelines. rules: rule → verdict; declined: way → why; notes: note → its section."""
+
+    rules: Mapping[str, str]
+    declined: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+Held = Mapping[str, Mapping[str, Verdicts]]
+"""Site → job → its verdicts."""
+
+
+def verdicts(plan: Mapping[str, Any]) -> Verdicts:
+    """The verdict of each rule of the guidelines in a plan, what is declined, and the notes beside these rules."""
+    rules, declined, notes = {}, {}, {}
     for section in plan["sections"]:
-        if section["title"] == LADDER:
+        of_guidelines = [one for one in section["reasons"] if one["source"].startswith(GUIDELINES)]
+        if section["title"] == LADDER or not of_guidelines:
             continue
-        for reason in section["reasons"]:
-            if reason["source"].startswith(GUIDELINES):
-                found[reason["rule"]] = reason["verdict"]
-        for passed in section["declined"]:
-            if passed["source"].startswith(GUIDELINES):
-                found[f"not: {passed['name']}"] = passed["why"]
-    return found
+        rules |= {one["rule"]: one["verdict"] for one in of_guidelines}
+        declined |= {one["name"]: one["why"] for one in section["declined"] if one["source"].startswith(GUIDELINES)}
+        notes |= dict.fromkeys(section["remarks"], section["title"])
+    return Verdicts(rules=rules, declined=declined, notes=notes)
 
 
 def report(sites: Sequence[str], jobs: Sequence[str] | None = None) -> str:
-    """A table for each site: rules as rows, jobs as columns; and those of what is declined."""
+    """For each site a table with rules as rows and jobs as columns; then what is declined, and the notes."""
     chosen = list(jobs or jobs_that_train())
-    found = {site: {job: verdicts(plan_of(job, site)) for job in chosen} for site in sites}
-    parts = [f"### Verdicts at {site}\n\n{table(held)}" for site, held in found.items()]
-    return "\n\n".join([*parts, *declined(found)])
+    held = {site: {job: verdicts(plan_of(job, site)) for job in chosen} for site in sites}
+    parts = [f"### Verdicts at {site}\n\n{table(one)}" for site, one in held.items()]
+    declined = {site: {job: found.declined for job, found in one.items()} for site, one in held.items()}
+    notes = {site: {job: found.notes for job, found in one.items()} for site, one in held.items()}
+    parts += by_place(declined, "Declined for", ("way", "why"))
+    return "\n\n".join([*parts, *by_place(notes, "Notes for", ("note", "about"))])
 
 
-def declined(found: dict[str, dict[str, dict[str, str]]]) -> list[str]:
-    """What is declined for every job at every site, and what for some: then for which. found: site → job → verdicts."""
+def by_place(found: Mapping[str, Mapping[str, Mapping[str, str]]], title: str, heads: tuple[str, str]) -> list[str]:
+    """Tables of what holds for every job at every site, and of what holds for some: then for which.
+
+    found: site → job → the two cells of each row.
+    """
     where: dict[tuple[str, str], dict[str, list[str]]] = {}
     for site, held in found.items():
-        for job, one in held.items():
-            for rule, why in one.items():
-                if rule.startswith("not: "):
-                    where.setdefault((rule[len("not: ") :], why), {}).setdefault(site, []).append(job)
+        for job, rows in held.items():
+            for row in rows.items():
+                where.setdefault(row, {}).setdefault(site, []).append(job)
     everywhere = {site: list(held) for site, held in found.items()}
     parts = []
-    if for_all := [[*what] for what, places in where.items() if places == everywhere]:
-        parts.append("### Declined for every job\n\n" + markdown(["way", "why"], for_all))
-    if for_some := [[*what, in_words(places)] for what, places in where.items() if places != everywhere]:
-        parts.append("### Declined for some jobs\n\n" + markdown(["way", "why", "jobs"], for_some))
+    if for_all := [[*row] for row, places in where.items() if places == everywhere]:
+        parts.append(f"### {title} every job\n\n" + markdown(heads, for_all))
+    if for_some := [[*row, in_words(places)] for row, places in where.items() if places != everywhere]:
+        parts.append(f"### {title} some jobs\n\n" + markdown([*heads, "jobs"], for_some))
     return parts
 
 
@@ -84,12 +101,10 @@ def in_words(places: dict[str, list[str]]) -> str:
     return "; ".join(f"at {site}: {', '.join(jobs)}" for site, jobs in places.items())
 
 
-def table(held: dict[str, dict[str, str]]) -> str:
+def table(held: Mapping[str, Verdicts]) -> str:
     """The verdicts of all jobs at one site, each rule once, in the order of the plans."""
-    rules = list(dict.fromkeys(rule for one in held.values() for rule in one))
-    rows = [
-        [rule, *(one.get(rule, NOTHING) for one in held.values())] for rule in rules if not rule.startswith("not: ")
-    ]
+    rules = list(dict.fromkeys(rule for one in held.values() for rule in one.rules))
+    rows = [[rule, *(one.rules.get(rule, NOTHING) for one in held.values())] for rule in rules]
     return markdown(["rule", *held], rows)
 
 

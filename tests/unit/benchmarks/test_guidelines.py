@@ -38,8 +38,10 @@ PLAN = {
                 a_reason("the time", "1 s", "a model of this project"),
             ],
             "declined": [{"name": "hybrid", "why": "not | in Horovod", "source": f"{GUIDELINES}, hybrid"}],
+            "remarks": ["at least 32 samples a rank"],
         },
-        {"title": "ladder", "reasons": [a_reason("1. data parallel", "taken")], "declined": []},
+        {"title": "ladder", "reasons": [a_reason("1. data parallel", "taken")], "declined": [], "remarks": ["a rung"]},
+        {"title": "time", "reasons": [a_reason("the time", "1 s", "a model")], "declined": [], "remarks": ["a model"]},
     ]
 }
 
@@ -47,8 +49,13 @@ PLAN = {
 def test_the_verdicts_of_a_plan_are_those_of_the_guidelines(reference: Reference) -> None:
     rules = reference("guidelines_rules")
     found = rules.verdicts(PLAN)
-    assert found == {"below sqrt(N)": "at most 223", "not: hybrid": "not | in Horovod"}
-    text = rules.table({"cifar": found, "mnist": {"below sqrt(N)": "at most 244", "a new rule": "yes"}})
+    assert found == rules.Verdicts(
+        rules={"below sqrt(N)": "at most 223"},
+        declined={"hybrid": "not | in Horovod"},
+        notes={"at least 32 samples a rank": "batch"},
+    )
+    other = rules.Verdicts(rules={"below sqrt(N)": "at most 244", "a new rule": "yes"}, declined={}, notes={})
+    text = rules.table({"cifar": found, "mnist": other})
     assert text.splitlines()[0] == "| rule | cifar | mnist |"
     assert text.splitlines()[2:] == ["| below sqrt(N) | at most 223 | at most 244 |", "| a new rule | - | yes |"]
     assert rules.markdown(["a"], [["x | y"]]).splitlines()[-1] == "| x \\| y |"
@@ -63,14 +70,21 @@ def test_every_bundled_job_that_trains_has_a_row_among_the_data_sets(reference: 
 
 
 def test_what_is_declined_for_some_jobs_names_them(reference: Reference) -> None:
-    both, one = {"not: pipelined": "stale", "below sqrt(N)": "yes"}, {"not: gRPC": "sockets"}
+    both, one = {"pipelined": "stale"}, {"gRPC": "sockets"}
     found = {"here": {"cifar": both | one, "ddp": both}, "there": {"cifar": both | one, "ddp": both}}
-    for_all, for_some = reference("guidelines_rules").declined(found)
+    by_place = reference("guidelines_rules").by_place
+    for_all, for_some = by_place(found, "Declined for", ("way", "why"))
     assert for_all.splitlines()[0] == "### Declined for every job"
     assert for_all.splitlines()[4:] == ["| pipelined | stale |"]
-    assert for_some.splitlines()[0] == "### Declined for some jobs"
+    assert for_some.splitlines()[:3:2] == ["### Declined for some jobs", "| way | why | jobs |"]
     assert for_some.splitlines()[4:] == ["| gRPC | sockets | at here: cifar; at there: cifar |"]
-    assert len(reference("guidelines_rules").declined({"here": {"cifar": both}})) == 1
+    assert len(by_place({"here": {"cifar": both}}, "Declined for", ("way", "why"))) == 1
+
+
+def test_a_job_that_is_not_there_is_one_error(reference: Reference, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        reference("guidelines_rules").report(["local"], ["nosuch"])
+    assert ended.value.code and capsys.readouterr().err.startswith("error: no job is called 'nosuch'")
 
 
 def test_the_outcome_of_a_job_is_the_median_of_one_case(reference: Reference, tmp_path: Path) -> None:
