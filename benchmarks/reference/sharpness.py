@@ -8,12 +8,13 @@ Trains jobs/cifar twice for each seed, with batches of 32 and of 512 (an eighth 
 tenth), for the same 100 epochs on the same 4,096 images of CIFAR-10, with Adam at the square-root rule's rate. So few
 images let the large batch, too, come near a minimum in some minutes of two cores: the claim is about minima. Then it
 reads checkpoints of the job, and finds the largest eigenvalues of the Hessian of the training loss over a fixed sample
-of the training images, by power iteration (hessian.py). Three networks a seed:
+of the training images, by power iteration (hessian.py). Four networks a seed:
 
 small-batch             after the last epoch
 large-batch             after the last epoch
-small-batch-same-loss   the small batch's, after the epoch whose loss is nearest to that of large-batch: eigenvalues
-                        depend on the loss, which the two do not bring down alike in the same epochs
+small-batch-loss-below  the small batch's, after the first epoch whose loss is below that of large-batch
+small-batch-loss-above  the same an epoch earlier: eigenvalues depend on the loss, which the two batches do not bring
+                        down alike in the same epochs, so the comparison at equal loss lies between these two
 
 No batch normalization. With it the loss does not change when the weights before it are scaled, but the Hessian does
 (Dinh et al. 2017, arXiv 1703.04933); and with fixed statistics the Hessian would be that of another function than the
@@ -48,7 +49,8 @@ from sharpness_cases import (  # noqa: E402
     CASES,
     FULL,
     LARGE_BATCH,
-    SAME_LOSS,
+    LOSS_ABOVE,
+    LOSS_BELOW,
     SMALL,
     SMALL_BATCH,
     STUDY,
@@ -165,18 +167,17 @@ def measured(network: TrainedNetwork, images: Images, training: Training, epoch:
     }
 
 
-def nearest_epoch(network: TrainedNetwork, images: Images, training: Training, loss: float) -> int:
-    """The epoch of a training after which the loss of the sample is nearest to `loss`."""
-
-    def distance(epoch: int) -> float:
+def epoch_below(network: TrainedNetwork, images: Images, training: Training, loss: float) -> int:
+    """The first epoch, from the second on, after which the loss of the sample is below `loss`; the last if none is."""
+    for epoch in sorted(training.checkpoints)[1:]:
         network.read(training.checkpoints[epoch])
-        return abs(network.evaluate(*images.sample)[0] - loss)
-
-    return min(training.checkpoints, key=distance)
+        if network.evaluate(*images.sample)[0] < loss:
+            return epoch
+    return max(training.checkpoints)
 
 
 def run_seed(options: argparse.Namespace, seed: int) -> None:
-    """Make the three results of a seed, unless all are there. Raises RuntimeError if a training fails."""
+    """Make the results of a seed, unless all are there. Raises RuntimeError if a training fails."""
     sizes = batches(options.setup)
     wanted = {case: settings_of(options.setup, batch) for case, batch in sizes.items()}
     if all(store.finished(STUDY, case, seed, settings, options.results) for case, settings in wanted.items()):
@@ -187,8 +188,10 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
     images = images_of(small.start, options.data_dir, options.setup.sample)
     network, last = TrainedNetwork(), options.setup.epochs
     network.read(large.checkpoints[last])
-    same = nearest_epoch(network, images, small, network.evaluate(*images.sample)[0])
-    for case, training, epoch in ((SMALL_BATCH, small, last), (LARGE_BATCH, large, last), (SAME_LOSS, small, same)):
+    below = epoch_below(network, images, small, network.evaluate(*images.sample)[0])
+    of_small = {SMALL_BATCH: last, LOSS_ABOVE: below - 1, LOSS_BELOW: below}
+    networks = [(LARGE_BATCH, large, last), *((case, small, epoch) for case, epoch in of_small.items())]
+    for case, training, epoch in networks:
         found = measured(network, images, training, epoch)
         store.write(
             store.Result(study=STUDY, case=case, seed=seed, settings=wanted[case], measured=found), options.results

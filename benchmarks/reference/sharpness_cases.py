@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 STUDY = "sharpness"
-CASES = SMALL_BATCH, LARGE_BATCH, SAME_LOSS = ("small-batch", "large-batch", "small-batch-same-loss")
+CASES = SMALL_BATCH, LARGE_BATCH, LOSS_ABOVE, LOSS_BELOW = (
+    "small-batch",
+    "large-batch",
+    "small-batch-loss-above",
+    "small-batch-loss-below",
+)
 BASE_RATE, BASE_BATCH = 0.001, 512
 
 
@@ -30,7 +35,8 @@ SMALL = Setup(samples=64, batches=(8, 32), epochs=3, sample=32, eigenvalues=2, m
 
 def batches(setup: Setup) -> dict[str, int]:
     """The batch size of each case."""
-    return dict(zip(CASES, (*setup.batches, setup.batches[0]), strict=True))
+    small, large = setup.batches
+    return {SMALL_BATCH: small, LARGE_BATCH: large, LOSS_ABOVE: small, LOSS_BELOW: small}
 
 
 def settings_of(setup: Setup, batch: int) -> dict[str, Any]:

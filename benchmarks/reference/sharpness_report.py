@@ -9,7 +9,7 @@ from pathlib import Path
 import store
 import studies
 from medians import spread, three_digits
-from sharpness_cases import SAME_LOSS, STUDY
+from sharpness_cases import LOSS_ABOVE, LOSS_BELOW, STUDY
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
@@ -59,14 +59,16 @@ def cells(case: str, results: Sequence[store.Result]) -> list[str]:
 
 
 def eigenvalues(results: Sequence[store.Result]) -> list[list[float]]:
-    """For every place among the largest eigenvalues, those of all seeds."""
-    return [list(values) for values in zip(*(one.measured["eigenvalues"] for one in results), strict=True)]
+    """For every place among the largest eigenvalues, those of all seeds, the largest first."""
+    in_order = (sorted(one.measured["eigenvalues"], key=abs, reverse=True) for one in results)
+    return [list(values) for values in zip(*in_order, strict=True)]
 
 
 def label(case: str, results: Sequence[store.Result]) -> str:
     """The name of a case for a reader."""
     batch = results[0].measured["batch"]
-    return f"batch {batch}, at the large batch's loss" if case == SAME_LOSS else f"batch {batch}"
+    where = {LOSS_ABOVE: ", loss above the large batch's", LOSS_BELOW: ", loss below the large batch's"}
+    return f"batch {batch}{where.get(case, '')}"
 
 
 def eigenvalues_panel(found: Found) -> Panel:

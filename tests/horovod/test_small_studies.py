@@ -43,6 +43,7 @@ SHARPNESS = (
     "batch epoch training_loss training_accuracy test_loss test_accuracy generalization_gap sample_loss sharpness "
     "eigenvalues residuals products seconds data"
 )
+SHARPNESS_CASES = ("small-batch", "large-batch", "small-batch-loss-above", "small-batch-loss-below")
 STUDIES = {
     "hours_to_minutes": Study(
         words=("--cases", "shards-1"),
@@ -83,7 +84,7 @@ STUDIES = {
     ),
     "sharpness": Study(
         words=(),
-        results={f"sharpness/{case}-1": SHARPNESS for case in ("small-batch", "large-batch", "small-batch-same-loss")},
+        results={f"sharpness/{case}-1": SHARPNESS for case in SHARPNESS_CASES},
         pictures=("sharpness.svg",),
     ),
     "guidelines": Study(

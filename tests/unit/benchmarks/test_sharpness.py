@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,7 +98,7 @@ def stored(reference: Reference, folder: Path) -> None:
                 "test_accuracy": 0.4 + seed / 100,
                 "generalization_gap": 0.5 - seed / 100,
                 "sharpness": 1118.3 * seed,
-                "eigenvalues": [1118.3 * seed, -5.0],
+                "eigenvalues": [-5.0, 1118.3 * seed],
             }
             settings = cases.settings_of(cases.FULL, batch)
             store.write(
@@ -114,10 +114,8 @@ def test_the_table_and_the_panels_have_medians_with_their_range(reference: Refer
     row = report.cells("large-batch", found["large-batch"])
     assert row[:3] == ["batch 512", "512", "92 (91 to 93)"]
     assert row[5:] == ["42.0% (41.0% to 43.0%)", "48.0% (47.0% to 49.0%)", "2,237 (1,118 to 3,355); -5", "1, 2, 3"]
-    assert (
-        report.cells("small-batch-same-loss", found["small-batch-same-loss"])[0]
-        == "batch 32, at the large batch's loss"
-    )
+    above = report.cells("small-batch-loss-above", found["small-batch-loss-above"])
+    assert above[0] == "batch 32, loss above the large batch's"
     series = report.eigenvalues_panel(found).series[0]
     assert (series.x, series.y, series.low, series.high) == (
         [1, 2],
@@ -150,3 +148,19 @@ def test_a_training_keeps_the_checkpoints_of_all_its_epochs(reference: Reference
     arguments = study.arguments_of(settings, 3)
     assert settings["learning_rate"] == pytest.approx(0.00025)
     assert {"--keep-checkpoints=100", "--epochs=100", "--batch-norm=none", "--seed=3"} <= set(arguments)
+
+
+@pytest.mark.parametrize(("losses", "epoch"), [([2, 1, 0.4, 0.6, 0.3], 3), ([0.1, 2, 1], 3), ([0.1, 0.2, 1], 2)])
+def test_the_loss_comes_below_that_of_the_large_batch(reference: Reference, losses: list[float], epoch: int) -> None:
+    """The first epoch has none before it, so it is never the one."""
+    sharpness = reference("sharpness")
+
+    class Network:
+        def read(self, checkpoint: int) -> None:
+            self.loss = losses[checkpoint - 1]
+
+        def evaluate(self, *_: Any) -> tuple[float, float]:
+            return self.loss, 0.5
+
+    training = SimpleNamespace(checkpoints={place: place for place in range(1, len(losses) + 1)})
+    assert sharpness.epoch_below(Network(), SimpleNamespace(sample=()), training, 0.5) == epoch
