@@ -124,8 +124,6 @@ def plot(lines: list[Line], path: Path) -> None:
     from matplotlib import pyplot
 
     known = [line for line in reversed(lines) if line.found]
-    if not known:
-        raise SystemExit("no results to plot: run benchmarks/large_batch/study.py first")
     figure, (accuracy, speed, memory) = pyplot.subplots(1, 3, figsize=(12, 5), sharey=True, width_ratios=[3, 1, 1])
     bars(accuracy, known, "training_accuracy", 0.2, "training")
     bars(accuracy, known, "test_accuracy", -0.2, "test")
@@ -169,6 +167,8 @@ def main() -> int:
     if options.plot:
         needs.matplotlib("--plot")
     lines = lines_of(options.results, options.epochs, options.seeds)
+    if not any(line.found for line in lines):
+        raise SystemExit(f"no results in {options.results}: run benchmarks/large_batch/study.py first")
     if options.json:
         found = {
             line.row.name: {"seeds": line.seeds, **{k: v.__dict__ for k, v in line.found.items()}} for line in lines

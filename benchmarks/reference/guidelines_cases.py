@@ -17,18 +17,20 @@ PLAIN = {"noise_scale": False, "validation_every": 0, "export_model": False, "ch
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One way of updating the weights; words: for the table."""
+    """One way of updating the weights; words: for the table; label: for the picture."""
 
     name: str
+    label: str
     words: str
     switches: Mapping[str, Any]
 
 
 CASES = (
-    Case(name="base", words="every step averages the gradients of both ranks", switches={}),
-    Case(name="lag", words="gradient lag of one step", switches={"gradient_lag": True}),
+    Case(name="base", label="synchronous", words="every step averages the gradients of both ranks", switches={}),
+    Case(name="lag", label="gradient lag", words="gradient lag of one step", switches={"gradient_lag": True}),
     Case(
         name="groups",
+        label="two groups",
         words="two groups of one rank, which average their weights every 8 steps",
         switches={"update_groups": 2, "group_steps": 8},
     ),

@@ -19,7 +19,7 @@ import store
 import studies
 from critical_batch_runs import LAW, by_batch
 from critical_batch_runs import STUDY as CRITICAL
-from guidelines_cases import CASES, STUDY
+from guidelines_cases import BY_NAME, CASES, STUDY
 from guidelines_rules import NOTHING, ROOT, jobs_that_train, markdown
 from target import Target
 
@@ -113,12 +113,14 @@ def ratio(samples: float, parameters: float) -> str:
 
 
 def report(results: Path, pictures: Path) -> str:
-    """Draw what there are results for, and return the tables as Markdown."""
+    """Draw what there are results for, and return the tables as Markdown. Raises SystemExit without results."""
+    runs, batches = studies.current(STUDY, results), by_batch(studies.current(CRITICAL, results))
+    if not runs and not batches:
+        raise SystemExit(f"no results in {results}: run benchmarks/reference/guidelines.py updates first")
     pictures.mkdir(parents=True, exist_ok=True)
     parts = [updates_table(results)]
-    if studies.current(STUDY, results):
+    if runs:
         draw(updates_panels(results), pictures / PICTURES[2])
-    batches = by_batch(studies.current(CRITICAL, results))
     if len(batches) < 2:
         parts.append("Figures 4 and 5: run benchmarks/reference/critical_batch.py first.")
         return "\n\n".join(parts)
@@ -157,26 +159,23 @@ def spread(values: Sequence[float], form: str) -> str:
 
 def updates_panels(results: Path) -> list[Panel]:
     """Training accuracy by epoch, and the test accuracies as bars."""
-    held = studies.by_case(STUDY, results)
-    curves, bars = [], []
-    for name, runs in held.items():
+    held = {BY_NAME[name].label: runs for name, runs in studies.by_case(STUDY, results).items()}
+    curves = []
+    for label, runs in held.items():
         epochs = list(zip(*(one.measured["curve"]["accuracy"] for one in runs), strict=True))
-        low, high = [min(one) for one in epochs], [max(one) for one in epochs]
-        middle = [statistics.median(one) for one in epochs]
-        curves.append(Series(label=name, x=list(range(1, len(epochs) + 1)), y=middle, low=low, high=high))
-        tests = [one.measured["test_accuracy"] for one in runs]
-        bars.append(Series(label=name, x=[name], y=[statistics.median(tests)], low=[min(tests)], high=[max(tests)]))
-    together = Series(
-        label="median and range of the seeds",
-        x=[one.label for one in bars],
-        y=[one.y[0] for one in bars],
-        low=[one.low[0] for one in bars],
-        high=[one.high[0] for one in bars],
-    )
+        curves.append(medians_of(label, list(range(1, len(epochs) + 1)), epochs))
+    tests = [[one.measured["test_accuracy"] for one in runs] for runs in held.values()]
+    bars = medians_of("median and range of the seeds", list(held), tests)
     return [
-        Panel(title="training", x_label="epoch", y_label="accuracy", series=curves),
-        Panel(title="test", x_label="update", y_label="accuracy", series=[together], kind="bars"),
+        Panel(title="training accuracy", x_label="epoch", y_label="accuracy", series=curves),
+        Panel(title="test accuracy after the last epoch", x_label="", y_label="accuracy", series=[bars], kind="bars"),
     ]
+
+
+def medians_of(label: str, x: Sequence[Any], values: Sequence[Sequence[float]]) -> Series:
+    """The medians of the seeds with their range."""
+    middle, low, high = (list(map(choose, values)) for choose in (statistics.median, min, max))
+    return Series(label=label, x=x, y=middle, low=low, high=high)
 
 
 # --- figures 4 and 5

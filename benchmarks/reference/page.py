@@ -79,7 +79,9 @@ class Found:
         dates = sorted({result.date[:10] for result in self.results})
         machines = [result.machine for result in self.results]
         processors = sorted({f"{one['processor']}, {count(one['cores'], 'core')}" for one in machines})
-        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+        gaps = seeds != [*range(seeds[0], seeds[-1] + 1)]
+        which = ", ".join(map(str, seeds)) if gaps else f"{seeds[0]} to {seeds[-1]}"
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {which}"
         if all(result.case in NO_RUNS for result in self.results):
             which = "all runs"
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

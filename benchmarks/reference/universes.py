@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +40,8 @@ import studies  # noqa: E402
 import universes_report  # noqa: E402
 from universes_cases import FULL, RECIPE, SMALL, STUDY, Setup, settings_of  # noqa: E402
 from user_folders import XDG  # noqa: E402
+
+from hpclaunch.core.units import count  # noqa: E402
 
 SEEDS = (1, 2, 3)
 DIGITS = 4
@@ -173,7 +176,10 @@ def study(options: argparse.Namespace) -> None:
     ]
     done = [seed for seed in options.seeds if seed not in missing]
     expected = len(missing) * options.setup.seed_seconds + options.setup.data_seconds * bool(missing)
-    print(f"done: {done or 'nothing'}; to do: {missing or 'nothing'}, about {expected / 60:.0f} minutes", flush=True)
+    print(
+        f"done: {done or 'nothing'}; to do: {missing or 'nothing'}, about {count(round(expected / 60), 'minute')}",
+        flush=True,
+    )
     if options.list or not missing:
         return
     options.work.mkdir(parents=True, exist_ok=True)
@@ -209,6 +215,7 @@ def main() -> int:
     if options.report:
         needs.matplotlib("--report")
         return universes_report.report(studies.current(STUDY, options.results), options.pictures)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the submitted runs are cancelled
     try:
         study(options)
     except Failed as error:

@@ -91,6 +91,7 @@ def format_memory(megabytes: int) -> str:
     return f"{megabytes // 1024}G" if megabytes % 1024 == 0 else f"{megabytes}M"
 
 
-def count(number: int, noun: str) -> str:
-    """Return ``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: float, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``, ``0.5 epochs``."""
+    shown = number if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"

@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.core.units import count
 from hpclaunch.guidelines.optimizers import NOTHING_KNOWN, rules_of
 from hpclaunch.guidelines.published import TaskFacts, published_for
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
@@ -218,7 +219,7 @@ def warm_up(growth: float, optimizer: str, *, epochs: float | None = None, own: 
         reason=Reason(
             rule="raise the rate linearly from the base to the scaled one over a couple of epochs",
             numbers=(Number(name="B / B0", value=growth), Number(name="warm-up", value=climb, unit="epochs")),
-            verdict=f"{climb:g} epochs of warm-up{verdict}" if climb else "no warm-up: the batch does not grow",
+            verdict=f"{count(climb, 'epoch')} of warm-up{verdict}" if climb else "no warm-up: the batch does not grow",
             source=source,
         ),
     )

@@ -303,7 +303,7 @@ def _rate_words(recipe: Recipe) -> list[str]:
 def _schedule_words(values: Mapping[Role, str]) -> list[str]:
     """Return warm-up, decay and epochs in words, as far as the job has parameters for them."""
     climb, decay, epochs = (values.get(role, "") for role in _SCHEDULE)
-    words = [f"{float(climb):g} epochs of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
+    words = [f"{count(float(climb), 'epoch')} of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
     words += [f"{decay} decay" if decay != "constant" else "no decay"] if decay else []
     return [*words, f"epochs: {epochs}"] if epochs else words
 

@@ -18,6 +18,7 @@ from hpclaunch.core.spec import (
     Pairs,
     Request,
 )
+from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -50,7 +51,8 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
     if asked in ONE_TASK and layout.world_size > 1:
         gpus = "one GPU" if asked == ONE_DEVICE else "all its GPUs"
         decisions.fault(
-            f"{asked} runs one task on one node, with {gpus}, not {layout.nodes} nodes x {layout.tasks_per_node} tasks",
+            f"{asked} runs one task on one node, with {gpus}, not {count(layout.nodes, 'node')} x "
+            f"{count(layout.tasks_per_node, 'task')}",
             next="leave --nodes and --tasks-per-node out, or choose --strategy multiworker",
         )
     if asked in (MIRRORED, CENTRAL_STORAGE) and not layout.gpus_per_node:

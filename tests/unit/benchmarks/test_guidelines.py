@@ -87,6 +87,12 @@ def test_a_job_that_is_not_there_is_one_error(reference: Reference, capsys: pyte
     assert ended.value.code and capsys.readouterr().err.startswith("error: no job is called 'nosuch'")
 
 
+def test_a_report_without_results_is_one_error(reference: Reference, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no results in .*: run benchmarks/reference/guidelines.py updates first"):
+        reference("guidelines_report").report(tmp_path, tmp_path / "pictures")
+    assert not (tmp_path / "pictures").exists()
+
+
 def test_the_outcome_of_a_job_is_the_median_of_one_case(reference: Reference, tmp_path: Path) -> None:
     store, report = reference("store"), reference("guidelines_report")
     assert report.outcome_of("mnist", tmp_path) == ("no committed result", "-")
@@ -205,7 +211,7 @@ def test_the_panels_of_updates_have_the_range_of_the_seeds(reference: Reference,
     (found,) = training.series
     assert (list(found.x), list(found.y)) == ([1, 2], pytest.approx([0.5, 0.7]))
     assert (list(found.low), list(found.high)) == (pytest.approx([0.4, 0.6]), pytest.approx([0.6, 0.8]))
-    assert (tests.series[0].x, tests.series[0].y, tests.series[0].low) == (["lag"], [0.7], [0.6])
+    assert (tests.series[0].x, tests.series[0].y, tests.series[0].low) == (["gradient lag"], [0.7], [0.6])
 
 
 def test_the_cases_of_updates_are_options_of_the_cifar_job(reference: Reference) -> None:

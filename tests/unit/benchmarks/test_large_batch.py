@@ -149,3 +149,11 @@ def test_ranks_of_the_reference_shuffle_alike_unless_each_has_an_order_of_its_ow
 
     assert drawn(11, 0) == drawn(22, 0)
     assert drawn(11, 0) != drawn(11, 1)
+
+
+def test_a_folder_without_results_is_one_error(
+    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path)])
+    with pytest.raises(SystemExit, match="no results in .*: run benchmarks/large_batch/study.py first"):
+        modules["report"].main()
