@@ -22,12 +22,16 @@ _OWN_ROW = "{default: …, help: …} for one of the job's own"
 
 @record
 class _Change:
-    """What a job file may change of a parameter that comes with ``from``; ``divides`` takes the place of its own."""
+    """What a job file may change of a parameter that comes with ``from``.
+
+    ``divides`` and ``less_than`` take the place of its own.
+    """
 
     # None: the file does not set it. A file cannot set null, which is none of these types.
     default: bool | int | float | str = None  # type: ignore[assignment]
     help: str = None  # type: ignore[assignment]
     divides: Annotated[tuple[ParameterName, ...], Before(several)] = ()
+    less_than: Annotated[tuple[ParameterName, ...], Before(several)] = ()
 
 
 def _row(value: Any) -> Any:
@@ -143,4 +147,5 @@ def _override(row: Parameter, written: Any, place: Place, faults: Faults) -> Par
         faults.append(place.fault(str(error)))
         return row
     changed = changed if change.help is None else replace(changed, help=change.help)
-    return replace(changed, divides=change.divides) if change.divides else changed
+    divides, less_than = change.divides or changed.divides, change.less_than or changed.less_than
+    return replace(changed, divides=divides, less_than=less_than)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from hpclaunch.config.fileformat import INTERNAL, Before, Matching
 from hpclaunch.core.errors import did_you_mean
@@ -33,8 +33,8 @@ class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
-    ``divides``: the parameters whose values this one must divide; a file may name a single one. ``required``: a text
-    that must not be empty, as its default is.
+    ``divides``: the parameters whose values this one must divide; ``less_than``: those that it must be less than. A
+    file may name a single one. ``required``: a text that must not be empty, as its default is.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -47,6 +47,7 @@ class Parameter:
     below: int | float | None = None
     at_most: int | float | None = None
     divides: Annotated[tuple[ParameterName, ...], Before(several)] = ()
+    less_than: Annotated[tuple[ParameterName, ...], Before(several)] = ()
     required: bool = False
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
@@ -106,17 +107,30 @@ class Parameter:
         )
 
 
-def undivided(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Yield each parameter that does not divide one that it must divide, the name of this one, and what is wrong.
+def misfits(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Yield each parameter that does not fit another one: its name, the other's name, and what is wrong.
 
-    A value that is no whole number above zero is left to the parameter's own bounds.
+    Those are that ``divides`` and ``less_than`` name. A value that is no number is left to the parameter's own bounds,
+    and of a divisor one that is not a whole number above zero.
     """
-    for name, other in ((name, other) for name, row in rows.items() for other in row.divides):
-        value, whole = values.get(name), values.get(other)
-        if other not in rows:
-            yield name, other, f"it must divide {other!r}, but the job has no such parameter"
-        elif type(value) is int and type(whole) is int and value > 0 and whole % value:
-            yield name, other, f"{value} does not divide {other}={whole}"
+    for name, row in rows.items():
+        value = values.get(name)
+        for other in dict.fromkeys((*row.divides, *row.less_than)):
+            if other not in rows:
+                must = "divide" if other in row.divides else "be less than"
+                yield name, other, f"it must {must} {other!r}, but the job has no such parameter"
+        for other in row.divides:
+            whole = values.get(other)
+            if type(value) is int and type(whole) is int and value > 0 and whole % value:
+                yield name, other, f"{value} does not divide {other}={whole}"
+        for other in row.less_than:
+            limit = values.get(other)
+            if _is_number(value) and _is_number(limit) and value >= limit:
+                yield name, other, f"{value} is not less than {other}={limit}"
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return type(value) in (int, float)
 
 
 def spell(value: Value) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hpclaunch.config.job import Job, Role
-from hpclaunch.config.parameters import undivided
+from hpclaunch.config.parameters import misfits
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.guidelines.batch import MOST_NODES
@@ -152,7 +152,7 @@ def _takes(job: Job, values: Values, typed: Pairs) -> bool:
             read[name] = rows[name].parse(text) if name in rows else text
         except ValueError:
             return False
-    return not any(undivided(rows, read))
+    return not any(misfits(rows, read))
 
 
 def _values_across_nodes(name: RungName, place: NodePlace) -> Iterator[Values]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.parameters import spell, undivided
+from hpclaunch.config.parameters import misfits, spell
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.strategies import words_of as strategy_words
+from hpclaunch.resolve.sweep import axes_of
 
 _PLACE = r"\{code\}|\{run_dir\}"
 
@@ -70,7 +73,7 @@ def parameters_of(job: Job, request: Request, decisions: Decisions) -> Parameter
         elif parameter.builtin is None or parameter.builtin != parameter.default:
             words.append(parameter_word(key, value, default=parameter.builtin is not None))
     _check_required(job, dict(values), typed, decisions)
-    _check_divisors(job, dict(values), decisions)
+    _check_pairs(job, dict(values), {} if request.search else dict(axes_of(job, request)), decisions)
     return Parameters(values=tuple(values), words=tuple(words))
 
 
@@ -83,16 +86,28 @@ def _check_required(job: Job, values: dict[str, str], typed: dict[str, str], dec
             decisions.fault(what, where=f"--set {name}", next=f"--set {name}=VALUE")
 
 
-def _check_divisors(job: Job, values: dict[str, str], decisions: Decisions) -> None:
-    """Refuse a value that does not divide that of another parameter, as the job file says it must."""
-    if not any(row.divides for row in job.parameters.values()):
-        return
-    read = {}
-    for name, text in values.items():
-        with contextlib.suppress(ValueError):  # it is a fault already
-            read[name] = job.parameters[name].parse(text)
-    for name, other, what in undivided(job.parameters, read):
-        decisions.fault(what, where=f"--set {name}", next=f"set {name}, or {other}")
+def _check_pairs(job: Job, values: dict[str, str], swept: Mapping[str, Sequence[str]], decisions: Decisions) -> None:
+    """Refuse a value that does not fit that of another parameter, as the job file says it must, also in a sweep."""
+    texts = {**{name: (text,) for name, text in values.items()}, **swept}
+    for name, row in job.parameters.items():
+        related = {other: job.parameters[other] for other in (name, *row.divides, *row.less_than)}
+        if len(related) == 1:
+            continue
+        choices = itertools.product(*(_readable(job, other, texts.get(other, ())) for other in related))
+        found = (one for chosen in choices for one in misfits(related, dict(zip(related, chosen, strict=True))))
+        for _, other, what in itertools.islice((one for one in found if one[0] == name), 1):
+            of_sweep = [one for one in (name, other) if one in swept]
+            where = f"--sweep {of_sweep[0]}" if of_sweep else f"--set {name}"
+            decisions.fault(what, where=where, next=f"set {name}, or {other}")
+
+
+def _readable(job: Job, name: str, texts: Sequence[str]) -> list[object]:
+    """The values of a parameter; a text that cannot be read is a fault already."""
+    found: list[object] = []
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            found.append(job.parameters[name].parse(text))
+    return found
 
 
 def _spell_typed(job: Job, key: str, text: str, decisions: Decisions) -> str:

@@ -88,7 +88,7 @@ def test_a_job_that_is_not_there_is_one_error(reference: Reference, capsys: pyte
 
 
 def test_a_report_without_results_is_one_error(reference: Reference, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="no results in .*: run benchmarks/reference/guidelines.py updates first"):
+    with pytest.raises(SystemExit, match=r"no results in .*: run benchmarks/reference/guidelines.py updates first"):
         reference("guidelines_report").report(tmp_path, tmp_path / "pictures")
     assert not (tmp_path / "pictures").exists()
 

@@ -119,6 +119,14 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
             "summary: x\nscript: a.py\nparameters: {a: {default: 3, divides: c}}\n",
             "parameters.a: it must divide 'c', but the job has no such parameter",
         ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 1.5, less_than: b}, b: 1}\n",
+            "parameters.a: 1.5 is not less than b=1",
+        ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 3, less_than: c}}\n",
+            "parameters.a: it must be less than 'c', but the job has no such parameter",
+        ),
         ("summary: x\nscript: a.py\nlauncher: mpi\n", "launcher: 'mpi' is not allowed"),
     ],
 )

@@ -94,6 +94,19 @@ def test_a_parameter_that_does_not_divide_another_is_refused(heads: str | None, 
     planned(job=bundled_job("transformer"), settings=(("heads", "5"), ("hidden", "130")))
 
 
+def test_a_parameter_that_is_not_less_than_another_is_refused() -> None:
+    universes, folder = bundled_job("universes"), ("folder", "/data")
+    with pytest.raises(Refused, match="--set part: 12 is not less than parts=12"):
+        planned(job=universes, settings=(folder, ("parts", "12"), ("part", "12")))
+    planned(job=universes, settings=(folder, ("parts", "12"), ("part", "11")))
+    with pytest.raises(Refused, match="--sweep part: 12 is not less than parts=12") as refused:
+        planned(job=universes, settings=(folder, ("parts", "12")), sweep=(("part", "0..14"),))
+    assert str(refused.value).count("is not less than") == 1
+    with pytest.raises(Refused, match="--sweep parts: 1 is not less than parts=1"):
+        planned(job=universes, settings=(folder, ("part", "1")), sweep=(("parts", "2,1"),))
+    planned(job=universes, settings=(folder, ("parts", "12")), sweep=(("part", "0..11"),))
+
+
 @pytest.mark.parametrize(
     ("typed", "message"),
     [

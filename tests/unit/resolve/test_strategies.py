@@ -75,7 +75,7 @@ def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
         (JOB, {"strategy": "CentralStorageStrategy"}, "it is called central-storage here"),
         (JOB, {"strategy": "OneDeviceStrategy"}, "it is called one-device here"),
         (JOB, {"strategy": "one-device", "nodes": 2}, "one-device runs one task on one node, with one GPU"),
-        (JOB, {"strategy": "central-storage", "tasks_per_node": 4}, "with all its GPUs, not 1 nodes x 4 tasks"),
+        (JOB, {"strategy": "central-storage", "tasks_per_node": 4}, "with all its GPUs, not 1 node x 4 tasks"),
         (JOB, {"strategy": "mirrored", "nodes": 2}, "mirrored runs one task on one node"),
         (JOB, {"strategy": "mirrored", "tasks_per_node": 4}, "mirrored runs one task on one node"),
         (a_job(strategies=("mirrored",)), {"strategy": "multiworker"}, "allowed='horovod, mirrored'"),
