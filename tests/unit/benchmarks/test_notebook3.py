@@ -55,12 +55,12 @@ def test_a_replica_of_a_timed_row_has_a_core_to_itself(reference: Reference) -> 
 
 def test_all_rows_of_a_seed_run_before_the_next(reference: Reference) -> None:
     study = reference("notebook3")
-    chosen = SimpleNamespace(small=False, seeds=[1, 2], cases=["learn-horovod-8", "learn-mirrored-8"])
+    chosen = SimpleNamespace(small=False, seeds=[1, 2], cases=["learn-horovod-8", "learn-mirrored-8-512"])
     assert [(row.name, seed) for row, seed in study.wanted(chosen)] == [
         ("learn-horovod-8", 1),
-        ("learn-mirrored-8", 1),
+        ("learn-mirrored-8-512", 1),
         ("learn-horovod-8", 2),
-        ("learn-mirrored-8", 2),
+        ("learn-mirrored-8-512", 2),
     ]
 
 
