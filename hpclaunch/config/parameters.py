@@ -108,10 +108,9 @@ class Parameter:
 
 
 def misfits(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Yield each parameter that does not fit another one: its name, the other's name, and what is wrong.
+    """Yield each parameter that does not fit one that its ``divides`` or ``less_than`` names: both names, and why not.
 
-    Those are that ``divides`` and ``less_than`` name. A value that is no number is left to the parameter's own bounds,
-    and of a divisor one that is not a whole number above zero.
+    Left to the parameter's own bounds: a value that is no number, and a divisor that is not a whole number above zero.
     """
     for name, row in rows.items():
         value = values.get(name)

@@ -12,7 +12,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import misfits, spell
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
+from hpclaunch.core.spec import MOST_RUNS, Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.strategies import words_of as strategy_words
@@ -94,7 +94,8 @@ def _check_pairs(job: Job, values: dict[str, str], swept: Mapping[str, Sequence[
         if len(related) == 1:
             continue
         choices = itertools.product(*(_readable(job, other, texts.get(other, ())) for other in related))
-        found = (one for chosen in choices for one in misfits(related, dict(zip(related, chosen, strict=True))))
+        runs = itertools.islice(choices, MOST_RUNS)  # a sweep with more of them is refused
+        found = (one for chosen in runs for one in misfits(related, dict(zip(related, chosen, strict=True))))
         for _, other, what in itertools.islice((one for one in found if one[0] == name), 1):
             of_sweep = [one for one in (name, other) if one in swept]
             where = f"--sweep {of_sweep[0]}" if of_sweep else f"--set {name}"
