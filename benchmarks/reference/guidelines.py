@@ -7,8 +7,9 @@
     python benchmarks/reference/guidelines.py report [--pictures FOLDER]
     python benchmarks/reference/guidelines.py updates --small --results FOLDER
 
-rules    what every rule says about every bundled job that trains, from `hpclaunch plan --explain --json`, in Markdown;
-         `--jobs etalumis` for the network of the guidelines' table of data sets (jobs/etalumis)
+rules    what every rule says about every bundled job that trains, from `hpclaunch plan --explain --json`, in Markdown,
+         with the notes beside them; `--jobs etalumis` for the network of the guidelines' table of data sets
+         (jobs/etalumis)
 data     the guidelines' table of data sets, with the project's own jobs and their committed results in it
 updates  trains the cifar job with gradient lag, and in two groups that exchange their weights, for the cost in accuracy
 report   the table of `updates`, and figures 4 and 5 redrawn from the results of critical_batch.py

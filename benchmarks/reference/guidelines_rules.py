@@ -17,8 +17,9 @@ from hpclaunch.guidelines.reasoning import GUIDELINES
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("perlmutter", "local")
 NOTHING = "-"
-LADDER = "ladder"
-"""A section of a plan whose rungs explain one rule, which has a row of its own."""
+LADDER, MODEL = "ladder", "model"
+"""Sections of a plan: the rungs of the ladder explain one rule, which has a row of its own; the notes about the model
+are figures of the job."""
 
 
 def jobs_that_train() -> list[str]:
@@ -33,7 +34,7 @@ def plan_of(job: str, site: str) -> dict[str, Any]:
     try:
         with contextlib.redirect_stdout(printed):
             main(["plan", job, "--site", site, "--explain", "--json"])
-    except SystemExit as ended:
+    except SystemExit as ended:  # every command ends so; a code of 0 is its success
         if ended.code:
             raise
     printed.flush()
@@ -63,7 +64,8 @@ def verdicts(plan: Mapping[str, Any]) -> Verdicts:
             continue
         rules |= {one["rule"]: one["verdict"] for one in of_guidelines}
         declined |= {one["name"]: one["why"] for one in section["declined"] if one["source"].startswith(GUIDELINES)}
-        notes |= dict.fromkeys(section["remarks"], section["title"])
+        if section["title"] != MODEL:
+            notes |= dict.fromkeys(section["remarks"], section["title"])
     return Verdicts(rules=rules, declined=declined, notes=notes)
 
 
@@ -74,11 +76,13 @@ def report(sites: Sequence[str], jobs: Sequence[str] | None = None) -> str:
     parts = [f"### Verdicts at {site}\n\n{table(one)}" for site, one in held.items()]
     declined = {site: {job: found.declined for job, found in one.items()} for site, one in held.items()}
     notes = {site: {job: found.notes for job, found in one.items()} for site, one in held.items()}
-    parts += by_place(declined, "Declined for", ("way", "why"))
-    return "\n\n".join([*parts, *by_place(notes, "Notes for", ("note", "about"))])
+    parts += tables_by_place(declined, "Declined for", ("way", "why"))
+    return "\n\n".join([*parts, *tables_by_place(notes, "Notes for", ("note", "about"))])
 
 
-def by_place(found: Mapping[str, Mapping[str, Mapping[str, str]]], title: str, heads: tuple[str, str]) -> list[str]:
+def tables_by_place(
+    found: Mapping[str, Mapping[str, Mapping[str, str]]], title: str, heads: tuple[str, str]
+) -> list[str]:
     """Tables of what holds for every job at every site, and of what holds for some: then for which.
 
     found: site → job → the two cells of each row.
@@ -90,7 +94,7 @@ def by_place(found: Mapping[str, Mapping[str, Mapping[str, str]]], title: str, h
                 where.setdefault(row, {}).setdefault(site, []).append(job)
     everywhere = {site: list(held) for site, held in found.items()}
     parts = []
-    if for_all := [[*row] for row, places in where.items() if places == everywhere]:
+    if for_all := [list(row) for row, places in where.items() if places == everywhere]:
         parts.append(f"### {title} every job\n\n" + markdown(heads, for_all))
     if for_some := [[*row, in_words(places)] for row, places in where.items() if places != everywhere]:
         parts.append(f"### {title} some jobs\n\n" + markdown([*heads, "jobs"], for_some))

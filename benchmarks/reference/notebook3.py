@@ -6,8 +6,8 @@
 
 time-*        throughput of one and two replicas with a core each, for the scaling efficiency: Horovod, multiworker,
               mirrored, central-storage and one-device; 1024 images a replica
-few-*         mirrored in float16 (with its loss scale) and in float32, both with few images: processors compute float16
-              very slowly
+few-*         mirrored in float16 (with its loss scale) and in float32, both with few images: TensorFlow
+              computes float16 slowly on processors
 learn-*       convergence as in the notebook: 8 epochs, Adam 0.001; one rank with 1024 images, 8 replicas with 2048 or
               512 each, which share this machine's cores. The notebook speaks of Fashion-MNIST, and trains on MNIST
 

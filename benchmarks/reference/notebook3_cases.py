@@ -21,7 +21,7 @@ TIMED_IMAGES = 16_384
 TIMED = f"--train-samples={TIMED_IMAGES}"
 """Of a throughput row: enough steps to time, in a tenth of the full time."""
 FEW = "--train-samples=1024"
-"""Of a float16 row and its twin: processors without float16 arithmetic take a hundred times as long for it."""
+"""Of a float16 row and its twin: TensorFlow takes a hundred times as long for it on a processor."""
 PUBLISHED = {
     "learn-horovod-1": {"images_per_s": 66176, "accuracy": 0.9851, "loss": 0.0487},
     "learn-horovod-8": {"images_per_s": 486914, "accuracy": 0.8957, "loss": 0.3582},

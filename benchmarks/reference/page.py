@@ -75,17 +75,21 @@ class Found:
         """Seeds, dates and processors of the results."""
         if not self.results:
             return ""
-        seeds = sorted({result.seed for result in self.results})
         dates = sorted({result.date[:10] for result in self.results})
         machines = [result.machine for result in self.results]
         processors = sorted({f"{one['processor']}, {count(one['cores'], 'core')}" for one in machines})
-        gaps = seeds != [*range(seeds[0], seeds[-1] + 1)]
-        which = ", ".join(map(str, seeds)) if gaps else f"{seeds[0]} to {seeds[-1]}"
-        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {which}"
-        if all(result.case in NO_RUNS for result in self.results):
-            which = "all runs"
+        is_fit = all(result.case in NO_RUNS for result in self.results)
+        which = "all runs" if is_fit else in_words(sorted({result.seed for result in self.results}))
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         return f"{which}; {when}; {'; '.join(processors)}"
+
+
+def in_words(seeds: Sequence[int]) -> str:
+    """Seeds in ascending order: "seed 2", "seeds 1 to 3", "seeds 1, 3"."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    without_gap = seeds[-1] - seeds[0] == len(seeds) - 1
+    return f"seeds {seeds[0]} to {seeds[-1]}" if without_gap else f"seeds {', '.join(map(str, seeds))}"
 
 
 def remark_of(results: Sequence[store.Result], known: int) -> list[str]:

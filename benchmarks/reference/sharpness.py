@@ -168,12 +168,19 @@ def measured(network: TrainedNetwork, images: Images, training: Training, epoch:
 
 
 def epoch_below(network: TrainedNetwork, images: Images, training: Training, loss: float) -> int:
-    """The first epoch, from the second on, after which the loss of the sample is below `loss`; the last if none is."""
-    for epoch in sorted(training.checkpoints)[1:]:
+    """The first epoch after which the loss of the sample is below `loss`; with the few made-up images the last epoch.
+
+    Raises RuntimeError if there is none, or none before it.
+    """
+    if training.settings["synthetic"]:
+        return max(training.checkpoints)
+    for epoch in sorted(training.checkpoints):
         network.read(training.checkpoints[epoch])
         if network.evaluate(*images.sample)[0] < loss:
-            return epoch
-    return max(training.checkpoints)
+            if epoch > 1:
+                return epoch
+            break
+    raise RuntimeError(f"no two epochs of the small batch have losses above and below {loss:.3g}, the large batch's")
 
 
 def run_seed(options: argparse.Namespace, seed: int) -> None:

@@ -49,8 +49,8 @@ class Result:
 
     settings: what decides the outcome; a result with other settings than the case has today is made again.
     measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
-    cores and versions; load_average: over the last 15 minutes, when the run ended, with
-    the threads of the run itself.
+    cores and versions; load_average: over the last 15 minutes when the run
+    ended; the run's own threads count.
     """
 
     study: str

@@ -6,8 +6,8 @@
 
 The commands are typed as a user types them, at the site local. It has no job arrays, so each part of the data and each
 seed is a submission of its own. The parts, one for each core, run side by side; the trainings one after the other.
-Runs what has no result yet: it can be stopped and called again at any time. The data stay in FOLDER; files that are
-there are not made again. FOLDER also holds the runs, and a list of runs of its own.
+Runs what has no result yet: it can be stopped at any time (Ctrl-C and SIGTERM cancel its runs) and called again. The
+data stay in FOLDER; files that are there are not made again. FOLDER also holds the runs, and a list of runs of its own.
 
 A result (store.py; study universes, cases data and train) has in `measured`
 - data: seconds of the submission and all parts, and their volumes; written only if all were made in one go;
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -177,7 +178,7 @@ def study(options: argparse.Namespace) -> None:
     done = [seed for seed in options.seeds if seed not in missing]
     expected = len(missing) * options.setup.seed_seconds + options.setup.data_seconds * bool(missing)
     print(
-        f"done: {done or 'nothing'}; to do: {missing or 'nothing'}, about {count(round(expected / 60), 'minute')}",
+        f"done: {done or 'nothing'}; to do: {missing or 'nothing'}, about {count(math.ceil(expected / 60), 'minute')}",
         flush=True,
     )
     if options.list or not missing:
@@ -221,6 +222,9 @@ def main() -> int:
     except Failed as error:
         print(f"universes: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("universes: stopped; its runs are cancelled", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -81,10 +81,12 @@ def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
 
 
 def _describe_allowed(parameter: Parameter) -> str:
-    allowed = ", ".join(map(str, parameter.choices)) or parameter.bounds
-    if parameter.divides:
-        allowed = f"{allowed + ', ' if allowed else ''}a divisor of {parameter.divides}"
-    allowed = "required" if parameter.required else allowed
+    if parameter.required:
+        return " (required)"
+    parts = [", ".join(map(str, parameter.choices)) or parameter.bounds]
+    parts += [f"a divisor of {other}" for other in parameter.divides]
+    parts += [f"less than {other}" for other in parameter.less_than]
+    allowed = ", ".join(filter(None, parts))
     return f" ({allowed})" if allowed else ""
 
 

@@ -293,7 +293,7 @@ def _recipe_faults(job: Job, name: str, recipe: NamedRecipe) -> list[KeyFault]:
 def _parameter_faults(job: Job) -> Iterator[KeyFault]:
     """Yield the faults of parameters among each other, and of the names that ``data.make`` has for some."""
     defaults = {name: row.default for name, row in job.parameters.items()}
-    yield from (KeyFault(keys=("parameters", name), what=what) for name, _, what in misfits(job.parameters, defaults))
+    yield from (KeyFault(keys=("parameters", name), what=what) for name, what in misfits(job.parameters, defaults))
     for name in job.data.make.parameters if job.data and job.data.make else ():
         if name not in job.parameters:
             what = f"the job has no such parameter{did_you_mean(name, job.parameters)}"

@@ -57,10 +57,10 @@ class Parameter:
             object.__setattr__(self, "default", _convert(self.default, self.type))
         if self.required and self.default != "":
             raise ValueError("only a text whose default is empty can be required")
-        if not self.bounds:
+        if not self.bounds and not self.less_than:
             return
-        if self.value_type not in ("int", "float"):
-            raise ValueError("only a number can have bounds (at_least, above, below, at_most)")
+        if not self.is_number:
+            raise ValueError("only a number can have bounds (at_least, above, below, at_most, less_than)")
         limits = (self.at_least, self.above, self.below, self.at_most)
         if not all(-inf < limit < inf for limit in limits if limit is not None):
             raise ValueError("a bound must be a finite number")
@@ -72,6 +72,10 @@ class Parameter:
     def value_type(self) -> Type:
         """The type of its values."""
         return self.type or _TYPES[self.default.__class__]
+
+    @property
+    def is_number(self) -> bool:
+        return self.value_type in ("int", "float")
 
     @property
     def bounds(self) -> str:
@@ -107,25 +111,44 @@ class Parameter:
         )
 
 
-def misfits(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Yield each parameter that does not fit one that its ``divides`` or ``less_than`` names: both names, and why not.
+@record
+class Pair:
+    """Two parameters of a job of which the first must fit the second, by its ``divides`` or its ``less_than``."""
 
-    Left to the parameter's own bounds: a value that is no number, and a divisor that is not a whole number above zero.
-    """
+    name: str
+    other: str
+    must: Literal["divide", "be less than"]
+
+    def misfit(self, value: object, limit: object) -> str:
+        """What is wrong with these two values; empty if they fit.
+
+        Left to the parameters' own bounds: values that are no numbers, and a divisor that is not above zero.
+        """
+        if self.must == "divide" and type(value) is int and type(limit) is int and value > 0 and limit % value:
+            return f"{value} does not divide {self.other}={limit}"
+        if self.must == "be less than" and _is_number(value) and _is_number(limit) and value >= limit:
+            return f"{value} is not less than {self.other}={limit}"
+        return ""
+
+
+def pairs_of(rows: Mapping[str, Parameter]) -> Iterator[Pair]:
+    """Yield all pairs of parameters that must fit, also those whose second one the job does not have."""
     for name, row in rows.items():
-        value = values.get(name)
-        for other in dict.fromkeys((*row.divides, *row.less_than)):
-            if other not in rows:
-                must = "divide" if other in row.divides else "be less than"
-                yield name, other, f"it must {must} {other!r}, but the job has no such parameter"
-        for other in row.divides:
-            whole = values.get(other)
-            if type(value) is int and type(whole) is int and value > 0 and whole % value:
-                yield name, other, f"{value} does not divide {other}={whole}"
-        for other in row.less_than:
-            limit = values.get(other)
-            if _is_number(value) and _is_number(limit) and value >= limit:
-                yield name, other, f"{value} is not less than {other}={limit}"
+        yield from (Pair(name=name, other=other, must="divide") for other in row.divides)
+        yield from (Pair(name=name, other=other, must="be less than") for other in row.less_than)
+
+
+def misfits(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each parameter that does not fit another one of the job, and what is wrong."""
+    for pair in pairs_of(rows):
+        if pair.other not in rows:
+            what = f"it must {pair.must} {pair.other!r}, but the job has no such parameter"
+        elif pair.must == "be less than" and not rows[pair.other].is_number:
+            what = f"it must be less than {pair.other!r}, which is not a number"
+        else:
+            what = pair.misfit(values.get(pair.name), values.get(pair.other))
+        if what:
+            yield pair.name, what
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.parameters import misfits, spell
+from hpclaunch.config.parameters import Parameter, pairs_of, spell
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MOST_RUNS, Choice, Pairs, Request, parameter_word
@@ -89,25 +89,23 @@ def _check_required(job: Job, values: dict[str, str], typed: dict[str, str], dec
 def _check_pairs(job: Job, values: dict[str, str], swept: Mapping[str, Sequence[str]], decisions: Decisions) -> None:
     """Refuse a value that does not fit that of another parameter, as the job file says it must, also in a sweep."""
     texts = {**{name: (text,) for name, text in values.items()}, **swept}
-    for name, row in job.parameters.items():
-        related = {other: job.parameters[other] for other in (name, *row.divides, *row.less_than)}
-        if len(related) == 1:
-            continue
-        choices = itertools.product(*(_readable(job, other, texts.get(other, ())) for other in related))
-        runs = itertools.islice(choices, MOST_RUNS)  # a sweep with more of them is refused
-        found = (one for chosen in runs for one in misfits(related, dict(zip(related, chosen, strict=True))))
-        for _, other, what in itertools.islice((one for one in found if one[0] == name), 1):
-            of_sweep = [one for one in (name, other) if one in swept]
-            where = f"--sweep {of_sweep[0]}" if of_sweep else f"--set {name}"
-            decisions.fault(what, where=where, next=f"set {name}, or {other}")
+    for pair in pairs_of(job.parameters):
+        both = (pair.name, pair.other)
+        runs = itertools.product(*(_readable(job.parameters[name], texts.get(name, ())) for name in both))
+        checked = (pair.misfit(*chosen) for chosen in itertools.islice(runs, MOST_RUNS))  # more are refused anyway
+        what = next(filter(None, checked), "")
+        if what:
+            of_sweep = [name for name in both if name in swept]
+            where = f"--sweep {of_sweep[0]}" if of_sweep else f"--set {pair.name}"
+            decisions.fault(what, where=where, next=f"set {pair.name}, or {pair.other}")
 
 
-def _readable(job: Job, name: str, texts: Sequence[str]) -> list[object]:
-    """The values of a parameter; a text that cannot be read is a fault already."""
+def _readable(parameter: Parameter, texts: Sequence[str]) -> list[object]:
+    """The values of these texts; one that cannot be read is a fault already."""
     found: list[object] = []
     for text in texts:
         with contextlib.suppress(ValueError):
-            found.append(job.parameters[name].parse(text))
+            found.append(parameter.parse(text))
     return found
 
 

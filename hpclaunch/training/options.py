@@ -7,7 +7,7 @@ import json
 import operator
 import os
 import sys
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import strategies
@@ -21,10 +21,9 @@ _BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of options. divisors: options, each with one whose value it must divide; smaller: to be less than it."""
+    """A parser of options. divisors: options, each with one whose value it must divide."""
 
     divisors: Sequence[Tuple[str, str]] = ()
-    smaller: Sequence[Tuple[str, str]] = ()
 
 
 def job_parser(description: str, script: str) -> argparse.ArgumentParser:
@@ -52,8 +51,7 @@ def parser(description: str, parameters: Mapping[str, Any]) -> argparse.Argument
     strategies.add_option(made)
     groups: Dict[str, Any] = {}
     rows = rows_of(parameters)
-    made.divisors = _pairs(rows, "divides")
-    made.smaller = _pairs(rows, "less_than")
+    made.divisors = [(name, other) for name, row in rows.items() for other in _several(row.get("divides", ()))]
     for name, row in rows.items():
         title = row.get("group", "of this program")
         if title not in groups:
@@ -92,17 +90,8 @@ def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> 
         value, whole = getattr(asked, name), getattr(asked, other)
         if whole % value:
             made.error("--{}={} does not divide --{}={}".format(name, value, other, whole).replace("_", "-"))
-    for name, other in getattr(made, "smaller", ()):
-        value, limit = getattr(asked, name), getattr(asked, other)
-        if value >= limit:
-            made.error("--{}={} is not less than --{}={}".format(name, value, other, limit).replace("_", "-"))
     typed = made.parse_args(words, argparse.Namespace(**dict.fromkeys(names, _NOT_TYPED)))
     return asked, {name for name in names if getattr(typed, name) is not _NOT_TYPED}
-
-
-def _pairs(rows: Mapping[str, Row], key: str) -> List[Tuple[str, str]]:
-    """Each parameter with each one that this key of its row names."""
-    return [(name, other) for name, row in rows.items() for other in _several(row.get(key, ()))]
 
 
 def _several(names: Any) -> Any:

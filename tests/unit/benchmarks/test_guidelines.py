@@ -72,7 +72,7 @@ def test_every_bundled_job_that_trains_has_a_row_among_the_data_sets(reference: 
 def test_what_is_declined_for_some_jobs_names_them(reference: Reference) -> None:
     both, one = {"pipelined": "stale"}, {"gRPC": "sockets"}
     found = {"here": {"cifar": both | one, "ddp": both}, "there": {"cifar": both | one, "ddp": both}}
-    by_place = reference("guidelines_rules").by_place
+    by_place = reference("guidelines_rules").tables_by_place
     for_all, for_some = by_place(found, "Declined for", ("way", "why"))
     assert for_all.splitlines()[0] == "### Declined for every job"
     assert for_all.splitlines()[4:] == ["| pipelined | stale |"]

@@ -150,9 +150,13 @@ def test_a_training_keeps_the_checkpoints_of_all_its_epochs(reference: Reference
     assert {"--keep-checkpoints=100", "--epochs=100", "--batch-norm=none", "--seed=3"} <= set(arguments)
 
 
-@pytest.mark.parametrize(("losses", "epoch"), [([2, 1, 0.4, 0.6, 0.3], 3), ([0.1, 2, 1], 3), ([0.1, 0.2, 1], 2)])
-def test_the_loss_comes_below_that_of_the_large_batch(reference: Reference, losses: list[float], epoch: int) -> None:
-    """The first epoch has none before it, so it is never the one."""
+@pytest.mark.parametrize(
+    ("losses", "synthetic", "epoch"),
+    [([2, 1, 0.4, 0.6, 0.3], False, 3), ([0.1, 2, 0.1], False, None), ([2, 1], False, None), ([0.1, 2], True, 2)],
+)
+def test_the_loss_comes_below_that_of_the_large_batch_between_two_epochs(
+    reference: Reference, losses: list[float], synthetic: bool, epoch: int | None
+) -> None:
     sharpness = reference("sharpness")
 
     class Network:
@@ -162,5 +166,11 @@ def test_the_loss_comes_below_that_of_the_large_batch(reference: Reference, loss
         def evaluate(self, *_: Any) -> tuple[float, float]:
             return self.loss, 0.5
 
-    training = SimpleNamespace(checkpoints={place: place for place in range(1, len(losses) + 1)})
-    assert sharpness.epoch_below(Network(), SimpleNamespace(sample=()), training, 0.5) == epoch
+    training = SimpleNamespace(
+        settings={"synthetic": synthetic}, checkpoints={place: place for place in range(1, len(losses) + 1)}
+    )
+    if epoch is None:
+        with pytest.raises(RuntimeError, match=r"above and below 0\.5"):
+            sharpness.epoch_below(Network(), SimpleNamespace(sample=()), training, 0.5)
+    else:
+        assert sharpness.epoch_below(Network(), SimpleNamespace(sample=()), training, 0.5) == epoch

@@ -110,3 +110,8 @@ def test_a_processor_has_its_family_and_model_where_they_are_known(
     (tmp_path / "cpuinfo").write_text(told)
     monkeypatch.setattr(module, "CPUINFO", tmp_path / "cpuinfo")
     assert module.processor() == name
+
+
+@pytest.mark.parametrize(("seeds", "words"), [([2], "seed 2"), ([1, 2, 3], "seeds 1 to 3"), ([1, 3], "seeds 1, 3")])
+def test_the_page_names_the_seeds(reference: Reference, seeds: list[int], words: str) -> None:
+    assert reference("page").in_words(seeds) == words

@@ -127,6 +127,14 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
             "summary: x\nscript: a.py\nparameters: {a: {default: 3, less_than: c}}\n",
             "parameters.a: it must be less than 'c', but the job has no such parameter",
         ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 3, less_than: b}, b: none}\n",
+            "parameters.a: it must be less than 'b', which is not a number",
+        ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: none, less_than: b}, b: 3}\n",
+            "only a number can have bounds",
+        ),
         ("summary: x\nscript: a.py\nlauncher: mpi\n", "launcher: 'mpi' is not allowed"),
     ],
 )

@@ -66,6 +66,15 @@ def test_several_groups_and_parameters_of_the_jobs_own(tmp_path: Path) -> None:
     assert (found["seed"].help, found["seed"].default, found["seed"].at_least) == ("of all", 1, 0)
 
 
+def test_a_job_changes_what_a_parameter_must_fit(tmp_path: Path) -> None:
+    file = {"part": {"default": 0, "less_than": "parts", "divides": "parts"}, "parts": {"default": 4}}
+    kept = parameters_of(tmp_path, {"from": "mine.json", "part": 1}, mine=file)["part"]
+    assert (kept.default, kept.less_than, kept.divides) == (1, ("parts",), ("parts",))
+    changed = {"from": "mine.json", "part": {"less_than": ["parts", "size"]}, "size": {"default": 9, "help": "of all"}}
+    found = parameters_of(tmp_path, changed, mine=file)["part"]
+    assert (found.less_than, found.divides) == (("parts", "size"), ("parts",))
+
+
 def test_what_a_json_file_says_the_program_takes_by_itself(tmp_path: Path) -> None:
     file = {"from": "training", "epochs": 3, "size": {"default": 64}}
     found = parameters_of(tmp_path, {"from": "mine.json", "size": 32}, mine=file)

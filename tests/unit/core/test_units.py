@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.core.units import format_memory, format_walltime, parse_memory, parse_walltime
+from hpclaunch.core.units import count, format_memory, format_walltime, parse_memory, parse_walltime
 
 HOUR, DAY = 3600, 86400
 
@@ -95,3 +95,11 @@ def test_anything_else_is_no_memory(text: str) -> None:
 @pytest.mark.parametrize(("megabytes", "text"), [(1, "1M"), (1023, "1023M"), (1024, "1G"), (16500, "16500M")])
 def test_memory_is_written_as_sbatch_reads_it(megabytes: int, text: str) -> None:
     assert format_memory(megabytes) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(1, "1 node"), (1200000, "1200000 nodes"), (1.0, "1 node"), (0.5, "0.5 nodes"), (0, "0 nodes")],
+)
+def test_a_noun_follows_its_number(number: float, words: str) -> None:
+    assert count(number, "node") == words

@@ -94,6 +94,18 @@ def test_a_parameter_that_does_not_divide_another_is_refused(heads: str | None, 
     planned(job=bundled_job("transformer"), settings=(("heads", "5"), ("hidden", "130")))
 
 
+def test_every_pair_that_does_not_fit_is_named_also_beside_a_value_that_cannot_be_read() -> None:
+    with pytest.raises(Refused) as refused:
+        planned(job=bundled_job("transformer"), settings=(("tensor_parallel", "3"), ("vocabulary", "many")))
+    told = str(refused.value)
+    assert "3 does not divide heads=4" in told and "'many' is not a whole number" in told
+    with pytest.raises(Refused) as refused:
+        planned(job=bundled_job("transformer"), settings=(("tensor_parallel", "3"),))
+    assert "3 does not divide heads=4" in str(refused.value) and "3 does not divide vocabulary=" in str(refused.value)
+    with pytest.raises(Refused, match="--sweep heads: 3 does not divide hidden=128"):
+        planned(job=bundled_job("transformer"), sweep=(("heads", "2,3,5"),))
+
+
 def test_a_parameter_that_is_not_less_than_another_is_refused() -> None:
     universes, folder = bundled_job("universes"), ("folder", "/data")
     with pytest.raises(Refused, match="--set part: 12 is not less than parts=12"):

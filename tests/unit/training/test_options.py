@@ -105,15 +105,6 @@ def test_a_default_is_checked_as_an_option_is(parser, word: str, capsys) -> None
     assert "--" + word.split("=")[1] in capsys.readouterr().err
 
 
-def test_a_number_must_be_less_than_another(capsys) -> None:  # type: ignore[no-untyped-def]
-    rows = {"part": {"default": 0, "less_than": "parts"}, "parts": {"default": 1}}
-    made = options.parser("a program", rows)
-    assert options.parse(made, ["--part=1", "--parts=2"])[0].part == 1
-    with pytest.raises(SystemExit):
-        options.parse(made, ["--part=2", "--parts=2"])
-    assert "--part=2 is not less than --parts=2" in capsys.readouterr().err
-
-
 def test_data_dir_typed_wins(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv("HPCLAUNCH_DATA_DIR", "/from/site")
     assert options.data_dir("/typed") == "/typed"

@@ -16,7 +16,7 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.config.parameters import Parameter, several, spell
 from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
 from tests.builders import bundled_job
@@ -53,7 +53,7 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
             assert vars(script.parse())[key] == choice
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer", "universes"])
 def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: str) -> None:
     job = bundled_job(name)
     rows = options.rows_of(json.loads((Path(job.folder) / "parameters.json").read_text()))
@@ -61,14 +61,10 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
     for key, row in rows.items():
         parameter = job.parameters[key]
         assert parameter.builtin == parameter.default == row["default"], key
-        lists = {field: list(getattr(parameter, field)) for field in ("choices", "divides")}
+        lists = {field: list(getattr(parameter, field)) for field in ("choices", "divides", "less_than")}
         kept = {field: getattr(parameter, field) for field in row if field not in ("default", "type", *lists)}
         assert kept == {field: value for field, value in row.items() if field in kept}, key
-        divided = row.get("divides", [])
-        assert lists == {
-            "choices": row.get("choices", []),
-            "divides": [divided] if isinstance(divided, str) else divided,
-        }, key
+        assert lists == {field: several(row.get(field, [])) for field in lists}, key
         assert parameter.value_type == row.get("type", parameter.value_type), key
 
 
