@@ -123,7 +123,7 @@ def page() -> tuple[str, list[str]]:
         rows = [row(element, missing) for element in document["elements"]]
         parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in [list(HEADS), ["---"] * len(HEADS), *rows]))
         drawn = document.get("pictures", {}).items()
-        parts += [f"![{words}]({path})" for path, words in drawn if (PAGE.parent / path).exists()]
+        parts += [f"![{words}]({path})" for path, words in drawn]
     return "\n\n".join(parts) + "\n", missing
 
 
