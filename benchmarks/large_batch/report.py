@@ -1,6 +1,7 @@
 """Shows what the study has found: a table as text, Markdown or JSON, and a plot; medians over seeds, with their range.
 
-images/s are those of a run's fastest epoch. A row without three runs yet says so.
+images/s are those of the fastest epoch of short runs, `study.py --epochs 2`: all rows one after the other on one
+machine, whatever machine the long runs had. A row without three long runs yet says so.
 
     python benchmarks/large_batch/report.py [--markdown | --json] [--plot FILE.svg]
 
@@ -21,7 +22,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
 
 import needs
 import results
-from rows import EPOCHS, ROWS, SEEDS, Row
+from rows import EPOCHS, ROWS, SEEDS, SPEED_EPOCHS, Row
+
+from hpclaunch.core.units import count
 
 HEADS = (
     "row",
@@ -51,27 +54,31 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row with what its runs gave: accuracies in %, images/s of all ranks, memory in GB; empty without runs."""
+    """A row with what its runs gave: accuracies in %, images/s of all ranks, memory in GB; empty without runs.
+
+    seeds: of the long runs; timed: the number of the short ones.
+    """
 
     row: Row
     seeds: list[int]
+    timed: int
     found: dict[str, Spread]
 
 
 def lines_of(folder: Path, epochs: int, seeds: list[int]) -> list[Line]:
     """A line for every row, with the results that are there and of the row as it is now."""
-    lines, runs = [], results.every(folder, epochs)
+    lines, runs, short = [], results.every(folder, epochs), results.every(folder, SPEED_EPOCHS)
     for row in ROWS:
-        known = [run for run in runs if run.row == row.name and run.seed in seeds]
+        known, timed = ([run for run in some if run.row == row.name and run.seed in seeds] for some in (runs, short))
         values = {
             "training_accuracy": [100 * run.training_accuracy for run in known],
             "test_accuracy": [100 * run.test_accuracy for run in known],
             # Of its fastest epoch: other work on the machine slows a run and never speeds it up.
-            "images_per_s": [max(epoch["images_per_s"] for epoch in run.epochs) for run in known],
+            "images_per_s": [max(epoch["images_per_s"] for epoch in run.epochs) for run in timed],
             "peak_pss_gb": [run.peak_pss_mb / 1000 for run in known],
         }
-        found = {key: Spread.of(numbers) for key, numbers in values.items()} if known else {}
-        lines.append(Line(row=row, seeds=[run.seed for run in known], found=found))
+        found = {key: Spread.of(numbers) for key, numbers in values.items() if numbers} if known else {}
+        lines.append(Line(row=row, seeds=[run.seed for run in known], timed=len(timed), found=found))
     return lines
 
 
@@ -87,7 +94,7 @@ def cells(line: Line, seeds: int) -> list[str]:
             return ""
         spread = line.found[key]
         text = f"{spread.median:{form}}{unit}"
-        return text if len(line.seeds) == 1 else f"{text} ({spread.low:{form}} to {spread.high:{form}})"
+        return text if spread.low == spread.high else f"{text} ({spread.low:{form}} to {spread.high:{form}})"
 
     return [
         f"`{row.name}`: {row.words}",
@@ -96,7 +103,7 @@ def cells(line: Line, seeds: int) -> list[str]:
         given(row.repeated),
         shown("training_accuracy", ".1f", " %"),
         shown("test_accuracy", ".1f", " %"),
-        shown("images_per_s", ".0f", ""),
+        shown("images_per_s", ".0f", "") + (f"; {count(line.timed, 'run')}" if 0 < line.timed < seeds else ""),
         shown("peak_pss_gb", ".1f", " GB"),
         f"{len(line.seeds)} of {seeds}",
     ]
@@ -143,9 +150,10 @@ def plot(lines: list[Line], path: Path) -> None:
 
 
 def bars(axes: Any, lines: list[Line], key: str, shift: float, label: str) -> None:
-    spreads = [line.found[key] for line in lines]
+    places = [place for place, line in enumerate(lines) if key in line.found]
+    spreads = [lines[place].found[key] for place in places]
     axes.barh(
-        [place + shift for place in range(len(lines))],
+        [place + shift for place in places],
         [spread.median for spread in spreads],
         height=0.4 if shift else 0.6,
         xerr=[[s.median - s.low for s in spreads], [s.high - s.median for s in spreads]],

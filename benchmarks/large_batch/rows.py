@@ -7,6 +7,8 @@ from dataclasses import dataclass
 RANKS = 8
 BATCH_SIZE_PER_RANK = 512
 EPOCHS = 12
+SPEED_EPOCHS = 2
+"""Of the runs that give images/s: all rows one after the other on one machine, so that they can be compared."""
 SEEDS = (1, 2, 3)
 
 JOB = "jobs/cifar/train.py"  # every rank reads its own shard

@@ -1,6 +1,7 @@
 """Reruns the reference notebook's large-batch table on real CIFAR-10: 8 ranks, 512 images a rank, 12 epochs, 3 seeds.
 
     HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/large_batch/study.py [--rows NAME …] [--seeds N …] [--list]
+    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/large_batch/study.py --epochs 2  # for images/s
     python benchmarks/large_batch/report.py
 
 Runs what has no result yet, all rows of one seed before the next, and writes each finished run to results/: it can be

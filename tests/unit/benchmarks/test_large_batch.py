@@ -95,11 +95,14 @@ def test_the_table_tells_median_and_range(
     for seed, accuracy in ((1, 0.80), (2, 0.83), (3, 0.81)):
         made = results.from_run(row, seed, run_in(tmp_path / "run", accuracy), ended)
         results.write(results.path_of(tmp_path, 12, "lamb", seed), made)
+    fast = [{**epoch, "images_per_s": 300.0 * epoch["epoch"]} for epoch in made.epochs]
+    results.write(results.path_of(tmp_path, 2, "lamb", 1), replace(made, epochs=fast))
     monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path), "--markdown"])
     assert modules["report"].main() == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(modules["rows"].ROWS)
     (lamb,) = [line for line in lines if "`lamb`" in line]
+    assert "| 600; 1 run |" in lamb  # of the short run
     assert "81.0 % (80.0 to 83.0)" in lamb and "71.0 % (70.0 to 73.0)" in lamb and "3 of 3" in lamb
 
 
@@ -155,5 +158,5 @@ def test_a_folder_without_results_is_one_error(
     modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path)])
-    with pytest.raises(SystemExit, match="no results in .*: run benchmarks/large_batch/study.py first"):
+    with pytest.raises(SystemExit, match=r"no results in .*: run benchmarks/large_batch/study.py first"):
         modules["report"].main()
