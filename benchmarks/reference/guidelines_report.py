@@ -21,6 +21,7 @@ from critical_batch_runs import LAW, by_batch
 from critical_batch_runs import STUDY as CRITICAL
 from guidelines_cases import BY_NAME, CASES, STUDY
 from guidelines_rules import NOTHING, ROOT, jobs_that_train, markdown
+from series import medians_of
 from target import Target
 
 from hpclaunch.config.job import Job, job_of_file
@@ -170,12 +171,6 @@ def updates_panels(results: Path) -> list[Panel]:
         Panel(title="training accuracy", x_label="epoch", y_label="accuracy", series=curves),
         Panel(title="test accuracy after the last epoch", x_label="", y_label="accuracy", series=[bars], kind="bars"),
     ]
-
-
-def medians_of(label: str, x: Sequence[Any], values: Sequence[Sequence[float]]) -> Series:
-    """The medians of the seeds with their range."""
-    middle, low, high = (list(map(choose, values)) for choose in (statistics.median, min, max))
-    return Series(label=label, x=x, y=middle, low=low, high=high)
 
 
 # --- figures 4 and 5

@@ -10,9 +10,11 @@ import store
 import studies
 from medians import spread
 from notebook3_cases import PUBLISHED, STUDY
+from series import medians_of
 
+from hpclaunch.core.units import count
 from hpclaunch.reports import study_chart
-from hpclaunch.reports.study_chart import Panel, Series
+from hpclaunch.reports.study_chart import Panel
 
 PICTURE = "notebook3.svg"
 V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}
@@ -123,15 +125,8 @@ def speed_panel(found: Found) -> Panel:
         ]
         values = [[one.measured["images_per_s"] for one in results] for _, results in cases]
         if cases:
-            series.append(
-                Series(
-                    label=f"{replicas} replica{'s' if replicas > 1 else ''}",
-                    x=[name.replace("-", "\n") for name, _ in cases],
-                    y=[statistics.median(one) for one in values],
-                    low=[min(one) for one in values],
-                    high=[max(one) for one in values],
-                )
-            )
+            names = [name.replace("-", "\n") for name, _ in cases]
+            series.append(medians_of(count(replicas, "replica"), names, values))
     return Panel(title="MNIST, a core for each replica", x_label="", y_label="images/s", series=series, kind="bars")
 
 
@@ -144,15 +139,8 @@ def accuracy_panels(found: Found) -> list[Panel]:
             if data_of(results) == data:
                 curves = list(zip(*(one.measured["curves"]["accuracy"] for one in results), strict=True))
                 _, strategy, replicas, _, batch = names_of(results)
-                series.append(
-                    Series(
-                        label=f"{strategy}, {replicas} x {batch}",
-                        x=list(range(1, len(curves) + 1)),
-                        y=[statistics.median(points) for points in curves],
-                        low=[min(points) for points in curves],
-                        high=[max(points) for points in curves],
-                    )
-                )
+                label = f"{strategy}, {replicas} x {batch}"
+                series.append(medians_of(label, list(range(1, len(curves) + 1)), curves))
         published = {case: told["accuracy"] for case, told in PUBLISHED.items() if data == "mnist" and case in found}
         marks = [(f"notebook: {case.removeprefix('learn-')}", value) for case, value in published.items()]
         panels.append(

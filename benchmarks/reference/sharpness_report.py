@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import store
 import studies
 from medians import spread, three_digits
+from series import medians_of
 from sharpness_cases import LOSS_ABOVE, LOSS_BELOW, STUDY
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
@@ -76,15 +76,7 @@ def eigenvalues_panel(found: Found) -> Panel:
     series = []
     for case, results in found.items():
         places = eigenvalues(results)
-        series.append(
-            Series(
-                label=label(case, results),
-                x=list(range(1, len(places) + 1)),
-                y=[statistics.median(values) for values in places],
-                low=[min(values) for values in places],
-                high=[max(values) for values in places],
-            )
-        )
+        series.append(medians_of(label(case, results), list(range(1, len(places) + 1)), places))
     return Panel(
         title="largest eigenvalues of the Hessian",
         x_label="place",

@@ -16,12 +16,16 @@ REFERENCE = Path(__file__).parents[3] / "benchmarks" / "reference"
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
     """Imports a module of benchmarks/reference by its name."""
-    before = set(sys.modules)
     path = list(sys.path)
+    forget()  # another study has modules of the same names
     monkeypatch.syspath_prepend(str(REFERENCE))
     yield importlib.import_module
     sys.path[:] = path
-    for name in set(sys.modules) - before:
-        found = getattr(sys.modules[name], "__file__", None) or ""
-        if found.startswith(str(REFERENCE.parent)):
+    forget()
+
+
+def forget() -> None:
+    """Let no module of a study be imported."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(REFERENCE.parent)):
             del sys.modules[name]

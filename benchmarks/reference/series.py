@@ -1,0 +1,15 @@
+"""The medians of several seeds with their range, as a series of a chart."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from hpclaunch.reports.study_chart import Series
+
+
+def medians_of(label: str, x: Sequence[Any], values: Sequence[Sequence[float]]) -> Series:
+    """A series whose points are the medians; values: for each x those of all seeds."""
+    middle, low, high = (list(map(choose, values)) for choose in (statistics.median, min, max))
+    return Series(label=label, x=x, y=middle, low=low, high=high)
