@@ -19,6 +19,7 @@ import store
 import studies
 from critical_batch_runs import FIT, LAW, STUDY, by_batch, law_settings
 from medians import spread
+from series import medians_of
 
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.noise_table import TABLE
@@ -127,14 +128,7 @@ def steps_panel(runs: dict[int, list[store.Result]], law: Pareto) -> Panel:
     known = math.isfinite(law.critical_batch)
     name = f"S_min (1 + B_crit / B), B_crit = {law.critical_batch:,.0f}" if known else "E_min / B"
     series = [
-        Series(
-            label="measured, median of the seeds",
-            x=sizes,
-            y=[statistics.median(values) for values in steps],
-            low=[min(values) for values in steps],
-            high=[max(values) for values in steps],
-            line="",
-        ),
+        medians_of("measured, median of the seeds", sizes, steps, line=""),
         Series(label=name, x=many, y=[law.epochs(batch) / batch for batch in many]),
         Series(label="perfect scaling, E_min / B", x=many, y=[law.fewest_epochs / batch for batch in many], line="--"),
     ]

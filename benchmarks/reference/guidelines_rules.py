@@ -51,10 +51,6 @@ class Verdicts:
     notes: Mapping[str, str]
 
 
-Held = Mapping[str, Mapping[str, Verdicts]]
-"""Site → job → its verdicts."""
-
-
 def verdicts(plan: Mapping[str, Any]) -> Verdicts:
     """The verdict of each rule of the guidelines in a plan, what is declined, and the notes beside these rules."""
     rules, declined, notes = {}, {}, {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import store
 import studies
 from hours_to_minutes_cases import ALL_CORES, MODEL, RATES, SAME_BATCH_RANKS, STUDY
 from medians import spread
+from series import medians_of
 
 from hpclaunch.reports import model_chart, study_chart
 from hpclaunch.reports.study_chart import Panel, Series
@@ -151,7 +152,7 @@ def speed_panel(found: Found) -> Panel:
         values = {str(ranks): speed_ups(found.get(f"{distribution}-{ranks}", ())) for ranks in RANKS}
         known = {ranks: some for ranks, some in values.items() if some}
         if known:
-            series.append(Series(label=distribution, x=list(known), **ranges(list(known.values()))))
+            series.append(medians_of(distribution, list(known), list(known.values())))
     published = [ARTICLE[f"shards-{ranks}"] for ranks in RANKS]
     series.append(Series(label="article, shards on GPUs", x=[str(ranks) for ranks in RANKS], y=published))
     return Panel(title="speed-up over one rank", x_label="ranks", y_label="times one rank", kind="bars", series=series)
@@ -162,16 +163,10 @@ def speed_ups(results: Sequence[store.Result]) -> list[float]:
     return [one.measured["speed_up"] for one in results if "speed_up" in one.measured]
 
 
-def ranges(values: Sequence[Sequence[float]]) -> dict[str, list[float]]:
-    """Medians with ranges, as a Series takes them."""
-    kinds: dict[str, Callable[[Sequence[float]], float]] = {"y": statistics.median, "low": min, "high": max}
-    return {name: [kind(one) for one in values] for name, kind in kinds.items()}
-
-
 def curve(results: Sequence[store.Result], name: str, label: str) -> Series:
     """A value over the epochs: median of the seeds with their range."""
     by_epoch = list(zip(*(one.measured["curves"][name] for one in results), strict=True))
-    return Series(label=label, x=list(range(1, len(by_epoch) + 1)), **ranges(by_epoch))
+    return medians_of(label, list(range(1, len(by_epoch) + 1)), by_epoch)
 
 
 def curves_panel(found: Found, name: str) -> Panel:

@@ -10,6 +10,7 @@ import store
 import studies
 from medians import spread
 from parallel_cases import BATCHES, EPOCHS, EQUAL, SCALED_RANKS, STUDY, SWEEP, Case
+from series import medians_of
 
 from hpclaunch.reports.study_chart import Panel, Series, draw
 
@@ -164,7 +165,7 @@ def curves(runs: Runs, cases: Sequence[Case], label: Callable[[Case], str]) -> l
         known = [one.measured["loss"] for one in runs.get(case.name, []) if one.measured["loss"]]
         by_epoch = list(zip(*known, strict=False))
         if by_epoch:
-            series.append(series_of(label(case), [epoch + 1 for epoch in range(len(by_epoch))], by_epoch))
+            series.append(medians_of(label(case), [epoch + 1 for epoch in range(len(by_epoch))], by_epoch))
     return series
 
 
@@ -175,10 +176,5 @@ def bars(runs: Runs, name: str, groups: Mapping[str, Sequence[Case]], place: Cal
         found = {place(case): values(runs, case, name) for case in cases}
         known = {where: figures for where, figures in found.items() if figures}
         if known:
-            series.append(series_of(label, list(known), list(known.values())))
+            series.append(medians_of(label, list(known), list(known.values())))
     return series
-
-
-def series_of(label: str, x: Sequence[float] | Sequence[str], found: Sequence[Sequence[float]]) -> Series:
-    middle = [statistics.median(one) for one in found]
-    return Series(label=label, x=x, y=middle, low=[min(one) for one in found], high=[max(one) for one in found])
