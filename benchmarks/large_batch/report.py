@@ -176,7 +176,7 @@ def main() -> int:
         needs.matplotlib("--plot")
     lines = lines_of(options.results, options.epochs, options.seeds)
     if not any(line.found for line in lines):
-        raise SystemExit(f"no results in {options.results}: run benchmarks/large_batch/study.py first")
+        raise SystemExit(f"no results of real images in {options.results}: run benchmarks/large_batch/study.py first")
     if options.json:
         found = {
             line.row.name: {"seeds": line.seeds, **{k: v.__dict__ for k, v in line.found.items()}} for line in lines

@@ -158,5 +158,5 @@ def test_a_folder_without_results_is_one_error(
     modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path)])
-    with pytest.raises(SystemExit, match=r"no results in .*: run benchmarks/large_batch/study.py first"):
+    with pytest.raises(SystemExit, match=r"no results of real images in .*: run benchmarks/large_batch/study.py first"):
         modules["report"].main()
