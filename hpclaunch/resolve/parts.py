@@ -19,6 +19,7 @@ from hpclaunch.resolve.samples import has_samples
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import can_divide, strategy_of
+from hpclaunch.resolve.strategy_options import check_options
 from hpclaunch.resolve.sweep import restarts_in_array, sweep_of, workers_of
 from hpclaunch.resolve.trials import layout_of_trial, trials_of
 from hpclaunch.resolve.unverified import third_party_of, unverified_of
@@ -67,6 +68,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
 
         check_split(case, own, launcher, decisions, sweep)
     check_update_groups(case, own, decisions, sweep)
+    check_options(case, strategy, decisions, sweep)
     restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
     restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(

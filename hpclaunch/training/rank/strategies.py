@@ -13,6 +13,7 @@ import re
 import socket
 from typing import Any, ContextManager, MutableMapping
 
+from hpclaunch.training.rank import replica_data
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -74,6 +75,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         )
     import tensorflow as tf
 
+    replica_data.leave_untuned(tf)
     os.environ.pop("TF_CONFIG", None)  # one from elsewhere would make TensorFlow wait for its workers
     if name in ONE_PROCESS:
         return _one_process_strategy(name, tf)
