@@ -89,7 +89,7 @@ ROWS = (
     ),
     Row(
         name="scaling",
-        words="learning-rate scaling alone",
+        words="scaling, batch norm, no warm-up",
         program=UNSHARDED,
         switches=SCALED,
         published=53,

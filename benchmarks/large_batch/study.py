@@ -12,18 +12,18 @@ by now is made again. FOLDER holds cifar10/ (`hpclaunch data fetch cifar`).
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
 
+import arguments
 import needs
 import results
+import store
 from ranks import ROOT, run
 from rows import BATCH_SIZE_PER_RANK, BY_NAME, EPOCHS, ROWS, SEEDS, Row
 
@@ -34,8 +34,8 @@ SMOKE = ("--synthetic=true", "--synthetic-samples=64", "--batch-size-per-rank=8"
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=list(BY_NAME), default=list(BY_NAME), metavar="ROW")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
+    parser.add_argument("--epochs", type=arguments.epochs, default=EPOCHS)
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "large_batch", help="logs and metrics of the runs")
@@ -44,9 +44,12 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke and options.results == parser.get_default("results"):
         parser.error("--smoke makes no real results: name another folder with --results")
-    if not (options.list or options.smoke):
-        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     return options
+
+
+def is_finished(options: argparse.Namespace, row: Row, seed: int) -> bool:
+    """Whether the row as it is now has a result with this seed."""
+    return results.current(row, results.read(results.path_of(options.results, options.epochs, row.name, seed)))
 
 
 def state(options: argparse.Namespace, row: Row, seed: int) -> str:
@@ -86,21 +89,17 @@ def study(options: argparse.Namespace, wanted: list[tuple[Row, int]]) -> int:
     """Run all that is wanted and missing; the number of failed runs."""
     failed = 0
     for number, (row, seed) in enumerate(wanted, start=1):
-        if results.current(row, results.read(results.path_of(options.results, options.epochs, row.name, seed))):
+        if is_finished(options, row, seed):
             continue
         which = f"[{number}/{len(wanted)}] {row.name}, seed {seed}: "
-        say(which + "begins")
+        store.say(which + "begins")
         try:
             found = one(options, row, seed)
         except (RuntimeError, ValueError) as error:
             failed += 1
             found = f"FAILED: {error}"
-        say(which + found)
+        store.say(which + found)
     return failed
-
-
-def say(text: str) -> None:
-    print(time.strftime("%H:%M:%S ") + text, flush=True)
 
 
 def main() -> int:
@@ -113,13 +112,12 @@ def main() -> int:
         for row, seed in wanted:
             print(f"{row.name:<20} seed {seed}  {state(options, row, seed)}")
         return 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another study is running with --out {options.out}", file=sys.stderr)
-            return 1
+    all_finished = all(is_finished(options, row, seed) for row, seed in wanted)
+    if not (options.smoke or all_finished):
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
+    with store.alone(options.out):
+        if all_finished:
+            store.say_all_finished(len(wanted), options.results)
         return 1 if study(options, wanted) else 0
 
 

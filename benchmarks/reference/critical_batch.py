@@ -29,8 +29,10 @@ The study critical_batch_law has the fit (critical_batch_report.py).
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,11 +40,23 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import arguments  # noqa: E402
 import critical_batch_report  # noqa: E402
 import needs  # noqa: E402
 import store  # noqa: E402
 import studies  # noqa: E402
-from critical_batch_runs import FULL, SMALL, STUDY, arguments_of, measured, settings_of, whole, words  # noqa: E402
+from critical_batch_runs import (  # noqa: E402
+    FULL,
+    LAW,
+    SMALL,
+    STUDY,
+    arguments_of,
+    measured,
+    settings_of,
+    wanted,
+    whole,
+    words,
+)
 from one_rank import events_of  # noqa: E402
 from rate_search import best_power, next_power  # noqa: E402
 
@@ -54,13 +68,13 @@ SEEDS = (1, 2, 3)
 EXPECTED_LAW = Pareto(fewest_epochs=0.8, critical_batch=500)
 EXPECTED_SPEED, EXPECTED_RATES, EXPECTED_START = 1700.0, 3.2, 15.0
 """For the estimate of time: images/s of two cores, runs that a tuning costs, and seconds before a run's first step.
-Like the law, guesses from short trials; none is a result."""
+Like the law, which stands in for a fit, guesses from short trials; none is a result."""
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", type=int, help="global batch sizes; default: all seven")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=[], help="global batch sizes; default: all seven")
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument(
@@ -72,16 +86,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="tiny made-up data and two batch sizes; needs --results")
     options = parser.parse_args()
     options.setup = SMALL if options.small else FULL
-    options.sizes = options.sizes or list(options.setup.sizes)
-    unknown = sorted(set(options.sizes) - set(options.setup.sizes))
-    if unknown:
-        parser.error(f"--sizes {unknown[0]}: not one of {', '.join(map(str, options.setup.sizes))}")
+    options.sizes = arguments.chosen(parser, "--sizes", options.sizes, options.setup.sizes)
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    runs = not (options.list or options.report or options.small)
-    if runs:
-        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
     return options
+
+
+def wanted_runs(options: argparse.Namespace) -> list[tuple[int, int]]:
+    """The batch sizes and seeds that were asked for, all sizes of one seed before the next."""
+    return [(batch, seed) for seed in options.seeds for batch in options.sizes]
+
+
+def finished(options: argparse.Namespace) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """What was measured, by batch size and seed; seeds with another rate than the first are not finished."""
+    found = store.with_settings(STUDY, wanted(options.small), options.results)
+    return {(one.measured["batch"], one.seed): one.measured for some in found.values() for one in some}
 
 
 def one(options: argparse.Namespace, case: str, batch: int, power: int, seed: int, most: int) -> dict[str, Any]:
@@ -135,34 +154,43 @@ def run_size(options: argparse.Namespace, batch: int, seed: int) -> None:
 
 
 def study(options: argparse.Namespace) -> int:
-    """Run all that is wanted and missing, all sizes of one seed before the next; the number of failures."""
+    """Run all that is wanted and missing; the number of failures."""
     failed = 0
-    for seed in options.seeds:
-        for batch in options.sizes:
-            try:
-                run_size(options, batch, seed)
-            except (RuntimeError, ValueError) as error:
-                failed += 1
-                store.say(f"batch {batch}, seed {seed}: FAILED: {error}")
+    for batch, seed in wanted_runs(options):
+        try:
+            run_size(options, batch, seed)
+        except (RuntimeError, ValueError) as error:
+            failed += 1
+            store.say(f"batch {batch}, seed {seed}: FAILED: {error}")
     return failed
+
+
+def expected_law(options: argparse.Namespace) -> tuple[Pareto, str]:
+    """The law by which the time is estimated, in epochs, and where it is from: the fit to the results, or a guess."""
+    folders = [options.results] if options.small else [options.results, store.RESULTS]
+    fits = [(fit.measured, folder) for folder in folders for fit in studies.current(LAW, folder)]
+    if not fits:
+        return EXPECTED_LAW, "which is a guess"
+    found, folder = fits[0]
+    fewest, critical = found["fewest_samples"] / options.setup.samples, found["critical_batch"] or math.inf
+    return Pareto(fewest_epochs=fewest, critical_batch=critical), f"as fitted to the results in {folder}"
 
 
 def show(options: argparse.Namespace) -> None:
     """Print what is done, and an estimate of the time of the rest."""
-    done = {(one.case, one.seed): one.measured for one in studies.current(STUDY, options.results)}
+    done = finished(options)
     speeds = [found["images_per_s"] for found in done.values() if "images_per_s" in found]
     speed = sorted(speeds)[len(speeds) // 2] if speeds else EXPECTED_SPEED
-    law, seconds = EXPECTED_LAW, 0.0
-    for seed in options.seeds:
-        for batch in options.sizes:
-            found = done.get((f"batch-{batch}", seed))
-            state = words(found) if found else "to do" + (", with its tuning" if seed == SEEDS[0] else "")
-            print(f"batch {batch:>4}  seed {seed}  {state}")
-            runs = EXPECTED_RATES if seed == SEEDS[0] else 1.0
-            seconds += 0.0 if found else runs * (law.epochs(batch) * options.setup.samples / speed + EXPECTED_START)
+    (law, source), seconds = expected_law(options), 0.0
+    for batch, seed in wanted_runs(options):
+        found = done.get((batch, seed))
+        state = words(found) if found else "to do" + (", with its tuning" if seed == SEEDS[0] else "")
+        print(f"batch {batch:>4}  seed {seed}  {state}")
+        runs = EXPECTED_RATES if seed == SEEDS[0] else 1.0
+        seconds += 0.0 if found else runs * (law.epochs(batch) * options.setup.samples / speed + EXPECTED_START)
     print(
         f"about {seconds / 60:.0f} minutes of two cores for the rest, at {speed:.0f} images/s, if the law has "
-        f"E_min = {law.fewest_epochs:g} epochs and B_crit = {law.critical_batch:g}, and a tuning costs "
+        f"E_min = {law.fewest_epochs:.3g} epochs and B_crit = {law.critical_batch:,.0f}, {source}, and a tuning costs "
         f"{EXPECTED_RATES:g} runs"
     )
 
@@ -176,8 +204,14 @@ def main() -> int:
         needs.matplotlib("--report")
         print(critical_batch_report.report(options.results, options.pictures))
         return 0
-    with store.alone(options.out):
-        failed = study(options)
+    failed = 0
+    if set(wanted_runs(options)) <= finished(options).keys():
+        store.say_all_finished(len(wanted_runs(options)), options.results)
+    else:
+        if not options.small:
+            options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
+        with store.alone(options.out):
+            failed = study(options)
     critical_batch_report.write_law(options.results)
     return 1 if failed else 0
 

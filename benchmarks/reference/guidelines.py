@@ -34,11 +34,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "benchmarks" / "large_batch"), str(ROOT)]
 
+import arguments  # noqa: E402
 import guidelines_report  # noqa: E402
 import guidelines_rules  # noqa: E402
 import needs  # noqa: E402
 import store  # noqa: E402
-from guidelines_cases import BY_NAME, CASES, RANKS, SEEDS, STUDY, arguments_of, settings_of  # noqa: E402
+from guidelines_cases import BY_NAME, RANKS, SEEDS, STUDY, arguments_of, settings_of  # noqa: E402
 from ranks import run  # noqa: E402
 
 
@@ -48,7 +49,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sites", nargs="+", default=list(guidelines_rules.SITES))
     parser.add_argument("--jobs", nargs="+", help="of `rules`; default: all that train")
     parser.add_argument("--cases", nargs="+", choices=list(BY_NAME), default=list(BY_NAME), metavar="CASE")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / STUDY, help="logs and metrics of the runs")
@@ -56,12 +57,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done, and end")
     parser.add_argument("--small", action="store_true", help="tiny made-up data; needs --results")
     options = parser.parse_args()
-    trains = options.part == "updates" and not options.list
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    if trains and not options.small:
-        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     return options
+
+
+def wanted(options: argparse.Namespace) -> list[tuple[str, int, dict[str, Any]]]:
+    """The runs that were asked for, all cases of one seed before the next: their cases, seeds and settings."""
+    settings = {name: settings_of(BY_NAME[name], small=options.small) for name in options.cases}
+    return [(name, seed, settings[name]) for seed in options.seeds for name in options.cases]
 
 
 def one(options: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
@@ -99,40 +103,34 @@ def measured(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def study(options: argparse.Namespace) -> int:
-    """Run all that is wanted and missing, all cases of one seed before the next; the number of failures."""
+    """Run all that is wanted and missing; the number of failures."""
     failed = 0
-    for seed in options.seeds:
-        for name in options.cases:
-            settings = settings_of(BY_NAME[name], small=options.small)
-            try:
-                store.once(
-                    STUDY,
-                    name,
-                    seed,
-                    settings,
-                    lambda name=name, seed=seed: one(options, name, seed),
-                    options.results,
-                )
-            except RuntimeError as error:
-                failed += 1
-                store.say(f"{name}, seed {seed}: FAILED: {error}")
+    for name, seed, settings in wanted(options):
+        try:
+            store.once(STUDY, name, seed, settings, lambda n=name, s=seed: one(options, n, s), options.results)
+        except RuntimeError as error:
+            failed += 1
+            store.say(f"{name}, seed {seed}: FAILED: {error}")
     return failed
 
 
 def show(options: argparse.Namespace) -> None:
     """Print what is done."""
-    for seed in options.seeds:
-        for case in CASES:
-            settings = settings_of(case, small=options.small)
-            found = store.finished(STUDY, case.name, seed, settings, options.results)
-            state = f"done: {found.measured['test_accuracy']:.1%} test accuracy, {found.date}" if found else "to do"
-            print(f"{case.name:<10} seed {seed}  {state}")
+    for name, seed, settings in wanted(options):
+        found = store.finished(STUDY, name, seed, settings, options.results)
+        state = f"done: {found.measured['test_accuracy']:.1%} test accuracy, {found.date}" if found else "to do"
+        print(f"{name:<10} seed {seed}  {state}")
 
 
 def updates(options: argparse.Namespace) -> int:
     if options.list:
         show(options)
         return 0
+    if store.all_finished(STUDY, wanted(options), options.results):
+        store.say_all_finished(len(wanted(options)), options.results)
+        return 0
+    if not options.small:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     with store.alone(options.out):
         return 1 if study(options) else 0
 

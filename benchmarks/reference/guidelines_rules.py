@@ -76,6 +76,11 @@ def report(sites: Sequence[str], jobs: Sequence[str] | None = None) -> str:
     return "\n\n".join([*parts, *tables_by_place(notes, "Notes for", ("note", "about"))])
 
 
+def verdicts_at(site: str) -> str:
+    """The first table of `report`, for one site and all jobs that train."""
+    return f"### Verdicts at {site}\n\n{table({job: verdicts(plan_of(job, site)) for job in jobs_that_train()})}"
+
+
 def tables_by_place(
     found: Mapping[str, Mapping[str, Mapping[str, str]]], title: str, heads: tuple[str, str]
 ) -> list[str]:

@@ -29,6 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import arguments
 import hours_to_minutes_report
 import needs
 import store
@@ -51,9 +52,12 @@ SEEDS = (1, 2, 3)
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = list(dict.fromkeys(case.name for setup in (FULL, SMALL) for case in every_case(setup)))
-    parser.add_argument("--cases", nargs="+", choices=names, metavar="CASE", help=f"default: all of {', '.join(names)}")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    full, small = ([case.name for case in every_case(setup)] for setup in (FULL, SMALL))
+    of_small = f"with --small: {', '.join(small)}"
+    parser.add_argument(
+        "--cases", nargs="+", default=[], metavar="CASE", help=f"default: all of {', '.join(full)}; {of_small}"
+    )
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / STUDY, help="logs and metrics of the runs")
     parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "pictures", help="of --report: its folder")
@@ -64,13 +68,25 @@ def parse() -> argparse.Namespace:
     options.setup = SMALL if options.small else FULL
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
+    options.cases = arguments.chosen(parser, "--cases", options.cases, small if options.small else full)
     return options
 
 
 def wanted(options: argparse.Namespace) -> list[tuple[Case, int]]:
     """The runs that were asked for, in their order."""
-    cases = [case for case in every_case(options.setup) if not options.cases or case.name in options.cases]
+    cases = [case for case in every_case(options.setup) if case.name in options.cases]
     return [(case, seed) for seed in options.seeds for case in cases]
+
+
+def is_finished(options: argparse.Namespace) -> bool:
+    """Whether all that is wanted has a result, the network's layers too."""
+    runs = [(case.name, seed, settings_of(options.setup, case)) for case, seed in wanted(options)]
+    return store.all_finished(STUDY, [*runs, (MODEL, SEEDS[0], MODEL_SETTINGS)], options.results)
+
+
+def describe_network() -> dict[str, Any]:
+    store.say("the network's layers: begins")
+    return {"layers": layers()}
 
 
 def study(options: argparse.Namespace) -> int:
@@ -91,7 +107,7 @@ def study(options: argparse.Namespace) -> int:
             failed += 1
             store.say(f"{which}FAILED: {error}")
     try:
-        store.once(STUDY, MODEL, SEEDS[0], MODEL_SETTINGS, lambda: {"layers": layers()}, options.results)
+        store.once(STUDY, MODEL, SEEDS[0], MODEL_SETTINGS, describe_network, options.results)
     except RuntimeError as error:
         failed += 1
         store.say(f"the network's layers: FAILED: {error}")
@@ -118,6 +134,9 @@ def main() -> int:
         return 0
     if options.list:
         show(options)
+        return 0
+    if is_finished(options):
+        store.say_all_finished(len(wanted(options)), options.results)
         return 0
     with store.alone(options.out):
         return 1 if study(options) else 0

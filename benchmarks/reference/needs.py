@@ -30,21 +30,25 @@ FASHION_MNIST = ImageSet(
     fetch="mnist --set dataset=fashion_mnist",
 )
 """As in the model.py of their jobs, which imports TensorFlow."""
+FLAG, VARIABLE = "--data-dir", "HPCLAUNCH_DATA_DIR"
+"""Both give the data folder; the flag comes first."""
 
 
 def images(data_dir: str, *wanted: ImageSet, least: int = 0) -> str:
     """Open the data sets in a folder, and return it as a path that every run can use, whatever its own folder is.
 
-    least: training images that the study takes of each.
+    least: training images that the study takes of each. An error says whether the folder is that of the variable.
     """
     folder = os.path.abspath(data_dir) if data_dir else ""
+    origin = VARIABLE if data_dir == os.environ.get(VARIABLE) else FLAG
     try:
         for one in wanted:
             _check(open_dataset(folder, one), one, least)
     except DataError as error:
-        _end(str(error))
+        _end(_add_origin(str(error), folder, origin))
     except OSError as error:
-        _end(f"{error.filename}: {error.strerror}\n  next: name another folder with --data-dir")
+        fault = f"{error.filename}: {error.strerror}\n  next: name another folder with {FLAG}"
+        _end(_add_origin(fault, folder, origin))
     return folder
 
 
@@ -64,6 +68,14 @@ def _check(source: Source, wanted: ImageSet, least: int) -> None:
     if isinstance(source, ImageFolders) and importlib.util.find_spec("PIL"):
         for split in source.counts:
             source.read_with_pillow(split, [0])
+
+
+def _add_origin(error: str, folder: str, origin: str) -> str:
+    """Return an error about a path in the folder, with the folder's origin behind the path as in `hpclaunch submit`."""
+    if not folder or not error.startswith(folder):
+        return error
+    below, _, fault = error.removeprefix(folder).partition(": ")
+    return f"{folder}{below} (from {origin}): {fault}"
 
 
 def _end(text: str) -> NoReturn:

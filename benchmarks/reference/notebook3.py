@@ -32,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comparisons"))
 
+import arguments
 import needs
 import notebook3_report
 import store
@@ -46,7 +47,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in every_row()]
     parser.add_argument("--cases", nargs="+", choices=names, metavar="CASE", help=f"default: all of {', '.join(names)}")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / STUDY, help="logs and metrics of the runs")
@@ -57,10 +58,6 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    if not (options.small or options.list or options.report):
-        used = {switch for row, _ in wanted(options) for switch in row.case.switches}
-        read = [one for one in (needs.MNIST, needs.FASHION_MNIST) if f"--dataset={one.name}" in used]
-        options.data_dir = needs.images(options.data_dir, *read, least=TIMED_IMAGES)
     return options
 
 
@@ -68,6 +65,19 @@ def wanted(options: argparse.Namespace) -> list[tuple[Row, int]]:
     """The runs that were asked for, in their order: all rows of a seed before the next."""
     rows = [row for row in every_row(options.small) if not options.cases or row.name in options.cases]
     return [(row, seed) for seed in options.seeds for row in rows]
+
+
+def is_finished(options: argparse.Namespace) -> bool:
+    """Whether all that is wanted has a result."""
+    runs = [(row.name, seed, settings_of(row)) for row, seed in wanted(options)]
+    return store.all_finished(STUDY, runs, options.results)
+
+
+def find_images(options: argparse.Namespace) -> str:
+    """The folder of the images that the wanted runs use. Ends the program if they are not there."""
+    used = {switch for row, _ in wanted(options) for switch in row.case.switches}
+    read = [one for one in (needs.MNIST, needs.FASHION_MNIST) if f"--dataset={one.name}" in used]
+    return needs.images(options.data_dir, *read, least=TIMED_IMAGES)
 
 
 def measure(options: argparse.Namespace, row: Row, seed: int) -> dict[str, Any]:
@@ -137,6 +147,11 @@ def main() -> int:
     if options.list:
         show(options)
         return 0
+    if is_finished(options):
+        store.say_all_finished(len(wanted(options)), options.results)
+        return 0
+    if not options.small:
+        options.data_dir = find_images(options)
     with store.alone(options.out):
         return 1 if study(options) else 0
 

@@ -3,7 +3,8 @@
     python benchmarks/reference/page.py --write | --check | --missing
 
 The elements stand in elements.yaml. `{STUDY/CASE:VALUE}` in its texts is the median over the seeds of a committed
-result, with its range; `{STUDY/CASE:VALUE%}` in percent, `{STUDY/CASE:VALUE.2f}` with two decimals. --check ends with 1
+result, with its range; `{STUDY/CASE:VALUE%}` in percent, `{STUDY/CASE:VALUE.2f}` with two decimals; `*` after the form
+lists the values of all seeds instead. `tables` names those of `guidelines.py` that a document has. --check ends with 1
 if the page is not what would be written, --missing if a figure has no result yet; it lists them.
 """
 
@@ -18,8 +19,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import guidelines_report
+import guidelines_rules
 import store
 import studies
+import user_folders
 import yaml
 from medians import three_digits
 
@@ -28,12 +32,14 @@ from hpclaunch.core.units import count
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference-documents.md"
 ELEMENTS = Path(__file__).parent / "elements.yaml"
-PLACE = re.compile(r"\{(?P<study>[\w-]+)/(?P<case>[\w.-]+):(?P<value>\w+)(?P<form>%|\.\d+f)?\}")
+PLACE = re.compile(r"\{(?P<study>[\w-]+)/(?P<case>[\w.-]+):(?P<value>\w+)(?P<form>%|\.\d+f)?(?P<each>\*)?\}")
 NOT_YET = "not measured yet"
 SEEDS = 3
 """Seeds of a figure; if it has fewer, the page says how many."""
 NO_RUNS = ("fit", "data")
 """Results that are none of a run with a seed: a fit to many runs, and the generation of data."""
+RULES_AT = "perlmutter"
+"""The site whose plans are on the page: the one that the guidelines are for."""
 HEADS = (
     "element",
     "what the document reports",
@@ -41,6 +47,20 @@ HEADS = (
     "why they differ",
     "command; seeds, date, processor",
 )
+
+
+def data_sets() -> str:
+    """The guidelines' table of data sets, with the project's own jobs."""
+    return f"### Data sets\n\n{guidelines_report.data_sets(store.RESULTS)}"
+
+
+def rules() -> str:
+    """The verdict of each rule on each bundled job at one site, whatever the person who writes it has measured."""
+    with user_folders.of_a_new_user():
+        return guidelines_rules.verdicts_at(RULES_AT)
+
+
+TABLES = {"data": data_sets, "rules": rules}
 
 
 @dataclass
@@ -63,6 +83,8 @@ class Found:
             self.missing.append(place[0])
             return NOT_YET
         self.results += results
+        if place["each"]:
+            return listed(values, place["form"])
         middle, low, high = (
             shown(value, place["form"]) for value in (statistics.median(values), min(values), max(values))
         )
@@ -101,6 +123,13 @@ def remark_of(results: Sequence[store.Result], known: int) -> list[str]:
     return [count(known, "run")] if known < SEEDS else []
 
 
+def listed(values: Sequence[float], form: str | None) -> str:
+    """The figures of all seeds in their order: "1, 2 and 3", with one unit at the end."""
+    *first, last = (shown(value, form) for value in values)
+    unit = " %" if form == "%" else ""
+    return f"{', '.join(first)} and {last}{unit}" if first else f"{last}{unit}"
+
+
 def shown(value: float, form: str | None) -> str:
     """A figure for a reader: three digits where no form is asked for, and commas between the thousands."""
     if form == "%":
@@ -122,6 +151,7 @@ def page() -> tuple[str, list[str]]:
         parts.append(f"## {document['title']}\n\n{document['about'].strip()}")
         rows = [row(element, missing) for element in document["elements"]]
         parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in [list(HEADS), ["---"] * len(HEADS), *rows]))
+        parts += [TABLES[name]() for name in document.get("tables", [])]
         drawn = document.get("pictures", {}).items()
         parts += [f"![{words}]({path})" for path, words in drawn]
     return "\n\n".join(parts) + "\n", missing

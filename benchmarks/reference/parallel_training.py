@@ -37,6 +37,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import arguments  # noqa: E402
 import needs  # noqa: E402
 import parallel_report  # noqa: E402
 import store  # noqa: E402
@@ -54,8 +55,8 @@ DIVERGED = "training has diverged"
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--parts", nargs="+", default=[], metavar="PART", help=f"default: all of {', '.join(PARTS)}")
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / STUDY, help="the run directories")
@@ -67,15 +68,21 @@ def parse() -> argparse.Namespace:
     options.setup = SMALL if options.small else FULL
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    runs = not (options.list or options.report or options.small)
-    if runs:
-        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=SAMPLES)
+    parts = SMALL_PARTS if options.small else PARTS
+    options.parts = arguments.chosen(parser, "--parts", options.parts, [name for name, cases in parts.items() if cases])
     return options
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
     parts = SMALL_PARTS if options.small else PARTS
     return [case for name in options.parts for case in parts[name]]
+
+
+def is_finished(options: argparse.Namespace, cores: list[int]) -> bool:
+    """Whether all that is wanted has a result."""
+    cases = {case.name: case.settings(options.setup, len(cores)) for case in cases_of(options)}
+    runs = [(name, seed, settings) for seed in options.seeds for name, settings in cases.items()]
+    return store.all_finished(STUDY, runs, options.results)
 
 
 def submit(options: argparse.Namespace, case: Case, seed: int) -> dict[str, Any]:
@@ -179,6 +186,11 @@ def main() -> int:
         needs.matplotlib("--report")
         print(parallel_report.report(options.results, options.pictures))
         return 0
+    if is_finished(options, cores):
+        store.say_all_finished(len(options.seeds) * len(cases_of(options)), options.results)
+        return 0
+    if not options.small:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=SAMPLES)
     with store.alone(options.out):
         return 1 if study(options, cores) else 0
 

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import arguments  # noqa: E402
 import needs  # noqa: E402
 import sharpness_report  # noqa: E402
 import store  # noqa: E402
@@ -70,7 +71,7 @@ Guesses, from short trials."""
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument(
@@ -84,9 +85,6 @@ def parse() -> argparse.Namespace:
     options.setup = SMALL if options.small else FULL
     if options.small and options.results == store.RESULTS:
         parser.error("--small makes no real results: name another folder with --results")
-    runs = not (options.list or options.report or options.small)
-    if runs:
-        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
     return options
 
 
@@ -237,6 +235,15 @@ def show(options: argparse.Namespace) -> None:
     )
 
 
+def wanted(options: argparse.Namespace) -> list[tuple[str, int, dict[str, Any]]]:
+    """The networks that were asked for: their cases, seeds and settings."""
+    return [
+        (case, seed, settings_of(options.setup, batch))
+        for seed in options.seeds
+        for case, batch in batches(options.setup).items()
+    ]
+
+
 def study(options: argparse.Namespace) -> int:
     """Run all that is wanted and missing; the number of failed seeds."""
     failed = 0
@@ -258,6 +265,11 @@ def main() -> int:
         needs.matplotlib("--report")
         print(sharpness_report.report(options.results, options.pictures))
         return 0
+    if store.all_finished(STUDY, wanted(options), options.results):
+        store.say_all_finished(len(wanted(options)), options.results)
+        return 0
+    if not options.small:
+        options.data_dir = needs.images(options.data_dir, needs.CIFAR10, least=options.setup.samples)
     with store.alone(options.out):
         return 1 if study(options) else 0
 

@@ -10,8 +10,9 @@ import fcntl
 import json
 import os
 import platform
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -88,6 +89,11 @@ def finished(study: str, case: str, seed: int, settings: Mapping[str, Any], fold
     return found if found is not None and found.settings == json.loads(json.dumps(settings)) else None
 
 
+def all_finished(study: str, runs: Iterable[tuple[str, int, Mapping[str, Any]]], folder: Path = RESULTS) -> bool:
+    """Whether every run (case, seed, settings) has its result."""
+    return all(finished(study, case, seed, settings, folder) for case, seed, settings in runs)
+
+
 def every(study: str, folder: Path = RESULTS) -> list[Result]:
     """All results of a study, in the order of their names."""
     return [Result(**json.loads(path.read_text())) for path in sorted((folder / study).glob("*.json"))]
@@ -143,13 +149,29 @@ def once(
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
     """Hold the lock of a study's folder, which is made. Ends the program if another study holds it."""
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out, "--out")
     with (out / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SystemExit(f"another study is running with --out {out}") from None
         yield
+
+
+def make_folder(folder: Path, flag: str) -> None:
+    """Make a folder. Ends the program with 1 and one error, which names the flag, if that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fault = f"{flag} {folder}: the folder cannot be made: {error.strerror}"
+        raise SystemExit(f"{Path(sys.argv[0]).stem}: {fault}\n  next: name another folder with {flag}") from None
+
+
+def say_all_finished(runs: int, folder: Path) -> None:
+    """Print that a study has nothing to run, and how its runs can be made again."""
+    what = "the run has its result" if runs == 1 else f"all {runs} runs have results"
+    again = "it" if runs == 1 else "them"
+    print(f"{what} in {folder}; --results NEWFOLDER runs {again} again", flush=True)
 
 
 def say(text: str) -> None:

@@ -81,7 +81,8 @@ def large_batch() -> list[store.Result]:
             case=run.row,
             seed=run.seed,
             settings=run.settings,
-            measured={name: value for name, value in asdict(run).items() if isinstance(value, float | int)},
+            measured={name: value for name, value in asdict(run).items() if isinstance(value, float | int)}
+            | {"training_loss": run.epochs[-1]["loss"]},
             date=run.date,
             machine={"processor": run.processor, "cores": run.cores, "versions": run.versions},
             load_average=run.load_average,

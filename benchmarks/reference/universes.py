@@ -35,6 +35,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]
 
+import arguments  # noqa: E402
 import needs  # noqa: E402
 import store  # noqa: E402
 import studies  # noqa: E402
@@ -175,15 +176,18 @@ def study(options: argparse.Namespace) -> None:
     missing = [
         seed for seed in options.seeds if store.finished(STUDY, "train", seed, settings, options.results) is None
     ]
+    if not missing and not options.list:
+        store.say_all_finished(len(options.seeds), options.results)
+        return
     done = [seed for seed in options.seeds if seed not in missing]
     expected = len(missing) * options.setup.seed_seconds + options.setup.data_seconds * bool(missing)
     print(
         f"done: {done or 'nothing'}; to do: {missing or 'nothing'}, about {count(math.ceil(expected / 60), 'minute')}",
         flush=True,
     )
-    if options.list or not missing:
+    if options.list:
         return
-    options.work.mkdir(parents=True, exist_ok=True)
+    store.make_folder(options.work, "--work")
     bench = Bench(work=options.work.resolve(), setup=options.setup, cores=len(os.sched_getaffinity(0)))
     if volumes_in(bench.data) < options.setup.data["train"] + options.setup.data["validation"]:
         make_data(bench, options.results)
@@ -196,7 +200,7 @@ def study(options: argparse.Namespace) -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, help="folder for data (2.5 GB) and runs")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--results", type=Path, default=store.RESULTS)
     parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "pictures", help="of --report: its folder")
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")

@@ -12,21 +12,21 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
 
-def _above_one(value: object) -> bool:
+def _is_above_one(value: object) -> bool:
     return isinstance(value, int) and value > 1
 
 
-def _switched_on(value: object) -> bool:
+def _is_switched_on(value: object) -> bool:
     return value is True
 
 
 ONLY_HOROVOD: Mapping[str, Callable[[object], bool]] = {
-    "accumulation": _above_one,
-    "update_groups": _above_one,
-    "xla": _switched_on,
-    "adasum": _switched_on,
-    "shard_optimizer": _switched_on,
-    "gradient_lag": _switched_on,
+    "accumulation": _is_above_one,
+    "update_groups": _is_above_one,
+    "xla": _is_switched_on,
+    "adasum": _is_switched_on,
+    "shard_optimizer": _is_switched_on,
+    "gradient_lag": _is_switched_on,
     "compression": lambda value: value != "none",
     "scale_learning_rate": lambda value: value == "adascale",
     "batch_norm": lambda value: value in ("ghost", "synchronized"),

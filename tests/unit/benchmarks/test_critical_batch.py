@@ -244,6 +244,26 @@ def test_seeds_with_another_rate_than_the_first_are_in_no_median(
     assert states[1:] == ["to do", "to do"] and "steps" in states[0]
 
 
+def test_the_list_estimates_by_the_law_of_the_results(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, report = reference("critical_batch"), reference("critical_batch_report")
+    epochs = f"{LAW.fewest_epochs / study.FULL.samples:.3g}"
+
+    def last_line(folder: Path, *words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["critical_batch.py", "--list", f"--results={folder}", *words])
+        assert study.main() == 0
+        return str(capsys.readouterr().out.splitlines()[-1])
+
+    stored(reference, tmp_path)
+    report.write_law(tmp_path)
+    expected = f"E_min = {epochs} epochs and B_crit = 700, as fitted to the results in {tmp_path}, and"
+    assert expected in last_line(tmp_path, "--seeds", "4")
+    # A new folder has none: the law is that of the committed results, and of made-up images a guess.
+    assert f"as fitted to the results in {study.store.RESULTS}, and" in last_line(tmp_path / "new")
+    assert "B_crit = 500, which is a guess" in last_line(tmp_path / "new", "--small")
+
+
 def test_a_critical_batch_without_an_end_is_said_to_have_none(reference: Reference, tmp_path: Path) -> None:
     report = reference("critical_batch_report")
     stored(reference, tmp_path, lambda batch: 60_000 - batch)

@@ -84,9 +84,9 @@ def test_images_that_are_missing_are_named_with_their_layouts_and_the_next_step(
     (tmp_path / "wrong" / data / "music").mkdir(parents=True)
     faults = {
         "": "--data-dir and HPCLAUNCH_DATA_DIR are empty: no data folder was given",
-        "absent": f"{tmp_path}/absent: does not exist",
-        "empty": f"{tmp_path}/empty: contains no data set of a known layout (found: nothing)",
-        "wrong": f"{tmp_path}/wrong: contains no data set of a known layout (found: {data})",
+        "absent": f"{tmp_path}/absent (from --data-dir): does not exist",
+        "empty": f"{tmp_path}/empty (from --data-dir): contains no data set of a known layout (found: nothing)",
+        "wrong": f"{tmp_path}/wrong (from --data-dir): contains no data set of a known layout (found: {data})",
     }
     for folder, fault in faults.items():
         first, expected, following = ended(program, *words, "--data-dir", folder).splitlines()
@@ -95,6 +95,15 @@ def test_images_that_are_missing_are_named_with_their_layouts_and_the_next_step(
         assert all(layout in expected for layout in LAYOUTS)
         job = {"cifar10": "cifar", "mnist": "mnist"}[data]
         assert following == f"  next: hpclaunch data fetch {job}, or name another folder with --data-dir"
+
+
+@pytest.mark.parametrize("program", TRAIN)
+def test_a_folder_of_the_variable_is_said_to_come_from_it(
+    ended: Callable[..., str], monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setenv("HPCLAUNCH_DATA_DIR", "/nonexistent: no")
+    error = ended(program, *TRAIN[program][1])
+    assert error.startswith(f"{program.split('/')[1]}: /nonexistent: no (from HPCLAUNCH_DATA_DIR): does not exist\n")
 
 
 def npz(path: Path, shape: tuple[int, ...], number: int = 20) -> Path:
@@ -107,10 +116,13 @@ def npz(path: Path, shape: tuple[int, ...], number: int = 20) -> Path:
 def test_images_of_another_shape_and_too_few_are_refused(ended: Callable[..., str], tmp_path: Path) -> None:
     path = npz(tmp_path / "cifar10" / "digits.npz", (28, 28))
     error = ended("reference/guidelines", "updates", "--data-dir", ".")
-    assert error.startswith(f"guidelines: {path}: x_train is uint8 [20, 28, 28]\n  expected: cifar10 as")
+    assert error.startswith(
+        f"guidelines: {path} (from --data-dir): x_train is uint8 [20, 28, 28]\n  expected: cifar10 as"
+    )
     npz(path, (32, 32, 3))
     error = ended("reference/sharpness", "--data-dir", ".")
-    assert error.startswith(f"sharpness: {path}: 20 training images, and the study takes 4,096\n  expected: cifar10 as")
+    fault = "20 training images, and the study takes 4,096"
+    assert error.startswith(f"sharpness: {path} (from --data-dir): {fault}\n  expected: cifar10 as")
 
 
 def test_class_folders_with_images_of_another_size_are_refused(ended: Callable[..., str], tmp_path: Path) -> None:
@@ -124,7 +136,8 @@ def test_class_folders_with_images_of_another_size_are_refused(ended: Callable[.
             folder.mkdir(parents=True)
             Image.new("RGB", (64, 48)).save(folder / "1.png")
     error = ended("reference/guidelines", "updates", "--data-dir", "cifar10")
-    assert error.startswith(f"guidelines: {tmp_path}/cifar10/train/0/1.png: the image is 48 x 64 x 3\n  expected: ")
+    where = f"{tmp_path}/cifar10/train/0/1.png (from --data-dir)"
+    assert error.startswith(f"guidelines: {where}: the image is 48 x 64 x 3\n  expected: ")
 
 
 def test_every_run_can_use_the_folder_that_was_named(

@@ -94,9 +94,11 @@ def test_small_runs_never_go_to_the_committed_results(
     assert "name another folder" in capsys.readouterr().err
 
 
-def test_a_study_needs_the_images_of_its_cases_alone(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_needs_the_images_of_its_cases_alone(
+    reference: Reference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     study = reference("notebook3")
     for case, data in (("time-horovod-1", "mnist"), ("time-horovod-1-fashion_mnist", "fashion_mnist")):
-        monkeypatch.setattr("sys.argv", ["notebook3.py", "--cases", case, "--data-dir=/none"])
-        with pytest.raises(SystemExit, match=f"/none: does not exist\n  expected: {data} as"):
-            study.parse()
+        monkeypatch.setattr("sys.argv", ["notebook3.py", "--cases", case, "--data-dir=/none", f"--results={tmp_path}"])
+        with pytest.raises(SystemExit, match=rf"/none \(from --data-dir\): does not exist\n  expected: {data} as"):
+            study.main()
