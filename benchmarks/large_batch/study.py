@@ -112,12 +112,12 @@ def main() -> int:
         for row, seed in wanted:
             print(f"{row.name:<20} seed {seed}  {state(options, row, seed)}")
         return 0
-    all_finished = all(is_finished(options, row, seed) for row, seed in wanted)
-    if not (options.smoke or all_finished):
+    if all(is_finished(options, row, seed) for row, seed in wanted):
+        store.say_all_finished(len(wanted), options.results)
+        return 0
+    if not options.smoke:
         options.data_dir = needs.images(options.data_dir, needs.CIFAR10)
     with store.alone(options.out):
-        if all_finished:
-            store.say_all_finished(len(wanted), options.results)
         return 1 if study(options, wanted) else 0
 
 

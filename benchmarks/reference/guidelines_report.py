@@ -40,7 +40,11 @@ CONVERGED = {
 }
 """In the words of the guidelines' table."""
 OWN_RESULTS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
-    "chips": ("hours_to_minutes", "shards-1", {"test_accuracy": "test accuracy on drawn photographs"}),
+    "chips": (
+        "hours_to_minutes",
+        "shards-1",
+        {"test_accuracy": "test accuracy on drawn photographs of 96 x 96 pixels, 1,020 to train"},
+    ),
     "cifar": (
         studies.LARGE_BATCH,
         "recommended",

@@ -84,7 +84,7 @@ class Found:
             return NOT_YET
         self.results += results
         if place["each"]:
-            return listed(values, place["form"])
+            return " ".join([listed(values, place["form"]), *(f"({text})" for text in remark_of(results, len(values)))])
         middle, low, high = (
             shown(value, place["form"]) for value in (statistics.median(values), min(values), max(values))
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import store
@@ -139,3 +140,19 @@ def measured(events: list[dict[str, Any]], *, diverged: bool = False) -> dict[st
             found |= {name: event[name] for name in ("all_reduce_s", "step_s")}
             found |= {"communication_share": event["share"], "communication_warned": int("warning" in event)}
     return found
+
+
+def with_ratio(found: Mapping[str, Sequence[store.Result]]) -> dict[str, list[store.Result]]:
+    """The results with `times_one_rank`: the seconds over those of one rank with 32 samples and the same seed.
+
+    Absent where one of the two has no seconds, as a run that diverges at once.
+    """
+    times = {one.seed: one.measured.get("seconds") for one in found.get("ranks-1x32-constant", ())}
+    alone = {seed: seconds for seed, seconds in times.items() if seconds}
+
+    def derived(one: store.Result) -> store.Result:
+        if one.seed not in alone or "seconds" not in one.measured:
+            return one
+        return replace(one, measured={**one.measured, "times_one_rank": one.measured["seconds"] / alone[one.seed]})
+
+    return {case: [derived(one) for one in results] for case, results in found.items()}

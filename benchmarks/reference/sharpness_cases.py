@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import store
 
 STUDY = "sharpness"
 CASES = SMALL_BATCH, LARGE_BATCH, LOSS_ABOVE, LOSS_BELOW = (
@@ -37,6 +41,24 @@ def batches(setup: Setup) -> dict[str, int]:
     """The batch size of each case."""
     small, large = setup.batches
     return {SMALL_BATCH: small, LARGE_BATCH: large, LOSS_ABOVE: small, LOSS_BELOW: small}
+
+
+def with_ratio(found: Mapping[str, Sequence[store.Result]]) -> dict[str, list[store.Result]]:
+    """The results; those of the large batch with `times_as_sharp`, against the seed's small batch at the nearest loss.
+
+    That is the epoch before or after the small batch's loss comes below the large one's; absent where there is neither.
+    """
+
+    def derived(one: store.Result) -> store.Result:
+        small = [other for case in (LOSS_ABOVE, LOSS_BELOW) for other in found.get(case, ()) if other.seed == one.seed]
+        if not small:
+            return one
+        loss = one.measured["training_loss"]
+        near = min(small, key=lambda other: abs(math.log(other.measured["training_loss"] / loss)))
+        times = one.measured["sharpness"] / near.measured["sharpness"]
+        return replace(one, measured={**one.measured, "times_as_sharp": times})
+
+    return {case: [derived(one) if case == LARGE_BATCH else one for one in some] for case, some in found.items()}
 
 
 def settings_of(setup: Setup, batch: int) -> dict[str, Any]:

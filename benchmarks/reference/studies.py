@@ -43,6 +43,8 @@ WANTED: Mapping[str, Callable[[bool], Wanted]] = {
 DERIVED: Mapping[str, Callable[[Found], Found]] = {
     hours_to_minutes_cases.STUDY: hours_to_minutes_cases.with_speed_up,
     notebook3_cases.STUDY: notebook3_cases.with_efficiency,
+    parallel_cases.STUDY: parallel_cases.with_ratio,
+    sharpness_cases.STUDY: sharpness_cases.with_ratio,
 }
 """Study → what adds the values that follow from several results."""
 

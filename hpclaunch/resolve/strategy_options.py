@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from hpclaunch.core.spec import CENTRAL_STORAGE, HOROVOD, Pairs, Sweep
+from hpclaunch.config.parameters import spell
+from hpclaunch.core.spec import CENTRAL_STORAGE, HOROVOD, Sweep
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.recipes import free_settings, recipe_name_of
 
 
 def _is_above_one(value: object) -> bool:
@@ -37,26 +39,33 @@ ONLY_HOROVOD: Mapping[str, Callable[[object], bool]] = {
 def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
     """Note a fault for each setting that does not work with the strategy, a swept one included.
 
-    Only programs of ``hpclaunch.training`` are checked; what others can do is theirs.
+    Only programs of ``hpclaunch.training`` are checked.
     """
     if strategy in ("", HOROVOD) or not case.job.uses_library:
         return
-    for name, text, option in _texts_of(case, sweep):
-        row = case.job.parameters.get(name)
+    for name, text, where in _values_of(case, sweep):
         try:
-            value = row.parse(text) if row else None
+            value = case.job.parameters[name].parse(text)
         except ValueError:
             continue  # resolve.command refuses it
-        if row and name in ONLY_HOROVOD and ONLY_HOROVOD[name](value):
+        if name in ONLY_HOROVOD and ONLY_HOROVOD[name](value):
             what = f"{name}={text} works with Horovod only, not with {strategy}"
-            decisions.fault(what, where=f"{option} {name}", next=f"leave --strategy out, or {name}={text}")
-        elif row and name == "precision" and strategy == CENTRAL_STORAGE and value != "float32":
+            decisions.fault(what, where=where, next=f"leave --strategy out, or set another value: --set {name}=VALUE")
+        elif name == "precision" and strategy == CENTRAL_STORAGE and value != "float32":
             what = f"Keras has no mixed precision for {strategy}"
-            decisions.fault(what, where=f"{option} {name}", allowed="float32", next="choose --strategy mirrored")
+            decisions.fault(what, where=where, allowed="float32", next="choose --strategy mirrored")
 
 
-def _texts_of(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each typed or swept setting, a text that it has, and the option that gives it."""
-    settings: Pairs = case.request.settings
-    yield from ((name, text, "--set") for name, text in settings)
-    yield from ((name, text, "--sweep") for name, texts in (sweep.axes if sweep else ()) for text in texts)
+def _values_of(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each parameter, a text that it has in a run, and where the text is from."""
+    job, typed, named = case.job, dict(case.request.settings), dict(free_settings(case))
+    swept = dict(sweep.axes) if sweep else {}
+    for name, row in job.parameters.items():
+        if name in swept:
+            yield from ((name, text, f"--sweep {name}") for text in swept[name])
+        elif name in typed:
+            yield name, typed[name], f"--set {name}"
+        elif name in named:
+            yield name, named[name], f"--recipe {recipe_name_of(case)}"
+        else:
+            yield name, spell(row.default), f"the job {job.name}: parameters.{name}"

@@ -115,3 +115,53 @@ def test_a_processor_has_its_family_and_model_where_they_are_known(
 @pytest.mark.parametrize(("seeds", "words"), [([2], "seed 2"), ([1, 2, 3], "seeds 1 to 3"), ([1, 3], "seeds 1, 3")])
 def test_the_page_names_the_seeds(reference: Reference, seeds: list[int], words: str) -> None:
     assert reference("page").in_words(seeds) == words
+
+
+def a_result(reference: Reference, case: str, seed: int, **measured: float) -> Any:
+    return reference("store").Result(study="a_study", case=case, seed=seed, settings={}, measured=measured)
+
+
+def test_sharpness_is_compared_with_the_small_batch_of_the_seed_at_the_nearest_loss(reference: Reference) -> None:
+    above, below = "small-batch-loss-above", "small-batch-loss-below"
+    found = {
+        "large-batch": [
+            a_result(reference, "large-batch", 1, sharpness=6.0, training_loss=0.10),
+            a_result(reference, "large-batch", 2, sharpness=6.0, training_loss=0.10),
+            a_result(reference, "large-batch", 3, sharpness=6.0, training_loss=0.10),
+        ],
+        above: [
+            a_result(reference, above, 1, sharpness=3.0, training_loss=0.11),
+            a_result(reference, above, 2, sharpness=3.0, training_loss=0.30),
+        ],
+        below: [
+            a_result(reference, below, 1, sharpness=2.0, training_loss=0.05),
+            a_result(reference, below, 2, sharpness=2.0, training_loss=0.05),
+        ],
+    }
+    derived = reference("sharpness_cases").with_ratio(found)
+    assert [one.measured.get("times_as_sharp") for one in derived["large-batch"]] == [2.0, 3.0, None]
+    assert derived[above] == found[above]
+
+
+def test_times_are_compared_with_one_rank_of_the_seed(reference: Reference) -> None:
+    one, two = "ranks-1x32-constant", "ranks-2x16-constant"
+    found = {
+        one: [a_result(reference, one, 1, seconds=10.0), a_result(reference, one, 2, loss=1.0)],
+        two: [a_result(reference, two, seed, seconds=25.0) for seed in (1, 2)]
+        + [a_result(reference, two, 3, loss=1.0)],
+    }
+    derived = reference("parallel_cases").with_ratio(found)
+    assert [result.measured.get("times_one_rank") for result in derived[two]] == [2.5, None, None]
+
+
+def test_the_page_lists_figures_of_all_seeds_and_says_how_many_if_they_are_few(
+    reference: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reference("page")
+    known = [a_result(reference, "large-batch", seed, sharpness=100.0 * seed) for seed in (1, 2)]
+    monkeypatch.setattr(page, "results_of", lambda study: known)
+    place = "{sharpness/large-batch:sharpness.0f*}"
+    assert page.Found().text(place) == "100 and 200 (2 runs)"
+    known.append(a_result(reference, "large-batch", 3, sharpness=300.0))
+    assert page.Found().text(place) == "100, 200 and 300"
+    assert page.listed([0.5, 0.25], "%") == "50.0 and 25.0 %"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hpclaunch.resolve.strategy_options import ONLY_HOROVOD
 from hpclaunch.training.rank import strategies
 from tests.builders import bundled_job, planned, refused
 
@@ -23,7 +25,7 @@ AS_THEY_ARE = {
     "batch_norm": "local",
     "precision": "float32",
 }
-HORVODS = {
+ONLY_HOROVODS = {
     "accumulation": "2",
     "update_groups": "2",
     "xla": "true",
@@ -43,7 +45,7 @@ def asked_of_rank(strategy: str, name: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multiworker", "central-storage", "one-device"])
-@pytest.mark.parametrize(("name", "text"), [*HORVODS.items(), ("batch_norm", "synchronized")])
+@pytest.mark.parametrize(("name", "text"), [*ONLY_HOROVODS.items(), ("batch_norm", "synchronized")])
 def test_what_only_horovod_has_is_refused_with_each_strategy(strategy: str, name: str, text: str) -> None:
     nodes = {"nodes": 2} if strategy == "multiworker" else {}
     error = str(refused(job=CIFAR, strategy=strategy, settings=((name, text),), **nodes))
@@ -66,6 +68,44 @@ def test_mixed_precision_is_refused_where_keras_has_none(strategy: str) -> None:
 def test_a_value_of_a_sweep_is_refused_too() -> None:
     error = str(refused(job=CIFAR, strategy="mirrored", sweep=(("scale_learning_rate", "none,adascale"),)))
     assert "--sweep scale_learning_rate" in error and "adascale works with Horovod only" in error
+
+
+def changed(name: str, value: Any) -> Any:
+    """The job with another default of a parameter."""
+    row = CIFAR.parameters[name].with_default(value)
+    return replace(CIFAR, parameters={**CIFAR.parameters, name: row})
+
+
+def test_values_of_the_job_file_and_of_a_recipe_are_refused_too() -> None:
+    error = str(refused(job=changed("gradient_lag", True), strategy="mirrored"))
+    assert "the job cifar: parameters.gradient_lag" in error and "gradient_lag=true works with Horovod only" in error
+    recipe = replace(CIFAR.recipes["recommended"], settings={"batch_norm": "ghost"})
+    job = replace(CIFAR, recipes={"recommended": recipe})
+    error = str(refused(job=job, strategy="mirrored", recipe="recommended"))
+    assert "--recipe recommended" in error and "batch_norm=ghost works with Horovod only" in error
+    typed = planned(job=job, strategy="mirrored", recipe="recommended", settings=(("batch_norm", "local"),))
+    assert typed.strategy == "mirrored"
+
+
+def test_the_last_of_two_settings_counts() -> None:
+    twice = (("batch_norm", "ghost"), ("batch_norm", "local"))
+    assert planned(job=CIFAR, strategy="mirrored", settings=twice).strategy == "mirrored"
+
+
+@pytest.mark.parametrize("name", sorted(CIFAR.parameters))
+def test_the_launcher_refuses_what_the_ranks_refuse(name: str) -> None:
+    """Each value that a parameter may have, if it has few, and a number above its default."""
+    row = CIFAR.parameters[name]
+    values = row.choices or (
+        (False, True) if row.value_type == "bool" else (row.default, 2) if row.default == 1 else ()
+    )
+    for value in values:
+        ranks = strategies.faults(SimpleNamespace(strategy="mirrored", **{**AS_THEY_ARE, name: value}))
+        assert bool(ranks) == (name in ONLY_HOROVOD and ONLY_HOROVOD[name](value)), (name, value)
+
+
+def test_every_parameter_of_the_table_is_tried() -> None:
+    assert {*ONLY_HOROVOD} == {*ONLY_HOROVODS} <= {*CIFAR.parameters}
 
 
 def test_horovod_takes_them_all_and_other_values_go_with_every_strategy() -> None:
