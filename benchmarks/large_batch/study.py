@@ -41,10 +41,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "large_batch", help="logs and metrics of the runs")
     parser.add_argument("--list", action="store_true", help="show what is done, and end")
     parser.add_argument("--smoke", action="store_true", help="tiny made-up data and two ranks; needs --results")
-    options = parser.parse_args()
-    if options.smoke and options.results == parser.get_default("results"):
-        parser.error("--smoke makes no real results: name another folder with --results")
-    return options
+    return arguments.parse(parser, small="smoke")
 
 
 def is_finished(options: argparse.Namespace, row: Row, seed: int) -> bool:

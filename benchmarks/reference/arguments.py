@@ -1,4 +1,4 @@
-"""What all studies check alike in their command lines: seeds, epochs, and the names of runs; it starts nothing."""
+"""What all studies check alike in their command lines: seeds, epochs, names of runs, results; it starts nothing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def seed(text: str) -> int:
 def epochs(text: str) -> int:
     """Read a number of epochs: a whole number, 1 or above."""
     return _whole_number(text, "a number of epochs", least=1)
+
+
+def parse(parser: argparse.ArgumentParser, small: str = "small") -> argparse.Namespace:
+    """Parse the command line. Ends the program if a run for tests would write among the committed results.
+
+    small: the option that asks for such runs. The default of --results is the folder of the committed results.
+    """
+    options = parser.parse_args()
+    if getattr(options, small) and options.results == parser.get_default("results"):
+        parser.error(f"--{small} makes no real results: name another folder with --results")
+    return options
 
 
 def chosen(parser: argparse.ArgumentParser, flag: str, typed: Sequence[Name], allowed: Sequence[Name]) -> list[Name]:

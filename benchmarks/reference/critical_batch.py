@@ -84,11 +84,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
     parser.add_argument("--report", action="store_true", help="print the table as Markdown and draw the pictures")
     parser.add_argument("--small", action="store_true", help="tiny made-up data and two batch sizes; needs --results")
-    options = parser.parse_args()
+    options = arguments.parse(parser)
     options.setup = SMALL if options.small else FULL
     options.sizes = arguments.chosen(parser, "--sizes", options.sizes, options.setup.sizes)
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
     return options
 
 

@@ -56,10 +56,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "pictures")
     parser.add_argument("--list", action="store_true", help="show what is done, and end")
     parser.add_argument("--small", action="store_true", help="tiny made-up data; needs --results")
-    options = parser.parse_args()
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
-    return options
+    return arguments.parse(parser)
 
 
 def wanted(options: argparse.Namespace) -> list[tuple[str, int, dict[str, Any]]]:

@@ -68,17 +68,16 @@ def verdicts(plan: Mapping[str, Any]) -> Verdicts:
 def report(sites: Sequence[str], jobs: Sequence[str] | None = None) -> str:
     """For each site a table with rules as rows and jobs as columns; then what is declined, and the notes."""
     chosen = list(jobs or jobs_that_train())
-    held = {site: {job: verdicts(plan_of(job, site)) for job in chosen} for site in sites}
-    parts = [f"### Verdicts at {site}\n\n{table(one)}" for site, one in held.items()]
+    held = {site: verdicts_by_job(site, chosen) for site in sites}
+    parts = [section(site, one) for site, one in held.items()]
     declined = {site: {job: found.declined for job, found in one.items()} for site, one in held.items()}
     notes = {site: {job: found.notes for job, found in one.items()} for site, one in held.items()}
     parts += tables_by_place(declined, "Declined for", ("way", "why"))
     return "\n\n".join([*parts, *tables_by_place(notes, "Notes for", ("note", "about"))])
 
 
-def verdicts_at(site: str) -> str:
-    """The first table of `report`, for one site and all jobs that train."""
-    return f"### Verdicts at {site}\n\n{table({job: verdicts(plan_of(job, site)) for job in jobs_that_train()})}"
+def verdicts_by_job(site: str, jobs: Sequence[str]) -> dict[str, Verdicts]:
+    return {job: verdicts(plan_of(job, site)) for job in jobs}
 
 
 def tables_by_place(
@@ -104,6 +103,11 @@ def tables_by_place(
 
 def in_words(places: dict[str, list[str]]) -> str:
     return "; ".join(f"at {site}: {', '.join(jobs)}" for site, jobs in places.items())
+
+
+def section(site: str, held: Mapping[str, Verdicts]) -> str:
+    """The table of a site's verdicts, with its heading."""
+    return f"### Verdicts at {site}\n\n{table(held)}"
 
 
 def table(held: Mapping[str, Verdicts]) -> str:

@@ -64,10 +64,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
     parser.add_argument("--report", action="store_true", help="print the tables as Markdown and draw the pictures")
     parser.add_argument("--small", action="store_true", help="tiny photographs, two ranks at most; needs --results")
-    options = parser.parse_args()
+    options = arguments.parse(parser)
     options.setup = SMALL if options.small else FULL
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
     options.cases = arguments.chosen(parser, "--cases", options.cases, small if options.small else full)
     return options
 

@@ -55,10 +55,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
     parser.add_argument("--report", action="store_true", help="print the tables as Markdown and draw the picture")
     parser.add_argument("--small", action="store_true", help="tiny made-up images, two replicas; needs --results")
-    options = parser.parse_args()
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
-    return options
+    return arguments.parse(parser)
 
 
 def wanted(options: argparse.Namespace) -> list[tuple[Row, int]]:

@@ -57,7 +57,8 @@ def data_sets() -> str:
 def rules() -> str:
     """The verdict of each rule on each bundled job at one site, whatever the person who writes it has measured."""
     with user_folders.of_a_new_user():
-        return guidelines_rules.verdicts_at(RULES_AT)
+        held = guidelines_rules.verdicts_by_job(RULES_AT, guidelines_rules.jobs_that_train())
+    return guidelines_rules.section(RULES_AT, held)
 
 
 TABLES = {"data": data_sets, "rules": rules}

@@ -64,10 +64,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
     parser.add_argument("--report", action="store_true", help="print the tables as Markdown and draw the picture")
     parser.add_argument("--small", action="store_true", help="tiny made-up data and two runs; needs --results")
-    options = parser.parse_args()
+    options = arguments.parse(parser)
     options.setup = SMALL if options.small else FULL
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
     parts = SMALL_PARTS if options.small else PARTS
     options.parts = arguments.chosen(parser, "--parts", options.parts, [name for name, cases in parts.items() if cases])
     return options

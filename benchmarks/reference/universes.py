@@ -206,10 +206,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what is done and how long the rest takes, and end")
     parser.add_argument("--report", action="store_true", help="print the table as Markdown and draw the picture")
     parser.add_argument("--small", action="store_true", help="a few small volumes and one epoch; needs --results")
-    options = parser.parse_args()
+    options = arguments.parse(parser)
     options.setup = SMALL if options.small else FULL
-    if options.small and options.results == store.RESULTS:
-        parser.error("--small makes no real results: name another folder with --results")
     if not options.work and not (options.list or options.report):
         parser.error("name a folder for data and runs with --work")
     return options
