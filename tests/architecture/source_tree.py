@@ -52,15 +52,6 @@ def root_names() -> list[str]:
     return sorted(names - {"__init__", "__main__"})
 
 
-def layers() -> list[str]:
-    """The layers of the import contract, highest first; siblings stand on one line."""
-    import tomllib  # Python 3.11: the golden tests also run on 3.10, and count no layers
-
-    with (CHECKOUT / "pyproject.toml").open("rb") as file:
-        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    return list(contracts[0]["layers"])
-
-
 def module_name(path: Path) -> str:
     """A module's name as an import spells it."""
     return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")

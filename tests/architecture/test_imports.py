@@ -19,7 +19,6 @@ from tests.architecture.source_tree import (
     MODULES,
     PACKAGE,
     circles,
-    functions,
     parsed,
     place,
     targets,
@@ -105,22 +104,13 @@ def test_importing_hpclaunch_imports_nothing() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_is_at_most_400_lines_long_and_says_what_it_does(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_a_module_says_what_it_does(path: Path) -> None:
     assert ast.get_docstring(parsed(path))
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     empty = {"utils", "helpers", "common", "base", "manager", "data", "misc"}
     assert not [path for path in MODULES if path.stem in empty]
-
-
-@pytest.mark.parametrize("path", LAUNCHER, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_function_of_the_launcher_is_longer_than_50_lines(path: Path) -> None:
-    for node in functions(parsed(path)):
-        body = node.body[1:] if ast.get_docstring(node) else node.body
-        lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
-        assert lines <= 50, f"{node.name} has {lines} lines"
 
 
 def in_a_sites_own_environment() -> list[Path]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.render import render
-from tests.architecture.bars import GOLDEN, LIBRARY_FILE, MOST_SCRIPT_LINES, lines
+from tests.architecture.bars import GOLDEN, LIBRARY_FILE
 from tests.builders import ROOTS, a_job, planned
 from tests.golden.test_golden import rendered, scripts_without_a_golden
 from tests.tiers import LONG
@@ -45,8 +45,3 @@ def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
     files = [*sorted(GOLDEN.glob("*/*.sh")), LIBRARY_FILE, standalone, *(others if LONG else others[::8])]
     done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_a_script_without_a_golden_is_one_screen_too(others: list[Path]) -> None:
-    """tests/architecture holds the goldens to the same."""
-    assert {path.name: lines(path) for path in others if lines(path) > MOST_SCRIPT_LINES} == {}
