@@ -14,7 +14,7 @@ from hpclaunch.training.metrics import MetricsLog, metrics_log
 from hpclaunch.training.model_parallel.mesh import Division
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program.settings import Settings
-from hpclaunch.training.rank import failure, watch
+from hpclaunch.training.rank import failure, marks, watch
 from hpclaunch.training.rank import start as starting
 from hpclaunch.training.rank.world import World
 
@@ -91,10 +91,17 @@ def running(settings: Settings, name: str, begin: Callable[[str], World]) -> Ite
         world = begin(name)
         also = mlflow_log.opened(world, name, settings.resume) if getattr(settings, "mlflow", False) else None
         run = Run(name, settings, world, metrics_log(world.run_dir, world.is_root, settings.synthetic, also))
-        yield run
+        marks.begin(world)
+        try:
+            yield run
+        except SystemExit as error:
+            if error.code in (None, 0):  # the program itself says that nothing is left to do
+                marks.end(world)
+            raise
         run.end()
         if world.mesh is not None:  # a rank that has gone would end the collectives of a group that still works
             world.gather(None)
+        marks.end(world)
         _watch_the_end(world)
 
 
