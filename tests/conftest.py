@@ -30,7 +30,7 @@ _skipped_ids: list[str] = []
 _why: dict[str, str] = {}
 _unnamed: list[str] = []
 _MOST_CASES = int(os.environ.get("HPCLAUNCH_TEST_CASES", "0"))
-_passed: Counter[str] = Counter()
+_passed: set[str] = set()
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
 _TOGETHER = ("browser", "docs", "faults", "frameworks", "horovod", "hostile", "packaging", "site_environment", "slurm")
@@ -118,7 +118,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         _note_skip(report.nodeid, report.longrepr)
     if report.passed and report.when == "call":
-        _passed[_folder(report.nodeid)] += 1
+        _passed.add(report.nodeid.partition("[")[0])
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -138,15 +138,13 @@ def _note_skip(nodeid: str, longrepr: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _skipped or _unnamed or _vanished():
+    if _skipped or _unnamed:
         terminalreporter.section("groups that did not run")
     for group, number in sorted(_skipped.items()):
         also = " (another run of CI has it)" if group in _elsewhere() else ""
         terminalreporter.line(f"{group}: {number} skipped: {_why[group]}{also}")
     for line in _unnamed:
         terminalreporter.line(f"(no group) {line}")
-    for group in _vanished():
-        terminalreporter.line(f"{group}: no test of it passed")
 
 
 @pytest.hookimpl(trylast=True)
@@ -157,18 +155,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         # File by file, as several processes report them mixed: fixtures of a file would be made for each of its tests.
         tests = sorted(dict.fromkeys(_skipped_ids), key=lambda test: test.partition("::")[0])
         Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text("".join(f"{test}\n" for test in tests))
-    if "HPCLAUNCH_TEST_PASSED" in os.environ:  # a file for the folders below tests/ of which a test passed
-        Path(os.environ["HPCLAUNCH_TEST_PASSED"]).write_text("".join(f"{folder}\n" for folder in sorted(_passed)))
+    if "HPCLAUNCH_TEST_PASSED" in os.environ:  # a file for the names of the tests that passed (tools/named_tests.py)
+        Path(os.environ["HPCLAUNCH_TEST_PASSED"]).write_text("".join(f"{test}\n" for test in sorted(_passed)))
     missed = _skipped.keys() - _elsewhere()
-    if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
+    if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed):
         session.exitstatus = 1
 
 
 def _elsewhere() -> set[str]:
     """The groups that this run of CI may skip, as its other run must have them (HPCLAUNCH_TEST_ELSEWHERE)."""
     return set(os.environ.get("HPCLAUNCH_TEST_ELSEWHERE", "").split())
-
-
-def _vanished() -> list[str]:
-    """The folders that should have passed a test and have not (HPCLAUNCH_TEST_REQUIRED, set by .ci/run)."""
-    return [group for group in os.environ.get("HPCLAUNCH_TEST_REQUIRED", "").split() if not _passed[group]]

@@ -25,7 +25,7 @@ def uv_program() -> str:
 def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a program and keep what it says; a failure shows it."""
     # Of the session around it: its groups, and a path that would hide the installed package.
-    inner = ("HPCLAUNCH_TEST_REQUIRED", "HPCLAUNCH_TEST_ELSEWHERE", "PYTHONPATH")
+    inner = ("HPCLAUNCH_TEST_PASSED", "HPCLAUNCH_TEST_SKIPPED", "HPCLAUNCH_TEST_ELSEWHERE", "PYTHONPATH")
     environment = {name: value for name, value in os.environ.items() if name not in inner}
     done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, env=environment)
     if check:
