@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import hpclaunch
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 
@@ -37,7 +39,10 @@ def with_rows(text: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 
 def surroundings(*modules: str) -> str:
-    """Date, commit, machine and versions, in a line."""
+    """Date, version, machine and versions of other programs, in a line.
+
+    No commit: those of a branch are written anew when it lands, and then name nothing.
+    """
     from importlib.metadata import packages_distributions, version
 
     distributions = packages_distributions()  # tensorflow may be from tensorflow-cpu
@@ -46,7 +51,8 @@ def surroundings(*modules: str) -> str:
     cores = len(os.sched_getaffinity(0))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     system = f"Python {platform.python_version()}, {slurm}"
-    return f"{today}, commit {_COMMIT}, {cores} cores (load {os.getloadavg()[1]:.1f}), {', '.join([system, *told])}"
+    machine = f"{cores} cores (load {os.getloadavg()[1]:.1f})"
+    return ", ".join([today, f"hpclaunch {hpclaunch.__version__}", machine, system, *told])
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -60,7 +66,3 @@ def _output(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""
-
-
-_COMMIT = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
-"""Of the code as it was when the run began."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+import re
 from pathlib import Path
 
 import pytest
@@ -65,4 +65,4 @@ def test_parts_add_up_and_the_same_batch_counts_once(tmp_path: Path) -> None:
 
 
 def test_every_batch_names_what_it_was_measured_on() -> None:
-    assert all(json.dumps(line["measured"]).count("commit") == 1 for line in recorded())
+    assert all(re.match(r"\d{4}-\d\d-\d\d, hpclaunch \d", line["measured"]) for line in recorded())

@@ -221,8 +221,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def write_rows() -> None:
     around = surroundings("tensorflow", "horovod")
-    day, commit = around.split(", ")[:2]
-    rows: list[Sequence[str]] = [(*row, f"{day}, {commit.removeprefix('commit ')}") for row in ROWS]
+    measured = ", ".join(around.split(", ")[:2])  # the day and the version
+    rows: list[Sequence[str]] = [(*row, measured) for row in ROWS]
     rows = with_rows(read_part("faults"), HEADER, rows)
     minutes = round(sum(int(row[HEADER.index("seconds")]) for row in rows) / 60)
     head = f"Last run: {around}. All rows together: {minutes} minutes.\n"
