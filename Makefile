@@ -1,19 +1,15 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
-# make long: every case of the tests that run some of theirs in make test.
+# make long: all that CI has no time for, in parts; a release needs it (tools/long_tier.py).
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
+# make test-names: writes tests/names.txt anew, after a test was added or taken away.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
 # make once: endings of sbatch, interleavings, and many processes at once, for the same page. make mutants: changed code.
-.PHONY: demo test long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
+.PHONY: demo test test-names long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
 
 # What docs/reliability.md reports under "Submitted once".
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
 	tests/processes/actions/test_resumed_at_once.py
-
-# Those whose cases tests/tiers.py divides; site_environment runs horovod with every other TensorFlow.
-LONG = tests/packaging tests/horovod tests/frameworks tests/site_environment tests/script/test_every_script.py \
-	tests/faults/test_search.py $(addprefix tests/slurm/test_, broadcast.py cifar.py frameworks.py jobs.py \
-	model_parallel.py node_types.py scale.py strategies.py)
 
 demo: setup
 	tools/demo.sh
@@ -22,11 +18,19 @@ demo: setup
 test: setup-dev
 	.venv/bin/python -m pytest -n 3 $(TESTS)
 
-long: setup-dev
-	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 HPCLAUNCH_TEST_JAX=1 HPCLAUNCH_TEST_MLFLOW=1 HPCLAUNCH_TEST_TFDS=1 .venv/bin/python -m pytest -v $(LONG)
+# CI fails if a test of this list is gone, or if one is not in it.
+test-names:
+	python3 tools/named_tests.py --write
 
+# In parts of at most 40 minutes: PARTS="ranks cluster" runs two of them, .venv/bin/python tools/long_tier.py --list names all.
+PARTS =
+long: setup-dev
+	.venv/bin/python tools/long_tier.py $(PARTS)
+
+# BED=test_many.py runs one file of the bed.
+BED =
 faults: setup-dev
-	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
+	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed/$(BED)
 
 newer-slurm:
 	tests/cluster/newer.sh setup
@@ -43,8 +47,10 @@ MINUTES = 60
 fuzz: setup-dev
 	.venv/bin/python -m tests.fuzz.parts --part $(PART) --inputs $(INPUTS) --ways "$(WAYS)" --minutes $(MINUTES)
 
+# IO='-k submit' lets the calls of one verb fail.
+IO =
 io: setup-dev
-	HPCLAUNCH_IO=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
+	HPCLAUNCH_IO=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v -s $(IO) tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
 
 hostile: setup-dev
 	HPCLAUNCH_HOSTILE=all .venv/bin/python -m pytest -v tests/hostile

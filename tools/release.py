@@ -23,6 +23,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools import long_tier  # noqa: E402
+
 DIST = ROOT / "dist"
 CONSTRAINTS = Path("tools/constraints.txt")
 EXTRAS = {"", "train"}
@@ -63,6 +67,10 @@ def objection(tag: str) -> str:
         return f"there is no tag {tag} with a good signature: git tag --sign {tag} (CONTRIBUTING.md: Releases)"
     if git("rev-parse", f"{tag}^{{commit}}") != git("rev-parse", "HEAD"):
         return f"the tag {tag} names another commit: git checkout {tag}, or raise the version"
+    late = long_tier.missing(long_tier.today())
+    if late:
+        days = long_tier.OLDEST_DAYS
+        return f"these parts of make long have not passed within {days} days: {', '.join(late)} (docs/reliability.md)"
     return ""
 
 

@@ -45,9 +45,17 @@ def checkout(uv: str, tmp_path: Path) -> Path:
         "gpg.ssh.allowedSignersFile": str(allowed),
     }.items():
         run("git", "config", name, value, cwd=clone)
+    commit_all(clone)
+    code = "import sys; sys.path.insert(0, '.'); from tools import long_tier as t; "
+    code += "[t.write_row((name, t.PASSED, '1', '1', t.today(), 'abc1234')) for name in t.PARTS]"
+    run(sys.executable, "-c", code, cwd=clone)
+    commit_all(clone)
+    return clone
+
+
+def commit_all(clone: Path) -> None:
     run("git", "add", "--all", cwd=clone)
     run("git", "commit", "--quiet", "--message", "all", cwd=clone)
-    return clone
 
 
 def test_only_a_clean_commit_with_a_signed_tag_is_released(checkout: Path) -> None:
@@ -57,6 +65,16 @@ def test_only_a_clean_commit_with_a_signed_tag_is_released(checkout: Path) -> No
     assert "good signature" in release(checkout).stderr
     (checkout / "README.md").write_text("changed")
     assert "not committed" in release(checkout).stderr
+    assert not (checkout / "dist").exists()
+
+
+def test_a_release_needs_every_part_of_the_long_tier(checkout: Path) -> None:
+    page = checkout / "docs" / "reliability.md"
+    page.write_text(re.sub(r"\| once \| passed \|", "| once | failed (1) |", page.read_text()))
+    commit_all(checkout)
+    (tag,) = re.findall(r"git tag --sign (\S+)", release(checkout).stderr)
+    run("git", "tag", "--sign", "--message", tag, tag, cwd=checkout)
+    assert "these parts of make long have not passed within 14 days: once (failed (1) on" in release(checkout).stderr
     assert not (checkout / "dist").exists()
 
 
