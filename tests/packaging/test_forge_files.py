@@ -68,10 +68,33 @@ def test_what_the_workflows_run_exists() -> None:
     assert groups and not [group for group in groups if not re.search(rf"^{group} = \[", project, re.MULTILINE)]
 
 
+def steps_of(job: dict[str, Any]) -> str:
+    """What a job runs and uses, as text."""
+    return "\n".join(step.get("run", step.get("uses", "")) for step in job["steps"])
+
+
 def test_a_release_is_published_without_a_stored_password() -> None:
     publish = content(FORGE / "workflows" / "release.yml")["jobs"]["publish"]
     assert publish["permissions"] == {"id-token": "write"} and publish["environment"]["name"] == "pypi"
     assert "secrets." not in (FORGE / "workflows" / "release.yml").read_text(encoding="utf-8")
+
+
+def test_what_attests_or_publishes_a_release_runs_no_code_of_it() -> None:
+    jobs = content(FORGE / "workflows" / "release.yml")["jobs"]
+    assert list(jobs) == ["tag", "build", "attest", "publish"]
+    assert jobs["build"]["permissions"] == {}
+    for name in ("attest", "publish"):
+        assert not any("run" in step for step in jobs[name]["steps"])
+        assert "actions/checkout" not in steps_of(jobs[name])
+    assert [jobs[name].get("needs") for name in jobs] == [None, "tag", "build", ["build", "attest"]]
+
+
+def test_a_release_is_built_from_a_signed_tag_with_tools_of_known_hashes() -> None:
+    jobs = content(FORGE / "workflows" / "release.yml")["jobs"]
+    assert "verify-tag" in steps_of(jobs["tag"])
+    installed = [line.strip() for line in steps_of(jobs["build"]).splitlines() if "pip install" in line]
+    assert installed and all("--require-hashes" in line for line in installed)
+    assert "uv build --build-constraints tools/constraints.txt --require-hashes" in steps_of(jobs["build"])
 
 
 def test_the_hooks_before_a_commit_are_the_commands_of_make_lint() -> None:
