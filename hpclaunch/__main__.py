@@ -1,5 +1,6 @@
 """The program's entry: ``hpclaunch`` and ``python -m hpclaunch``."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -7,12 +8,30 @@ import sys
 # `python -m` looks for modules in the current folder first, which may be a project that someone else wrote.
 if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()] if os.path.exists(os.curdir) else [""]):
     del sys.path[0]
-# A start makes many objects and drops few: at the usual 700 the collector takes 5 % of a submission's processor time.
-gc.set_threshold(100_000)
 
-from hpclaunch.cli import main  # noqa: E402  (the threshold comes before the imports, which make the objects)
 
-__all__ = ["main"]
+def main() -> None:
+    """Run the command line, with paths and files in UTF-8 whatever the locale is."""
+    _enter_utf8_mode()
+    # A start makes many objects and drops few: at the usual 700 the collector takes 5 % of a submission's processor
+    # time.
+    gc.set_threshold(100_000)
+    from hpclaunch.cli import main as run  # after the threshold: the imports make most of the objects
+
+    run()
+
+
+def _enter_utf8_mode() -> None:
+    """Start again in Python's UTF-8 mode if the locale gives paths another encoding.
+
+    A path outside that encoding has no name there: one run in such a folder would stop every listing, and the paths in
+    a record would mean other folders in another locale. Python chooses the encoding as it starts, and never later.
+    """
+    if sys.getfilesystemencoding() == "utf-8" or sys.flags.utf8_mode or not sys.executable:
+        return
+    with contextlib.suppress(OSError):  # then the paths that have a name can still be used
+        os.execv(sys.executable, [sys.orig_argv[0], "-X", "utf8", *sys.orig_argv[1:]])
+
 
 if __name__ == "__main__":
     main()

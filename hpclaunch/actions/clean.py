@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
@@ -15,6 +14,7 @@ from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.actions.inspect import size_of
 from hpclaunch.core.errors import Fault, NotFound, Refused, unwritable
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.runs.create import REQUEST
@@ -101,7 +101,7 @@ def explain_kept(run: Run) -> Fault:
         what = f"{name} is one run of the job array {array}, which can only be deleted completely"
         return Fault(what=what, next=f"hpclaunch runs clean {array}")
     steps = {
-        "RENDERED": f"check that it was not submitted by hand, then: rm -r {shlex.quote(str(run.path))}",
+        "RENDERED": f"check that it was not submitted by hand, then: rm -r {shell_word(str(run.path))}",
         "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}; if its end "
         f"stays unknown: hpclaunch runs forget {name}",
         "SUBMITTING": f"to see whether it was queued: hpclaunch status {name}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from hpclaunch import runs
 from hpclaunch.actions.crate_content import crate_files, facts_of
 from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean, unwritable
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.runs import Run
 
@@ -159,6 +159,6 @@ def _umask() -> int:
 
 def next_command(form: str, target: Path) -> str:
     """Return the command that shows what was written; empty if there is none."""
-    place = shlex.quote(str(target))
+    place = shell_word(str(target))
     viewers = {TENSORBOARD: f"tensorboard --logdir {place}", MLFLOW: f"mlflow ui --backend-store-uri {place}"}
     return viewers.get(form, "")

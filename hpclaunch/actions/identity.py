@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import RECORD, Run, is_own
 from hpclaunch.schedulers import ClusterIdentity, scheduler_of
@@ -36,7 +36,7 @@ def other_users(run: Run) -> Fault | None:
     if is_own(state_folder(os.environ), run):
         return None
     what = f"{run.label} is not known as a run of yours"
-    return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shlex.quote(str(run.home))}")
+    return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shell_word(str(run.home))}")
 
 
 def _other_owner(run: Run) -> str:

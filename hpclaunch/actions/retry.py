@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
@@ -14,6 +13,7 @@ from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_bytes
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.runs import Run
@@ -158,7 +158,7 @@ def script_of(run: Run) -> str:
     except OSError as error:
         why = error.strerror or str(error)
     if why:
-        next_step = f"a new run of its code: hpclaunch submit {shlex.quote(str(run.home / 'code'))}"
+        next_step = f"a new run of its code: hpclaunch submit {shell_word(str(run.home / 'code'))}"
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {why}", next=next_step))
     return text
 
@@ -175,7 +175,7 @@ def _refuse_other_directory(run: Run) -> None:
     what = f"this run was moved or copied from {made_in}, which its script still names"
     changed = "--walltime T" if further_layouts(run.spec()) else "--nodes N"
     anew = f"hpclaunch resume {run.label} {changed} writes it again"
-    code = f"a new run of its code: hpclaunch submit {shlex.quote(str(run.home / 'code'))}"
+    code = f"a new run of its code: hpclaunch submit {shell_word(str(run.home / 'code'))}"
     next_step = code if run.tasks or run.index >= 0 else f"{anew}; or {code}"
     raise Refused(Fault(where=str(run.script), what=what, next=next_step))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, NewerFormat, NotFound, Refused
 from hpclaunch.core.locks import locked
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
@@ -147,7 +147,7 @@ def wait_for(system: System, study: ScalingStudy, found: list[Run]) -> list[Run]
         return wait_for_ends(system, found)
     except KeyboardInterrupt:
         what = f"interrupted; the submitted runs of {study.name} continue"
-        next_step = f"the same command continues; or hpclaunch scale {shlex.quote(str(study.path))}"
+        next_step = f"the same command continues; or hpclaunch scale {shell_word(str(study.path))}"
         raise Interrupted(Fault(what=what, next=next_step)) from None
     except HpclaunchError:
         system.warn(f"the submitted runs of {study.name} continue")

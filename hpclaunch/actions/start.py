@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from hpclaunch import runs
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.runs import Run
 from hpclaunch.runs.snapshot import examine
 
@@ -89,6 +89,6 @@ def create_run(system: System, prepared: Prepared) -> Run:
     run = runs.create(spec, prepared.script, snapshot, submission)
     problem = runs.list_own(state_folder(system.environment), run)
     if problem:
-        adopt = f"hpclaunch runs adopt {shlex.quote(spec.run_dir)}"
+        adopt = f"hpclaunch runs adopt {shell_word(spec.run_dir)}"
         system.warn(f"{problem}; hpclaunch shows this run, but acts on it only after: {adopt}")
     return run

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hpclaunch import runs
 from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
 from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.units import count
 from hpclaunch.runs import ArrayTasks, Run, TaskState, leases
 from hpclaunch.runs.leases import Lease
@@ -270,7 +271,8 @@ def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
 
 
 def _list_some(folders: Sequence[Path]) -> str:
-    return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
+    named = [shell_word(str(folder)) for folder in folders[:_MOST_NAMED]]
+    return ", ".join(named) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System, since: str = "") -> list[Run]:

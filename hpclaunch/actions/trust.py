@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from hpclaunch.config.settings import PROJECT_FILE
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import append_line, read_text, write_text
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 
 if TYPE_CHECKING:
@@ -208,4 +208,4 @@ def _refusal(system: System, programs: list[Program]) -> str:
     if system.confirm("trust this folder, now and later? [y/N]"):
         trust_folder(system.environment, folder)
         return ""
-    return f"{folder} is not a trusted folder (to trust it: hpclaunch trust {shlex.quote(str(folder))})"
+    return f"{folder} is not a trusted folder (to trust it: hpclaunch trust {shell_word(str(folder))})"

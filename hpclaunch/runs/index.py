@@ -129,6 +129,8 @@ def _has_record(path: Path) -> bool:
         os.lstat(path / RECORD)
     except OSError as error:
         return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+    except ValueError:  # a path that has no name in the locale of a program that imports hpclaunch
+        return True
     return True
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import os
-import shlex
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.runs.code_files import IGNORE_FILE, MOST_LOOKED_AT, CodeFiles, Test, UnusableCode, code_files
@@ -170,7 +170,7 @@ def _check_included(code: Code, found: CodeFiles) -> None:
             what = f"no file beside {code.entry} matches {pattern!r}"
             allowed = f"a pattern such as '*.csv', or a folder, in {code.folder}"
             raise UnusableCode(
-                Fault(where="--include", what=what, allowed=allowed, next=f"ls {shlex.quote(code.folder)}")
+                Fault(where="--include", what=what, allowed=allowed, next=f"ls {shell_word(code.folder)}")
             )
 
 
@@ -298,4 +298,4 @@ def _script_faults(code: Code) -> list[Fault]:
 
 
 def _owner_of(place: str) -> str:
-    return f"ls -ld {shlex.quote(place)} names its owner"
+    return f"ls -ld {shell_word(place)} names its owner"

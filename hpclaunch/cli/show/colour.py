@@ -49,7 +49,7 @@ def paint(text: str, style: str) -> str:
 
 
 def fit(stream: TextIO | None) -> None:
-    """Let a stream write ASCII if it is a terminal without UTF-8, and never fail at a sign that its encoding lacks."""
+    """Let a stream write ASCII if it is a terminal without UTF-8, and never fail at what its encoding lacks."""
     reconfigure = getattr(stream, "reconfigure", None)
     if stream is None or reconfigure is None:
         return
@@ -58,6 +58,8 @@ def fit(stream: TextIO | None) -> None:
         reconfigure(encoding="ascii", errors=ERRORS)
     elif "utf" not in (stream.encoding or "").lower():
         reconfigure(errors=ERRORS)
+    else:  # of a path's bytes that are not UTF-8
+        reconfigure(errors="backslashreplace")
 
 
 def _look_alike(error: UnicodeError) -> tuple[str, int]:

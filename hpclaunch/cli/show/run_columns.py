@@ -9,6 +9,7 @@ from hpclaunch.actions.states import explanation
 from hpclaunch.cli.show.bars import curve
 from hpclaunch.cli.show.submission import jobs_words
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean
+from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.runs import Run
@@ -70,7 +71,7 @@ def _time_left(one: ListedRun) -> str:
 
 
 COLUMNS: dict[str, Column] = {
-    "run": Column(title="run", text=lambda one: one.run.label),
+    "run": Column(title="run", text=lambda one: shown_name(one.run.label)),
     "name": Column(title="name", text=lambda one: one.run.name),
     "job": Column(title="job id", text=lambda one: jobs_words(one.run)),
     "site": Column(title="site", text=lambda one: one.run.site),
@@ -85,7 +86,7 @@ COLUMNS: dict[str, Column] = {
     "loss": Column(title="loss", text=lambda one: "-" if one.progress.loss is None else f"{one.progress.loss:.4g}"),
     "curve": Column(title="loss curve", text=_curve),
     "reason": Column(title="reason", text=_reason),
-    "directory": Column(title="directory", text=lambda one: str(one.run.path)),
+    "directory": Column(title="directory", text=lambda one: shown_name(str(one.run.path))),
 }
 """Name -> column, as ``--format`` names them."""
 EVERY_DEFAULT = ("run", "job", "site", "state", "exit", "created", "nodes", "elapsed", "left", "epoch", "reason")

@@ -65,3 +65,11 @@ def test_a_pipe_keeps_utf_8_and_one_of_ascii_does_not_fail() -> None:
         stream.flush()
     assert utf_8.buffer.getvalue() == "\u2026".encode()  # type: ignore[attr-defined]
     assert ascii_only.buffer.getvalue() == b"..."  # type: ignore[attr-defined]
+
+
+def test_bytes_of_a_path_that_are_not_utf_8_are_shown_and_stop_nothing() -> None:
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    colour.fit(pipe)
+    pipe.write("caf\udce9")
+    pipe.flush()
+    assert pipe.buffer.getvalue() == rb"caf\udce9"  # type: ignore[attr-defined]

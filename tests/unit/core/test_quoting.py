@@ -1,0 +1,31 @@
+"""Words that are shown to be typed again: bash reads them as the same text."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.core.quoting import shell_word, shown_name
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("/a/b-1.c", "/a/b-1.c"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("projλ", "'projλ'"),
+        ("$(touch x)", "'$(touch x)'"),
+        ("a\x1b[31mb", r"$'a\x1b[31mb'"),
+        ("a\nb\tc\rd", r"$'a\nb\tc\rd'"),
+        ("it's\n\\", r"$'it\'s\n\\'"),
+        ("caf\udce9", r"$'caf\xe9'"),
+        ("λ\x00", r"$'λ\x00'"),
+        ("a\u202eb", r"$'a\xe2\x80\xaeb'"),
+    ],
+)
+def test_a_word_of_bash(text: str, word: str) -> None:
+    assert shell_word(text) == word
+
+
+def test_only_a_name_that_cannot_be_shown_is_quoted() -> None:
+    assert (shown_name("a b"), shown_name("a\nb")) == ("a b", r"$'a\nb'")
