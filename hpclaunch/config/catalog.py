@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
+from hpclaunch.core.files import is_there
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 
@@ -52,11 +53,14 @@ class Catalog:
         return [(origin, path) for origin, path in places if origin == "bundled" or path.resolve() != shipped]
 
     def find(self, family: FileFamily, name: str) -> Found:
-        """Return where ``name`` is. Raises NotFound with the nearest names."""
+        """Return where ``name`` is. Raises NotFound with the nearest names.
+
+        A file that cannot be read counts, whatever it is: whoever reads it tells why.
+        """
         if NAME.fullmatch(name):
             for origin, folder in self.roots(family.folder):
                 path = folder / family.entry.format(name)
-                if os.path.isfile(path):
+                if is_there(path) and not _is_closed(folder):
                     return Found(name=name, path=path, origin=origin)
         raise NotFound(self._missing_name_fault(family, name))
 
@@ -64,19 +68,36 @@ class Catalog:
         """Return all files of a family, sorted by name; of several with one name, only the one that is used."""
         found: dict[str, Found] = {}
         for origin, folder in self.roots(family.folder):
-            for path in sorted(folder.glob(family.entry.format("*"))):
-                name = path.parent.name if "/" in family.entry else path.name.removesuffix(".yaml")
-                if NAME.fullmatch(name):
-                    found.setdefault(name, Found(name=name, path=path, origin=origin))
+            for name in _names_in(folder, family):
+                path = folder / family.entry.format(name)
+                if name not in found and is_there(path):
+                    found[name] = Found(name=name, path=path, origin=origin)
         return [found[name] for name in sorted(found)]
 
     def _missing_name_fault(self, family: FileFamily, name: str) -> Fault:
         known = [found.name for found in self.names(family)]
-        return Fault(
-            what=f"no {family.noun} is called {name!r}{did_you_mean(name, known)}",
-            allowed=", ".join(known),
-            next=family.listing,
-        )
+        what = f"no {family.noun} is called {name!r}{did_you_mean(name, known)}"
+        closed = [str(folder) for _, folder in self.roots(family.folder) if _is_closed(folder)]
+        if closed:
+            what += f"; you may not read {', '.join(closed)}"
+        return Fault(what=what, allowed=", ".join(known), next=family.listing)
+
+
+def _names_in(folder: Path, family: FileFamily) -> list[str]:
+    """Return the names that a folder may have files of this family for; none if this user may not read it."""
+    if _is_closed(folder):
+        return []
+    suffix = "" if "/" in family.entry else family.entry.removeprefix("{}")
+    try:
+        names = [entry.removesuffix(suffix) for entry in os.listdir(folder) if entry.endswith(suffix)]
+    except OSError:
+        return []
+    return [name for name in names if NAME.fullmatch(name)]
+
+
+def _is_closed(folder: Path) -> bool:
+    """Whether a folder exists that this user may not list and enter."""
+    return is_there(folder) and not os.access(folder, os.R_OK | os.X_OK)
 
 
 def bundled(folder: str) -> Path:

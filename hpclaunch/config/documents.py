@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import typing
 from pathlib import Path
@@ -93,6 +94,8 @@ def read_text_file(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         why = getattr(error, "strerror", None) or str(error)
         what = why if getattr(error, "errno", 0) == errno.EFBIG else f"cannot be read: {why}"
+        if isinstance(error, FileNotFoundError) and os.path.islink(path):
+            what = f"is a link to {os.readlink(path)}, which does not exist"
         raise InvalidFile(Fault(where=str(path), what=what)) from None
     try:
         return raw.decode("utf-8")

@@ -1,12 +1,12 @@
 """The keys of a user's and a project's settings files, and how they are read; they never contain a secret."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, LauncherName, Line, Walltime, read
+from hpclaunch.core.files import is_there
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SchedulerRow
 
@@ -99,11 +99,11 @@ def load_settings(user: Path, project: Path) -> Settings:
     """Return the project's settings, which override the user's; a missing file is empty. Raises InvalidFile."""
     weaker = _read(user / SETTINGS_FILE)
     path = project / PROJECT_FILE
-    return replace(_read(path), origin=f"project {PROJECT_FILE}", weaker=weaker) if os.path.isfile(path) else weaker
+    return replace(_read(path), origin=f"project {PROJECT_FILE}", weaker=weaker) if is_there(path) else weaker
 
 
 def _read(path: Path) -> Settings:
-    return read(path, Settings) if os.path.isfile(path) else Settings()
+    return read(path, Settings) if is_there(path) else Settings()
 
 
 def shell_choices(scheduler: SchedulerRow, environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -120,6 +120,17 @@ def _too_large(path: Path | str, most: int) -> OSError:
     return OSError(errno.EFBIG, f"is larger than {most // 1024} KB", str(path))
 
 
+def is_there(path: Path | str) -> bool:
+    """Whether something has this name, also what cannot be read: a folder, a link to nothing, a file of others."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+    except ValueError:  # a name that no file can have
+        return False
+    return True
+
+
 def read_text(path: Path | str, most: int = _MOST_BYTES) -> str:
     """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one.
 

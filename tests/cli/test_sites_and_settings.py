@@ -218,3 +218,21 @@ def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
     assert done.code == 1
     assert "ours partition thin: node type gpu requested; allowed: cpu" in done.err
     assert "--partition fat would be accepted" in done.err
+
+
+def test_a_site_file_without_permission_is_named_with_the_reason(ordinary_user: Desk) -> None:
+    closed = ordinary_user.write("site_configs/a.yaml", "title: x\n", mode=0o000)
+    done = ordinary_user.type("submit", "./train.py", "--site", "a")
+    assert (done.code, done.err) == (1, f"error: {closed}: cannot be read: Permission denied\n")
+    listed = ordinary_user.type("sites", "list").out
+    assert f"cannot be used: {closed}: cannot be read: Permission denied" in listed
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o100])
+def test_a_folder_of_sites_without_permission_is_named(ordinary_user: Desk, mode: int) -> None:
+    folder = ordinary_user.write("site_configs/a.yaml", "title: x\n").parent
+    folder.chmod(mode)
+    done = ordinary_user.type("submit", "./train.py", "--site", "a")
+    folder.chmod(0o755)
+    assert done.code == 1
+    assert f"no site is called 'a'; you may not read {folder}; allowed:" in done.err

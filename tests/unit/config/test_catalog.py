@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import JOB, SITE, Catalog, bundled
-from hpclaunch.core.errors import NotFound, did_you_mean
+from hpclaunch.config.job import load_job
+from hpclaunch.config.site import load_site
+from hpclaunch.core.errors import InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.folders import user_folder
 
 
@@ -78,3 +80,36 @@ def test_the_users_folder_is_where_xdg_says(environment: dict[str, str], folder:
 @pytest.mark.parametrize(("typed", "answer"), [("DEBUG", "; did you mean 'debug'?"), ("xyz", "")])
 def test_did_you_mean(typed: str, answer: str) -> None:
     assert did_you_mean(typed, ["batch", "debug"]) == answer
+
+
+def test_a_file_that_cannot_be_read_is_not_a_missing_one(catalog: Catalog) -> None:
+    """Whoever reads it tells why; that no site has this name would be wrong."""
+    folder = catalog.project / "site_configs"
+    (folder / "folder.yaml").mkdir(parents=True)
+    (folder / "loop.yaml").symlink_to("loop.yaml")
+    (folder / "dangling.yaml").symlink_to("nowhere.yaml")
+    put(catalog.project, "site_configs/latin.yaml").write_bytes(b"title: \xe9\n")
+    put(catalog.project, "site_configs/notes.txt")
+    told = {
+        "folder": "folder.yaml: cannot be read: is a folder",
+        "loop": "loop.yaml: cannot be read: Too many levels of symbolic links",
+        "dangling": "dangling.yaml: is a link to nowhere.yaml, which does not exist",
+        "latin": "latin.yaml: is not UTF-8 text",
+    }
+    assert {found.name for found in catalog.names(SITE) if found.origin == "project"} == set(told)
+    for name, what in told.items():
+        with pytest.raises(InvalidFile) as caught:
+            load_site(catalog, name)
+        assert str(caught.value) == f"{folder}/{what}"
+
+
+def test_a_jobs_file_that_cannot_be_read_is_not_a_missing_one(catalog: Catalog) -> None:
+    (catalog.project / "jobs/folder/job.yaml").mkdir(parents=True)
+    (catalog.project / "jobs/dangling").mkdir()
+    (catalog.project / "jobs/dangling/job.yaml").symlink_to("nowhere.yaml")
+    put(catalog.project, "jobs/README")
+    names = [found.name for found in catalog.names(JOB) if found.origin == "project"]
+    assert names == ["dangling", "folder"]
+    for name in names:
+        with pytest.raises(InvalidFile, match=f"jobs/{name}/job.yaml: "):
+            load_job(catalog, name, catalog.project)

@@ -137,3 +137,14 @@ def test_only_a_projects_file_is_read_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/settings.yaml").write_text("account: x\n")
     assert load_settings(tmp_path / "user", tmp_path / "project") == Settings()
+
+
+@pytest.mark.parametrize("name", ["settings.yaml", "hpclaunch.yaml"])
+def test_settings_that_cannot_be_read_are_an_error_and_not_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("nowhere")
+    with pytest.raises(InvalidFile, match=f"{name}: is a link to nowhere, which does not exist"):
+        load_settings(tmp_path, tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(InvalidFile, match=f"{name}: cannot be read: is a folder"):
+        load_settings(tmp_path, tmp_path)
