@@ -27,7 +27,7 @@ from hpclaunch.reports.exports.crate import (
     readme_of,
 )
 from hpclaunch.reports.exports.private_paths import PrivatePaths, private_paths
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, training_library
 
 _LARGEST_TEXT = 64 * 2**20
 """Bytes; a larger log or file of metrics is left out: it is searched for folders of the machine as a whole."""
@@ -151,7 +151,7 @@ def _folder(folder: Path, name: str, left_out: str = "") -> Iterator[tuple[str, 
 
 def _library(code: Path) -> str:
     """Return the folder of hpclaunch's own training library in a copy of code; empty for a folder of the user's."""
-    return "hpclaunch/" if (code / "hpclaunch" / "training").is_dir() else ""
+    return f"{training_library.FOLDER}/" if training_library.has_library(code) else ""
 
 
 def _size(content: bytes | Path) -> int:

@@ -77,17 +77,12 @@ def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
     spec, case = prepared.spec, prepared.case
-    found = [*missing_code(spec), *missing_program(case), *missing_python(case)]
+    found = [*faults_of(spec.code, case.code_folders), *missing_program(case), *missing_python(case)]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted
         return [*found, *_data(spec), *_secrets(spec, environment), *missing_packages(spec)]
     return [*found, *missing_here(spec, environment, may_come=_waits(case))]
-
-
-def missing_code(spec: JobSpec) -> list[Fault]:
-    """Return why the run directory cannot be written: the code is missing or too large."""
-    return faults_of(spec.code)
 
 
 def missing_here(spec: JobSpec, environment: Mapping[str, str], may_come: bool = False) -> list[Fault]:
@@ -126,7 +121,7 @@ def _remarks(prepared: Prepared) -> list[str]:
     if spec.broadcast and not spec.broadcast.required:
         notices += [f"not broadcast: {fault}" for fault in too_large(prepared)]
     notices += filter(None, [not_copied(spec)])
-    found, _ = examine(spec.code)
+    found = code_of(prepared)
     closed = found.closed if found else ()
     if closed:
         named = ", ".join(closed[:_MOST_NAMED]) + (", ..." if closed[_MOST_NAMED:] else "")
@@ -145,7 +140,7 @@ def _data_to_come(need: DataNeed, case: Case) -> str:
 
 def code_of(prepared: Prepared) -> Snapshot | None:
     """Return the files of code that the run takes along; None if they cannot be copied."""
-    return examine(prepared.spec.code)[0]
+    return examine(prepared.spec.code, prepared.case.code_folders)[0]
 
 
 def secret_file(spec: JobSpec, name: str) -> Path:

@@ -17,11 +17,12 @@ from hpclaunch.actions.submit import Prepared
 from hpclaunch.core.errors import shorten
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import LIBRARY, Code
+from hpclaunch.core.spec import LIBRARY
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
 from hpclaunch.runs.snapshot import choose
+from hpclaunch.runs.training_library import has_library
 
 MOST_LOOKED_AT = 20_000
 """Files and folders of a data set whose times are compared."""
@@ -64,7 +65,9 @@ def differences_of(run: Run, prepared: Prepared) -> tuple[RerunDifference, ...]:
 def _software(run: Run, prepared: Prepared) -> Iterator[RerunDifference]:
     before, now = str(run.spec().get("version", "")), prepared.spec.version
     if before != now:
-        words = "hpclaunch (the training library is the run's own copy)" if _has_library(run) else "hpclaunch"
+        words = (
+            "hpclaunch (the training library is the run's own copy)" if has_library(run.home / "code") else "hpclaunch"
+        )
         yield RerunDifference(what=words, before=before, now=now)
     elif prepared.script.library and read_text(run.home / LIBRARY) != prepared.script.library:
         yield RerunDifference(what=f"{LIBRARY}, the script's functions, differs from that of the run")
@@ -74,10 +77,6 @@ def _software(run: Run, prepared: Prepared) -> Iterator[RerunDifference]:
         yield RerunDifference(what="Python", before=str(recorded["python_version"]), now=python)
     if ("export", "NONE") not in prepared.spec.directives:
         yield from _shell(recorded, prepared)
-
-
-def _has_library(run: Run) -> bool:
-    return (run.home / "code" / "hpclaunch" / "training").is_dir()
 
 
 def _shell(recorded: dict[str, Any], prepared: Prepared) -> Iterator[RerunDifference]:
@@ -139,22 +138,25 @@ def _code(run: Run, prepared: Prepared) -> Iterator[RerunDifference]:
     """Yield what of the code was changed after the submission: the time of the request's file, which never changes."""
     code, submitted = prepared.spec.code, _time_of(run.home / REQUEST)
     if code.in_place:
-        yield from _code_in_place(run, code, submitted)
+        yield from _code_in_place(prepared, submitted)
         return
     if not code.recorded:
         return
-    changed = [name for name in choose(code).files if _time_of(Path(code.folder, name)) > submitted]
+    changed = [
+        name for name in choose(code, prepared.case.code_folders).files if _time_of(Path(code.folder, name)) > submitted
+    ]
     if changed:
         yield RerunDifference(
             what=f"the run's copy of its code was changed after its submission: {_name_some(changed)}"
         )
 
 
-def _code_in_place(run: Run, code: Code, submitted: float) -> Iterator[RerunDifference]:
+def _code_in_place(prepared: Prepared, submitted: float) -> Iterator[RerunDifference]:
+    code = prepared.spec.code
     if not code.entry:  # a program of the site, such as a typed command
         yield RerunDifference(what="the program is not copied, and is used as it is now")
         return
-    found = choose(code)
+    found = choose(code, prepared.case.code_folders)
     changed = [name for name in found.files if _time_of(Path(code.folder, name), entry=True) > submitted]
     place = f"the code is used in place, in {code.folder}"
     if found.is_part:

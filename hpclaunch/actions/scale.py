@@ -193,7 +193,7 @@ def _question(system: System, case: Case, wish: StudyWish) -> Question:
     from hpclaunch.planner.measured.model_figures import known_figures
     from hpclaunch.planner.question import Question
 
-    known = known_figures(case.job, case.context.environment)
+    known = known_figures(case.job, case.context.environment, case.code_folders)
     figures = figures_of(system, case)[0] if known is None and wish.looks else known
     return Question(case=case, figures=figures, evidence=evidence_for(case))
 

@@ -70,7 +70,7 @@ def create_run(system: System, prepared: Prepared) -> Run:
     from hpclaunch.planner.measured.calibrations import expect
 
     spec = prepared.spec
-    snapshot, faults = examine(spec.code)
+    snapshot, faults = examine(spec.code, prepared.case.code_folders)
     if snapshot is None or prepared.faults:
         raise Refused([*prepared.faults, *faults])
     problem = runs.remember(system.index, Path(spec.run_dir))

@@ -38,7 +38,7 @@ def write_content(path: Path | str, text: str, durable: bool = True) -> None:
     draft = os.path.join(folder, f".hpclaunch-{os.urandom(8).hex()}")
     try:
         with open(draft, "xb", buffering=0) as file:
-            _write(file.fileno(), text)
+            write_all(file.fileno(), _bytes_of(text))
             if durable:
                 os.fsync(file.fileno())
         os.replace(draft, path)
@@ -63,10 +63,15 @@ def sync_folder(folder: Path | str) -> None:
         os.close(descriptor)
 
 
-def _write(descriptor: int, text: str) -> None:
-    content = memoryview(text.encode("utf-8", errors="surrogateescape"))
-    while content:
-        content = content[os.write(descriptor, content) :]
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of the content, also where a call of the kernel takes only a part of it. Raises OSError."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
 
 
 def append_line(path: Path | str, line: str, durable: bool = False) -> os.stat_result:
@@ -78,7 +83,7 @@ def append_line(path: Path | str, line: str, durable: bool = False) -> os.stat_r
     with open(path, "ab+", buffering=0) as file:
         end = file.tell()  # the end, since the file is opened for appending
         cut_short = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
-        _write(file.fileno(), f"\n{line}\n" if cut_short else f"{line}\n")
+        write_all(file.fileno(), _bytes_of(f"\n{line}\n" if cut_short else f"{line}\n"))
         if durable:
             os.fsync(file.fileno())
         return os.fstat(file.fileno())

@@ -211,7 +211,7 @@ def _looked_up_figures(case: Case) -> ModelFigures | None:
         return None
     from hpclaunch.planner.measured.model_figures import known_figures
 
-    return known_figures(case.job, case.context.environment)
+    return known_figures(case.job, case.context.environment, case.code_folders)
 
 
 def _node_advice(plan: Forecast, case: Case) -> Advice:

@@ -11,6 +11,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context, Followers, Request, RunRecipe
+from hpclaunch.runs.code_folder import CodeFolders
 
 
 @record
@@ -42,7 +43,8 @@ class Case:
 
     ``needs_account``: whether a missing account is a fault where the site requires one. It is False for commands
     that submit nothing, such as ``plan``. ``interactive``: a person waits for a shell, so that partitions and QOS for
-    interactive work come first. ``advice`` is empty where the planner was not asked.
+    interactive work come first. ``advice`` is empty where the planner was not asked. ``code_folders``: what the command
+    has examined of its code, which is carried along and never read here.
     """
 
     site: Site
@@ -54,6 +56,7 @@ class Case:
     interactive: bool = False
     advice: Advice = field(default_factory=Advice)
     calibration_key: str = ""
+    code_folders: CodeFolders = field(default_factory=CodeFolders, compare=False, repr=False)
 
     @property
     def run_name(self) -> str:

@@ -42,12 +42,15 @@ class CodeFiles:
     """What is below a folder, as paths relative to it.
 
     ``names``: files, also those that links lead to. ``folder_links``: links to folders, which are not entered.
-    ``closed``: what this user may not enter. ``is_part``: there is more than is looked at.
+    ``links``: those of the names that are links themselves. ``closed``: what this user may not enter. ``entries``: all
+    that the entered folders hold. ``is_part``: there is more than is looked at.
     """
 
     def __init__(self, folder: Path) -> None:
         self.names: list[str] = []
         self.folder_links: list[str] = []
+        self.links: set[str] = set()
+        self.entries: set[str] = set()
         self.closed: list[str] = []
         self.is_part = False
         self._folder = folder
@@ -76,11 +79,14 @@ class CodeFiles:
         folders: list[str] = []
         for entry in entries[:MOST_LOOKED_AT]:
             name = f"{inside}/{entry.name}" if inside else entry.name
+            self.entries.add(name)
             with contextlib.suppress(OSError):  # a link that leads to nowhere, or where this user may not look
                 if entry.is_dir():
                     folders += self._take_folder(entry, name, is_ignored)
                 elif _is_file_of_code(entry) and not (is_ignored and is_ignored(name)):
                     self.names.append(name)
+                    if entry.is_symlink():
+                        self.links.add(name)
         return folders
 
     def _take_folder(self, entry: os.DirEntry[str], name: str, is_ignored: Test | None) -> list[str]:

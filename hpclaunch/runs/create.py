@@ -22,7 +22,7 @@ from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
 
 REQUEST = "request.json"
-FOLDERS = ("code", "logs", "attempts", "checkpoints")
+FOLDERS = ("logs", "attempts", "checkpoints")
 _RECORDED_VARIABLES = (
     "CONDA_DEFAULT_ENV",
     "CONDA_PREFIX",
@@ -111,7 +111,7 @@ def _wrong_folder(path: Path, what: str) -> Fault:
 def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> None:
     # Their names are on disk when the record, which is written after them, is.
     path = Path(spec.run_dir)
-    for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
+    for folder in FOLDERS[:1] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
     if spec.sweep:
         write_values(path, spec.sweep)

@@ -66,11 +66,14 @@ def _differs(snapshot: Snapshot, commit: str) -> bool:
     committed = dict(_entry(line) for line in listing.split(b"\0") if line)
     for name in snapshot.files:
         mode, number = committed.get(os.fsencode(name), ("", ""))
-        if not number or _blob(snapshot.folder / name, mode == _LINK, len(number)) != number:
+        if not number or _blob(snapshot, name, mode == _LINK, len(number)) != number:
             return True
     if snapshot.is_part:  # too much to compare
         return True
-    return not all(os.path.lexists(os.path.join(os.fsencode(snapshot.folder), name)) for name in committed)
+    listed = {os.fsencode(name) for name in snapshot.source.found.entries}
+    return not all(
+        name in listed or os.path.lexists(os.path.join(os.fsencode(snapshot.folder), name)) for name in committed
+    )
 
 
 def _entry(line: bytes) -> tuple[bytes, tuple[str, str]]:
@@ -80,8 +83,8 @@ def _entry(line: bytes) -> tuple[bytes, tuple[str, str]]:
     return path, (mode, number)
 
 
-def _blob(path: Path, is_link: bool, digits: int) -> str:
+def _blob(snapshot: Snapshot, name: str, is_link: bool, digits: int) -> str:
     """Return the number that git gives a file's content: SHA-1, or SHA-256 where numbers have 64 digits."""
-    content = os.fsencode(os.readlink(path)) if is_link else path.read_bytes()
+    content = os.fsencode(os.readlink(snapshot.folder / name)) if is_link else snapshot.source.content(name)
     text = b"blob %d\0" % len(content) + content
     return (hashlib.sha256(text) if digits == 64 else hashlib.sha1(text, usedforsecurity=False)).hexdigest()

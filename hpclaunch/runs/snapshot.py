@@ -7,26 +7,29 @@ names stays out. Too much is refused, never reduced.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fnmatch
 import hashlib
 import os
-import shutil
+import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import field
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.files import write_all
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
-from hpclaunch.runs.code_files import IGNORE_FILE, MOST_LOOKED_AT, CodeFiles, Test, UnusableCode, code_files
-from hpclaunch.runs.tracked import tracked_in
+from hpclaunch.runs import training_library
+from hpclaunch.runs.code_files import IGNORE_FILE, MOST_LOOKED_AT, CodeFiles, Test, UnusableCode
+from hpclaunch.runs.code_folder import CodeFolder, CodeFolders
 
 CODE_SUFFIXES = (".py", ".sh", ".so")
 """Files without which a script may not even begin: they are copied whether or not git tracks them."""
 _MOST_BYTES_AT_ONCE = 2**30
-_LIBRARY_FOLDER = "hpclaunch/"
 MOST_FILES = 5_000
 MOST_BYTES = 100 * 2**20
 
@@ -37,10 +40,10 @@ class Snapshot:
 
     ``size`` is in bytes. ``rule``: why these, in words. ``left_out``: how many other files there are. ``closed``: files
     and folders that are not copied, because this user may not read them. ``in_place``: nothing is copied; ``files``
-    are then what would be, or none with ``is_part`` if that is too much.
+    are then what would be, or none with ``is_part`` if that is too much. ``source`` has their content.
     """
 
-    folder: Path
+    source: CodeFolder = field(compare=False, repr=False)
     files: tuple[str, ...]
     links: tuple[tuple[str, str], ...] = ()
     size: int = 0
@@ -50,35 +53,46 @@ class Snapshot:
     in_place: bool = False
     is_part: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """The folder that the names are relative to."""
+        return self.source.path
 
-def choose(code: Code) -> Snapshot:
-    """Return what to copy. Raises UnusableCode if that is too much, or if what the user named is not there."""
+
+def choose(code: Code, folders: CodeFolders | None = None) -> Snapshot:
+    """Return what to copy. Raises UnusableCode if that is too much, or if what the user named is not there.
+
+    ``folders``: those that the command has examined already.
+    """
+    source = (folders or CodeFolders()).at(code.folder)
     if code.recorded:
-        return _whole_copy(Path(code.folder))
+        return _whole_copy(source)
     if not code.in_place:
-        return _choose(code)
+        return _choose(code, source)
     try:
-        return Snapshot(folder=Path(code.folder), files=_choose(code).files, in_place=True)
+        return Snapshot(source=source, files=_choose(code, source).files, in_place=True)
     except UnusableCode:
-        return Snapshot(folder=Path(code.folder), files=(), in_place=True, is_part=True)
+        return Snapshot(source=source, files=(), in_place=True, is_part=True)
 
 
-def _choose(code: Code) -> Snapshot:
-    folder, found = Path(code.folder), code_files(Path(code.folder))
+def _choose(code: Code, source: CodeFolder) -> Snapshot:
+    folder, found = source.path, source.found
     _check_included(code, found)
-    rule, is_wanted = _rule_of(code, tracked_in(folder) if code.source_only else None)
+    rule, is_wanted = _rule_of(code, source.tracked if code.source_only else None)
     wanted = [name for name in found.names if is_wanted(name)]
-    links = [*found.folder_links, *(name for name in wanted if _leads_out(folder, name))] if code.source_only else []
+    links: list[str] = []
+    if code.source_only:
+        linked = [name for name in wanted if name in found.links]
+        links = [*found.folder_links, *(name for name in linked if _leads_out(folder, name))]
     copied = sorted({*wanted}.difference(links))
     if found.is_part or len(copied) > MOST_FILES:
         raise UnusableCode(_too_many(code, copied, found.is_part))
-    files, closed = _split_readable(folder, copied)
-    sizes = {name: (folder / name).stat().st_size for name in files}
+    sizes, closed = _sizes_of(source, copied)
     if sum(sizes.values()) > MOST_BYTES:
         raise UnusableCode(_too_large(code, sizes))
     return Snapshot(
-        folder=folder,
-        files=tuple(files),
+        source=source,
+        files=tuple(sizes),
         links=tuple((name, os.path.realpath(folder / name)) for name in sorted(links)),
         size=sum(sizes.values()),
         rule=rule,
@@ -87,12 +101,13 @@ def _choose(code: Code) -> Snapshot:
     )
 
 
-def _whole_copy(folder: Path) -> Snapshot:
+def _whole_copy(source: CodeFolder) -> Snapshot:
     """Return everything in an earlier run's copy of its code, with the training library that the run had.
 
     The rules of a first copy do not hold here: git tracks nothing below a run directory, and a list of ignored files
     was followed before. What Python compiled stays out.
     """
+    folder = source.path
     files: list[str] = []
     links: list[tuple[str, str]] = []
     for place, folders, names in os.walk(folder):
@@ -104,12 +119,12 @@ def _whole_copy(folder: Path) -> Snapshot:
             for name in sorted({*names} - linked)
             if not name.endswith(".pyc")
         ]
-    readable, closed = _split_readable(folder, files)
+    sizes, closed = _sizes_of(source, sorted(files))
     return Snapshot(
-        folder=folder,
-        files=tuple(readable),
+        source=source,
+        files=tuple(sizes),
         links=tuple(links),
-        size=sum((folder / name).stat().st_size for name in readable),
+        size=sum(sizes.values()),
         rule="the run's own copy",
         closed=tuple(closed),
     )
@@ -120,15 +135,16 @@ def _link_at(folder: Path, place: str, name: str) -> tuple[str, str]:
     return os.path.relpath(path, folder), os.path.realpath(path)
 
 
-def _split_readable(folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files that this user may read, and the others."""
-    closed = [name for name in names if not os.access(folder / name, os.R_OK)]
-    return sorted({*names}.difference(closed)), closed
+def _sizes_of(source: CodeFolder, names: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+    """Return the size in bytes of each file that this user may read, in order, and the names of the others."""
+    about = {name: source.about(name) for name in names}
+    sizes = {name: one.st_size for name, one in about.items() if one is not None}
+    return sizes, [name for name, one in about.items() if one is None]
 
 
 def _leads_out(folder: Path, name: str) -> bool:
-    """Whether a file that is no code is a link out of the folder: the copy gets a link, as such files may be large."""
-    if name.endswith(CODE_SUFFIXES) or not os.path.islink(folder / name):
+    """Whether a link that is no code leads out of the folder: the copy gets a link, as such files may be large."""
+    if name.endswith(CODE_SUFFIXES):
         return False
     return Path(os.path.realpath(folder)) not in Path(os.path.realpath(folder / name)).parents
 
@@ -207,74 +223,105 @@ def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MB"
 
 
-def copy(snapshot: Snapshot, target: Path) -> None:
-    """Copy the files to ``target``, and ``hpclaunch.training`` beside them, so that any Python can import it."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in () if snapshot.in_place else snapshot.files:
-        destination = target / name
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(snapshot.folder / name, destination)
-    for name, place in () if snapshot.in_place else snapshot.links:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
+def copy(snapshot: Snapshot, target: Path, with_library: bool = False) -> None:
+    """Copy the files to ``target``, and ``hpclaunch.training`` beside them if they may import it.
+
+    They may if one of them names hpclaunch, or if not all of them are looked at: code in place, what links lead to, and
+    large files. ``with_library``: in any case. A folder ``hpclaunch`` of the user's own is left alone. Raises OSError.
+    """
+    files, links = ((), ()) if snapshot.in_place else (snapshot.files, snapshot.links)
+    with contextlib.suppress(FileExistsError):
+        target.mkdir()
+    for folder in _folders_of([*files, *(name for name, _ in links)]):
+        (target / folder).mkdir()
+    for name in files:
+        _copy_file(snapshot.source, name, target / name)
+    for name, place in links:
         (target / name).symlink_to(place)
-    package = target / "hpclaunch"
-    if not package.exists():
-        package.mkdir()
-        shutil.copy2(PACKAGE / "__init__.py", package / "__init__.py")
-        _copy_library(str(PACKAGE / "training"), str(package / "training"))
+    has_own = any(name.partition("/")[0] == training_library.FOLDER for name in (*files, *dict(links)))
+    if not has_own and (with_library or _may_import_library(snapshot)):
+        training_library.write_library(target)
 
 
-def _copy_library(source: str, target: str) -> None:
-    """Copy a folder of small files, without times and attributes; shutil.copytree takes up to 1.4 times as long."""
-    os.mkdir(target)
-    with os.scandir(source) as found:
-        entries = [entry for entry in found if entry.name != "__pycache__"]
-    for entry in entries:
-        place = os.path.join(target, entry.name)
-        if entry.is_dir():
-            _copy_library(entry.path, place)
-        else:
-            _copy_content(entry.path, place)
+def _may_import_library(snapshot: Snapshot) -> bool:
+    if snapshot.in_place or snapshot.links:
+        return True
+    contents = [snapshot.source.kept(name) for name in snapshot.files]
+    return any(content is None or training_library.is_named(content) for content in contents)
 
 
-def _copy_content(source: str, target: str) -> None:
-    """Copy bytes inside the kernel: two thirds of the time of reading and writing them."""
-    original = os.open(source, os.O_RDONLY)
+def _folders_of(names: Iterable[str]) -> list[str]:
+    """Return the folders that hold these files, each after the one that it is in."""
+    found: set[str] = set()
+    for name in names:
+        while (name := os.path.dirname(name)) and name not in found:
+            found.add(name)
+    return sorted(found)
+
+
+def _copy_file(source: CodeFolder, name: str, target: Path) -> None:
+    """Copy a file with its permissions and the time of its last change."""
+    about, content = source.about(name), source.kept(name)
+    if about is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source.path / name))
+    copied = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        copied = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            at = 0
-            while sent := os.sendfile(copied, original, at, _MOST_BYTES_AT_ONCE):
-                at += sent
-        finally:
-            os.close(copied)
+        if content is None:
+            _copy_content(source.path / name, copied)
+        else:
+            write_all(copied, content)
+        os.fchmod(copied, stat.S_IMODE(about.st_mode))
+        os.utime(copied, ns=(about.st_atime_ns, about.st_mtime_ns))
+    finally:
+        os.close(copied)
+
+
+def _copy_content(source: Path, copied: int) -> None:
+    """Copy the bytes of a large file inside the kernel."""
+    original = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        at = 0
+        while sent := os.sendfile(copied, original, at, _MOST_BYTES_AT_ONCE):
+            at += sent
     finally:
         os.close(original)
 
 
-def fingerprint(code: Code) -> str:
+def fingerprint(code: Code, folders: CodeFolders | None = None) -> str:
     """Return a SHA-256 over names and contents of all files that ``choose`` returns. Raises OSError, UnusableCode."""
-    found = choose(code)
+    found = choose(code, folders)
     digest = hashlib.sha256()
     # A recorded copy has the training library beside the code, which is no part of a job's own code.
-    for name in (name for name in found.files if not (code.recorded and name.startswith(_LIBRARY_FOLDER))):
-        content = (found.folder / name).read_bytes()
+    library = f"{training_library.FOLDER}/"
+    for name in (name for name in found.files if not (code.recorded and name.startswith(library))):
+        content = found.source.content(name)
         digest.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
     return digest.hexdigest()
 
 
-def faults_of(code: Code) -> list[Fault]:
+def faults_of(code: Code, folders: CodeFolders | None = None) -> list[Fault]:
     """Return why the code cannot be copied: it is missing, not readable or executable, or too large."""
-    return examine(code)[1]
+    return examine(code, folders)[1]
 
 
-def examine(code: Code) -> tuple[Snapshot | None, list[Fault]]:
-    """Return what to copy, and every reason why the code cannot be copied; without one of the two, the other is set."""
+def examine(code: Code, folders: CodeFolders | None = None) -> tuple[Snapshot | None, list[Fault]]:
+    """Return what to copy, and every reason why the code cannot be copied; without one of the two, the other is set.
+
+    ``folders``: those that the command has examined already; what was found there is not looked for again.
+    """
+    folders = folders or CodeFolders()
+    known: dict[Code, tuple[Snapshot | None, list[Fault]]] = folders.at(code.folder).examined
+    if code not in known:
+        known[code] = _examine(code, folders)
+    return known[code]
+
+
+def _examine(code: Code, folders: CodeFolders) -> tuple[Snapshot | None, list[Fault]]:
     faults = _script_faults(code)
     if faults:
         return None, faults
     try:
-        found = choose(code)
+        found = choose(code, folders)
     except UnusableCode as error:
         return None, [error.fault]
     if found.closed and not code.source_only:  # a job is copied completely or refused

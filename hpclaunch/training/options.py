@@ -6,13 +6,14 @@ import argparse
 import json
 import operator
 import os
+import pkgutil
 import sys
 from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import strategies
 
-TRAINING_PARAMETERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parameters.json")
+TRAINING_PARAMETERS = "parameters.json"  # beside this module
 OF_A_JOB = "parameters.json"  # beside a job's script; its job.yaml says "parameters: {from: parameters.json}"
 FROM = "from"
 _NOT_TYPED = object()
@@ -33,7 +34,8 @@ def job_parser(description: str, script: str) -> argparse.ArgumentParser:
 
 def of_job(script: str) -> dict[str, Any]:
     """The parameters of a job: those in the file parameters.json beside its `script`."""
-    found: dict[str, Any] = _read(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB))
+    with open(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
     return found
 
 
@@ -65,7 +67,7 @@ def rows_of(parameters: Mapping[str, Any]) -> Dict[str, Row]:
 
     Raises KeyError for an unknown group. hpclaunch checks a job's file before it submits the job.
     """
-    groups = _read(TRAINING_PARAMETERS)["groups"]
+    groups = _training_parameters()["groups"]
     named = parameters.get(FROM, [])
     rows: Dict[str, Row] = {}
     for name in [named] if isinstance(named, str) else named:
@@ -193,6 +195,7 @@ def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
     return {key: {**row, "group": name.replace("_", " ")} for key, row in held.items()}
 
 
-def _read(path: str) -> Any:
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+def _training_parameters() -> Any:
+    content = pkgutil.get_data(__name__, TRAINING_PARAMETERS)  # also from the archive that a run has of this library
+    assert content is not None
+    return json.loads(content.decode("utf-8"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.runs.training_library import write_library
 from tests import downloaded
 from tests.cli.conftest import Desk
 
@@ -153,6 +154,7 @@ def test_a_public_validator_accepts_the_crate_and_refuses_a_damaged_one(desk: De
 
 
 def test_a_crate_holds_the_run_with_sums_and_no_folder_of_the_machine(desk: Desk, run: Path) -> None:
+    write_library(run / "code")
     crate = exported(desk, run, "ro-crate")
     graph = {entity["@id"]: entity for entity in json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]}
     files = {path.relative_to(crate).as_posix() for path in crate.rglob("*") if path.is_file()}

@@ -31,7 +31,7 @@ def job(desk: Desk) -> Path:
         "stand-in",
         f"""#!/bin/bash
         printf '%s\\n' "$PWD $*" >> {desk.spool}/calls
-        [ -e model.py ] && [ -e hpclaunch/training/model_probe.py ] || exit 9
+        [ -e model.py ] && [ -e hpclaunch/training.zip ] || exit 9
         [ ! -e {desk.spool}/words ] || {{ cat {desk.spool}/words >&2; exit 1; }}
         cat {desk.spool}/found > "${{@: -1}}"
         """.replace("\n        ", "\n"),

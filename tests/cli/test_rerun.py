@@ -90,12 +90,19 @@ def test_what_the_site_no_longer_has_is_named(site: Desk) -> None:
     assert [path.name for path in first.parent.iterdir()] == [first.name]
 
 
-def test_another_version_is_named(site: Desk) -> None:
+@pytest.mark.parametrize("library", ["training.zip", "training/__init__.py"])
+def test_another_version_is_named_and_the_runs_own_library_is_copied(site: Desk, library: str) -> None:
     first = submitted(site, "tune")
     spec = json.loads((first / "spec.json").read_text())
     (first / "spec.json").write_text(json.dumps({**spec, "version": "0.0.9"}))
-    _, told = again(site, first)
+    assert "  hpclaunch: 0.1.0 instead of 0.0.9" in again(site, first)[1]
+    site.write(str(first / "code/hpclaunch" / library), "its own")  # a folder: as hpclaunch 0.1 left it
+    second, told = again(site, first)
     assert "hpclaunch (the training library is the run's own copy): 0.1.0 instead of 0.0.9" in told
+    copied = [path for path in (second / "code/hpclaunch").rglob("*") if path.is_file()]
+    assert [(str(path.relative_to(second / "code/hpclaunch")), path.read_text()) for path in copied] == [
+        (library, "its own")
+    ]
 
 
 def test_a_copy_of_the_code_that_somebody_changed_is_named(site: Desk) -> None:

@@ -51,7 +51,7 @@ def key_of(case: Case) -> str:
     names = job.training.names if job.training else {}
     chosen = {"synthetic", "seed", *(names.get(role, role) for role in CHOSEN_ROLES)}
     words = {
-        "code": fingerprint(_code_of(job)),
+        "code": fingerprint(_code_of(job), case.code_folders),
         "parameters": {name: value for name, value in parameters.values if name not in chosen},
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()

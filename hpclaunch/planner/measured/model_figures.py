@@ -25,6 +25,7 @@ from hpclaunch.core.spec import Code
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.planner.workload import stored_figures
 from hpclaunch.resolve.python_environment import PythonEnvironment
+from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"
@@ -46,13 +47,16 @@ class Look:
     words: str
 
 
-def known_figures(job: Job, environment: Mapping[str, str]) -> ModelFigures | None:
-    """Return the figures of the job file, else those of an earlier probe of the same code; it starts no program."""
+def known_figures(job: Job, environment: Mapping[str, str], folders: CodeFolders | None = None) -> ModelFigures | None:
+    """Return the figures of the job file, else those of an earlier probe of the same code; it starts no program.
+
+    ``folders``: those that the command has examined already.
+    """
     stored = stored_figures(job)
     if stored is not None or job.training is None or job.training.model is None:
         return stored
     try:
-        return _read_figures(job, _place(job, environment))
+        return _read_figures(job, _place(job, environment, folders))
     except (OSError, OverflowError, NotFoundOut):
         return None
 
@@ -94,9 +98,9 @@ def own_python(python: str) -> list[Look]:
     return [Look(environment=PythonEnvironment(words=(python,)), words=f"hpclaunch's own Python {python}")]
 
 
-def _place(job: Job, environment: Mapping[str, str]) -> Path:
+def _place(job: Job, environment: Mapping[str, str], folders: CodeFolders | None = None) -> Path:
     assert job.training is not None and job.training.model is not None
-    code = fingerprint(_code(job))
+    code = fingerprint(_code(job), folders)
     return cache_folder(environment) / "models" / f"{code[:32]}-{_FORMAT}-{job.training.model.replace(':', '.')}.json"
 
 
@@ -150,7 +154,7 @@ def _probe_model(job: Job, model: str, environment: Mapping[str, str], look: Loo
     cache.mkdir(parents=True, exist_ok=True)
     # Not in /tmp, which a container may not see; it does see the home folder.
     with tempfile.TemporaryDirectory(prefix="look-", dir=cache) as folder:
-        copy(choose(_code(job)), Path(folder))
+        copy(choose(_code(job)), Path(folder), with_library=True)
         result = Path(folder) / ".found.json"
         command = [*look.environment.command((folder,)), "-m", PROBE, model, str(result)]
         done, stderr = _run(look.environment.script(shlex.join(command)), look.environment.shell, folder, environment)

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import io
 import os
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.core.spec import Code
 from hpclaunch.runs import code_files, snapshot
-from hpclaunch.runs.snapshot import choose, copy, faults_of
+from hpclaunch.runs.code_folder import CodeFolders
+from hpclaunch.runs.snapshot import choose, copy, examine, faults_of, fingerprint
+from hpclaunch.runs.training_library import write_library
 
 
 def put(folder: Path, *names: str) -> None:
@@ -29,18 +34,79 @@ def test_row_22_a_jobs_whole_folder_is_taken_along(tmp_path: Path) -> None:
     assert (tmp_path / "run/weights.bin").exists()
 
 
-def test_training_lies_beside_it_so_that_any_python_can_import_it(tmp_path: Path) -> None:
-    put(tmp_path / "job", "train.py")
+def test_the_training_library_lies_beside_code_that_names_it_as_one_archive(tmp_path: Path) -> None:
+    put(tmp_path / "job", "train.py", "net/model.py")
+    (tmp_path / "job/net/model.py").write_text("from hpclaunch import training")
     copy(choose(Code(folder=str(tmp_path / "job"), entry="train.py")), tmp_path / "run")
-    assert (tmp_path / "run/hpclaunch/training/rank/start.py").is_file()
-    assert (tmp_path / "run/hpclaunch/training/parameters.json").is_file()
-    assert not (tmp_path / "run/hpclaunch/launch.py").exists()
+    assert sorted(path.name for path in (tmp_path / "run/hpclaunch").iterdir()) == ["__init__.py", "training.zip"]
+
+
+def test_code_that_does_not_name_it_gets_no_training_library(tmp_path: Path) -> None:
+    put(tmp_path / "job", "train.py", "notes")
+    copy(choose(Code(folder=str(tmp_path / "job"), entry="train.py")), tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["notes", "train.py"]
+
+
+def test_what_is_not_looked_at_may_import_the_training_library(tmp_path: Path) -> None:
+    put(tmp_path / "job", "train.py")
+    put(tmp_path / "elsewhere", "net/model.py")
+    code = script(tmp_path / "job")
+    copy(choose(replace(code, in_place=True)), tmp_path / "in place")
+    assert [path.name for path in (tmp_path / "in place").iterdir()] == ["hpclaunch"]
+    (tmp_path / "job/net").symlink_to(tmp_path / "elsewhere/net")
+    copy(choose(code), tmp_path / "linked")
+    assert (tmp_path / "linked/hpclaunch").is_dir()
+    (tmp_path / "job/net").unlink()
+    copy(choose(code), tmp_path / "small")
+    assert not (tmp_path / "small/hpclaunch").exists()
+    (tmp_path / "job/large.py").write_bytes(bytes(2**20 + 1))
+    copy(choose(code), tmp_path / "large")
+    assert (tmp_path / "large/hpclaunch").is_dir()
+    assert (tmp_path / "large/large.py").read_bytes() == bytes(2**20 + 1)
+
+
+def test_the_archive_of_a_version_is_always_the_same(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_library(tmp_path / name)
+    one, two = ((tmp_path / name / "hpclaunch/training.zip").read_bytes() for name in ("one", "two"))
+    assert one == two
+    with zipfile.ZipFile(io.BytesIO(one)) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+    assert {"training/parameters.json", "training/rank/start.py"} <= {*names}
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
+
+
+def test_a_copy_has_the_permissions_and_times_of_its_files(tmp_path: Path) -> None:
+    put(tmp_path / "job", "train.sh")
+    (tmp_path / "job/train.sh").chmod(0o750)
+    os.utime(tmp_path / "job/train.sh", ns=(5, 7))
+    copy(choose(Code(folder=str(tmp_path / "job"), entry="train.sh")), tmp_path / "run")
+    about = (tmp_path / "run/train.sh").stat()
+    assert (about.st_mode & 0o7777, about.st_mtime_ns) == (0o750, 7)
+
+
+def test_a_folder_is_examined_once_and_its_files_are_opened_once(tmp_path: Path) -> None:
+    put(tmp_path / "job", "train.py")
+    folders, code = CodeFolders(), script(tmp_path / "job")
+    found, _ = examine(code, folders)
+    assert found is not None
+    before = fingerprint(code, folders)
+    (tmp_path / "job/train.py").write_text("edited")
+    put(tmp_path / "job", "later.py")
+    again, _ = examine(code, folders)
+    assert again is found and fingerprint(code, folders) == before
+    copy(found, tmp_path / "run")
+    assert (tmp_path / "run/train.py").read_text() == "train.py"
+    assert examine(code, CodeFolders()) != (found, []) and fingerprint(code) != before
 
 
 def test_a_hpclaunch_folder_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
     put(tmp_path / "job", "train.py", "hpclaunch/mine.py")
+    (tmp_path / "job/train.py").write_text("import hpclaunch.mine")
     copy(choose(Code(folder=str(tmp_path / "job"), entry="train.py")), tmp_path / "run")
-    assert not (tmp_path / "run/hpclaunch/training").exists()
+    assert [path.name for path in (tmp_path / "run/hpclaunch").iterdir()] == ["mine.py"]
 
 
 def script(folder: Path, *include: str, entry: str = "train.py") -> Code:
