@@ -15,6 +15,7 @@ from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.runs.record import METRICS
 from hpclaunch.runs.recorded_layout import directives_of
+from hpclaunch.runs.start_numbers import highest_in, number_of, of_newest
 
 MODEL = "model"
 """The folder with the trained model, if the program has written one."""
@@ -69,10 +70,12 @@ def _paths_in(folder: Path) -> list[Path]:
 
 
 def final_metrics(run: Run) -> dict[str, Any]:
-    """Return the run's result: the last event ``end`` in its metrics.jsonl; empty if there is none at its end."""
-    lines = read_end(run.path / METRICS, _END_OF_METRICS).decode("utf-8", errors="replace").split("\n")
-    events = (json_object(line) for line in reversed(lines[:-1]) if '"end"' in line)
-    return next((event for event in events if event.get("event") == "end"), {})
+    """Return the run's result: the last event ``end`` of its newest start in metrics.jsonl; empty without one there."""
+    text = read_end(run.path / METRICS, _END_OF_METRICS).decode("utf-8", errors="replace")
+    newest = highest_in(text)
+    ends = [json_object(line) for line in text.split("\n")[:-1] if '"end"' in line]
+    counting = [one for one in ends if one.get("event") == "end" and number_of(one) in (0, newest)]
+    return next(of_newest(reversed(counting)), {})
 
 
 def numbers(run: Run) -> dict[str, str]:

@@ -19,6 +19,7 @@ from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
+from hpclaunch.runs.start_numbers import of_newest
 from hpclaunch.runs.unreadable import damaged_record, missing_record
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class Run:
         return sorted(files, key=_age)
 
     def metrics(self) -> Iterator[dict[str, Any]]:
-        """Yield the events in metrics.jsonl, without a line that is still being written."""
-        return json_lines(self.path / METRICS)
+        """Yield the events in metrics.jsonl, without a line that is still being written, or of a superseded start."""
+        return of_newest(json_lines(self.path / METRICS))
 
     def spec(self) -> dict[str, Any]:
         """Return the spec that the script was rendered from, as plain values; empty if it cannot be read.

@@ -12,6 +12,7 @@ from hpclaunch.core.files import json_object
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 from hpclaunch.runs.record import METRICS
+from hpclaunch.runs.start_numbers import NewestStart
 
 _BLOCK = 2**16
 """Bytes. Of a file that was not read before, only the first and the last block are read: the start, and the present."""
@@ -66,6 +67,7 @@ class ProgressReader:
         self._durations: deque[float] = deque(maxlen=_RECENT)
         self._epoch = 0
         self._reported: float | None = None
+        self._starts = NewestStart()
         self.progress: TrainingProgress | None = None
         """What the last reading found; None without events."""
 
@@ -113,6 +115,8 @@ class ProgressReader:
             self.progress = self._present()
 
     def _take_event(self, event: dict[str, Any]) -> None:
+        if not self._starts.has(event):
+            return
         if event.get("event") == "start":
             options = event.get("options")
             self._epochs = _whole_number(options.get("epochs")) if isinstance(options, dict) else self._epochs

@@ -6,6 +6,8 @@ import json
 import math
 from pathlib import Path
 
+from hpclaunch.runs.start_numbers import NewestStart
+
 
 class Reports:
     """Follows the metrics of one trial. A step is the number of the epoch or the step in the line, else the line's."""
@@ -13,6 +15,7 @@ class Reports:
     def __init__(self, path: Path, metric: str) -> None:
         self._path, self._metric = path, metric
         self._place = self._lines = 0
+        self._starts = NewestStart()
         self.value: float | None = None
         """The last value that was reported."""
 
@@ -28,7 +31,7 @@ class Reports:
                 value = float(event[self._metric])
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue
-            if math.isfinite(value):
+            if math.isfinite(value) and self._starts.has(event):
                 self.value = value
                 found.append((self._step(event), value))
         return found
