@@ -7,27 +7,43 @@ import os
 import time
 from typing import Any, Callable
 
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank import fence
+from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
+
+FILE = "metrics.jsonl"
+NUMBER = "start_number"
+_LAST = 2**16  # bytes in which the number of the last start is looked for
 
 
 class MetricsLog:
     """`path` of the file, or None on ranks that do not write; `synthetic` marks every line.
 
-    also: gets every event with its values, after it is in the file.
+    also: gets every event with its values, after it is in the file. start: the number of the start in every line; 0:
+    lines have none. Readers leave out a line with a lower number than one before it.
     """
 
     def __init__(
-        self, path: str | None, synthetic: bool, also: Callable[[str, dict[str, Any]], None] | None = None
+        self,
+        path: str | None,
+        synthetic: bool,
+        also: Callable[[str, dict[str, Any]], None] | None = None,
+        start: int = 0,
     ) -> None:
         self._path = path
         self._synthetic = synthetic
         self._also = also
+        self._number = {NUMBER: start} if start else {}
 
     def write(self, event: str, **values: Any) -> None:
-        """Append {"event", "time" (seconds since 1970), "synthetic", values}; raises TrainingError if that fails."""
+        """Append {"event", "time" (seconds since 1970), "synthetic", "start_number", values}.
+
+        In a superseded start it ends the rank instead (rank.fence). Raises TrainingError if it cannot be written.
+        """
         if self._path is None:
             return
-        line = json.dumps({"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic, **values})
+        about = {"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic}
+        line = json.dumps({**about, **values, **self._number})
+        leave_if_superseded()
         try:
             # A line is one write, so that a reader who follows the file never sees a part of it.
             with open(self._path, "ab", buffering=0) as file:
@@ -42,4 +58,38 @@ def metrics_log(
     run_dir: str, is_root: bool, synthetic: bool, also: Callable[[str, dict[str, Any]], None] | None = None
 ) -> MetricsLog:
     """The log of this rank for a run directory."""
-    return MetricsLog(os.path.join(run_dir, "metrics.jsonl") if is_root else None, synthetic, also)
+    if not is_root:
+        return MetricsLog(None, synthetic)
+    path = os.path.join(run_dir, FILE)
+    start = fence.number()
+    # If somebody has removed the claims, the script counts from 1 again. Its lines must not look older than the others.
+    return MetricsLog(path, synthetic, also, max(start, _last_start(path)) if start else 0)
+
+
+def _last_start(path: str) -> int:
+    """The highest number of a start in the last lines of the file; 0 if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - _LAST))
+            lines = file.read(_LAST).split(b"\n")
+    except OSError:
+        return 0
+    return max(map(_start_in, lines))
+
+
+def _start_in(line: bytes) -> int:
+    try:
+        number = json.loads(line)[NUMBER]
+    except (ValueError, LookupError, TypeError, RecursionError):  # no whole line, or not ours
+        return 0
+    return number if type(number) is int and number > 0 else 0
+
+
+def kept_bytes(run_dir: str) -> int:
+    """The bytes of metrics.jsonl, which are then on the disk: a checkpoint continues them. 0 without the file."""
+    try:
+        with open(os.path.join(run_dir, FILE), "rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0

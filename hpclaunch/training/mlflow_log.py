@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any, Mapping
 
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 from hpclaunch.training.rank.world import World
 
 FOLDER = "mlruns"
@@ -86,7 +86,8 @@ class MlflowLog:
         self._client.set_terminated(self._id)
 
     def _attempt(self, work: Any) -> Any:
-        """Do `work`; raises TrainingError if MLflow cannot write its files."""
+        """Do `work`, unless the start is superseded; raises TrainingError if MLflow cannot write its files."""
+        leave_if_superseded()
         try:
             return work()
         except Exception as error:  # of the disk, or a class of MLflow

@@ -36,6 +36,7 @@ def write(run: Run, model: Any, data: Data, split: str = "test") -> None:
         found["true"].append(true)
         found["answered"].append(answered)
     path = os.path.join(run.folder, FILE)
+    run.leave_if_superseded()
     try:
         with open(path + ".partial", "w", encoding="utf-8") as file:
             json.dump(found, file)

@@ -1,9 +1,13 @@
 """Checkpoints as folders that are complete or do not exist: written aside, checked by SHA-256, renamed into place.
 
-CHECKPOINTS/step-00000120/ contains `shared.npz` (state that all ranks share, written by rank 0), `rank-0003.npz` (state
-of rank 3 alone, or of copy 3 of a model that several ranks share), `part-0003.npz` (what the ranks with part 3 of such
-a model hold of it), and `checkpoint.json` with the facts of the training, and size and SHA-256 of every file. No
-function here communicates with other ranks; saving.py decides which rank calls which function, and when.
+CHECKPOINTS/step-00000120-start-2/, which start 2 of the run has written after 120 steps in all, contains `shared.npz`
+(state that all ranks share, written by rank 0), `rank-0003.npz` (state of rank 3 alone, or of copy 3 of a model that
+several ranks share), `part-0003.npz` (what the ranks with part 3 of such a model hold of it), and `checkpoint.json`
+with the facts of the training, and size and SHA-256 of every file. No function here communicates with other ranks;
+saving.py decides which rank calls which function, and when.
+
+Checkpoints are ordered by (start, step). A superseded start may still be writing (rank.fence). So no two starts write
+to the same names, and a checkpoint that such a start completes late does not count (Lineage).
 """
 
 from __future__ import annotations
@@ -16,13 +20,14 @@ import re
 import shutil
 import stat
 import zipfile
+from dataclasses import dataclass, field
 from typing import IO, Any, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.lib import format as npy
 
 from hpclaunch.training.input import npz_members
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 
 FORMAT = 2
 WITH_PARTS = 3  # as format 2, with files of parts
@@ -31,7 +36,8 @@ SHARED = "shared.npz"
 MANIFEST = "checkpoint.json"
 LARGEST_MANIFEST = 16 * 2**20  # bytes; 100,000 ranks need 11 million
 MOST_REASON = 300  # characters of an error, which may quote a file
-_NAME = re.compile(r"^step-(\d{8,18})$")
+_NAME = re.compile(r"^step-(\d{8,18})(?:-start-([1-9]\d{0,8}))?$")
+_PARTIAL = re.compile(r"^\.partial-(\d{8,18})(?:-start-([1-9]\d{0,8}))?$")
 _FILE = re.compile(r"^(shared|rank-\d{4,9}|part-\d{4})\.npz$")
 _BLOCK = 2**20
 
@@ -46,14 +52,52 @@ def part_file(index: int) -> str:
     return "part-{:04d}.npz".format(index)
 
 
-def path_of(folder: str, step: int) -> str:
-    """The path of the checkpoint of `step` (steps since the beginning)."""
-    return os.path.join(folder, "step-{:08d}".format(step))
+@dataclass(frozen=True)
+class Lineage:
+    """Which checkpoints of a folder led to the present state of a training.
+
+    They are those of `start`, the number of the present start (0: a program without a script), and those of each start
+    in `earlier` up to the given step, from which a later start has continued.
+    """
+
+    start: int = 0
+    earlier: Mapping[int, int] = field(default_factory=dict)
+
+    def has(self, path: str) -> bool:
+        """Whether the checkpoint `path` is one of them."""
+        start, step = order_of(path)
+        return start == self.start or step <= self.earlier.get(start, -1)
 
 
-def begin(folder: str, step: int) -> str:
-    """Make the folder in which the checkpoint of `step` (steps since the beginning) is written; returns its path."""
-    partial = os.path.join(folder, ".partial-{:08d}".format(step))
+ALONE = Lineage()
+
+
+def order_of(path: str) -> tuple[int, int]:
+    """(start, step) of a checkpoint, by its name: the start that wrote it, and the steps since the beginning."""
+    found = _NAME.match(os.path.basename(path))
+    if found is None:
+        raise ValueError("{} is not the name of a checkpoint".format(path))
+    return int(found.group(2) or 0), int(found.group(1))
+
+
+def path_of(folder: str, step: int, start: int = 0) -> str:
+    """The path of the checkpoint of `step` (steps since the beginning) that `start` writes."""
+    return os.path.join(folder, "step-" + _suffix(step, start))
+
+
+def partial_of(folder: str, step: int, start: int = 0) -> str:
+    """The path at which `start` writes this checkpoint, until it is complete."""
+    return os.path.join(folder, ".partial-" + _suffix(step, start))
+
+
+def _suffix(step: int, start: int) -> str:
+    return "{:08d}".format(step) + ("-start-{}".format(start) if start else "")
+
+
+def begin(folder: str, step: int, start: int = 0) -> str:
+    """Make the folder in which `start` writes the checkpoint of `step` (as path_of); returns its path."""
+    leave_if_superseded()
+    partial = partial_of(folder, step, start)
     try:
         os.makedirs(folder, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
@@ -68,6 +112,7 @@ def write(partial: str, name: str, arrays: Iterable[tuple[str, Any]]) -> dict[st
 
     Raises TrainingError if there is no space; existing checkpoints stay unchanged.
     """
+    leave_if_superseded()
     path = os.path.join(partial, name)
     try:
         with open(path, "wb") as file:
@@ -90,33 +135,79 @@ def write_arrays(file: IO[bytes], arrays: Iterable[tuple[str, Any]]) -> None:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[str, Any], keep: int) -> str:
+def commit(
+    partial: str,
+    step: int,
+    files: list[dict[str, Any]],
+    facts: Mapping[str, Any],
+    keep: int,
+    lineage: Lineage = ALONE,
+) -> str:
     """Rename the complete checkpoint to its name, and remove all but the newest `keep`; returns its path.
 
     files: the results of `write` from all ranks. facts: values for JSON, which `facts_of` reads again. The checkpoint
-    of the best epoch that they name is not removed.
+    of the best epoch that they name is not removed. lineage: what led to this checkpoint; nothing else is removed.
     """
     folder = os.path.dirname(partial)
-    path = path_of(folder, step)
+    path = path_of(folder, step, lineage.start)
     try:
         with open(os.path.join(partial, MANIFEST), "w", encoding="utf-8") as file:
             number = WITH_PARTS if "parts" in facts else FORMAT
-            json.dump({"format": number, "step": step, "files": files, **facts}, file, indent=2)
+            earlier = {"earlier_starts": {str(start): last for start, last in lineage.earlier.items()}}
+            json.dump({"format": number, "step": step, "files": files, **facts, **earlier}, file, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(partial)
+        sync_folder(partial)
         set_aside(path)  # of the same step: from an abandoned attempt, or damaged
+        leave_if_superseded()
         os.rename(partial, path)
-        _sync_folder(folder)
+        sync_folder(folder)
     except OSError as error:
         raise TrainingError(failure_text(path, folder, error)) from error
     best = (facts.get("epochs") or {}).get("best")
-    spared = path_of(folder, best["step"]) if best and best["step"] else ""
-    for old in existing(folder)[keep:]:
+    _prune(folder, keep, best["step"] if best else 0, lineage)
+    return path
+
+
+def _prune(folder: str, keep: int, best: int, lineage: Lineage) -> None:
+    """Remove old checkpoints of the lineage but the newest `keep` and that of step `best` (0: none).
+
+    Those of a later start stay, whatever their steps. A superseded start may not remove anything at all: the later one
+    may be reading its checkpoints.
+    """
+    leave_if_superseded()
+    counting = [path for path in existing(folder) if lineage.has(path)]
+    spared = of_step(counting, best) if best else ""
+    for old in counting[keep:]:
         if old != spared:
             shutil.rmtree(old, ignore_errors=True)
-    return path
+    for name in os.listdir(folder):  # what starts up to this one have not completed
+        found = _PARTIAL.match(name)
+        if found and int(found.group(2) or 0) <= lineage.start:
+            abandon(os.path.join(folder, name))
+    set_late_aside(folder, lineage)
+
+
+def of_step(paths: Iterable[str], step: int) -> str:
+    """Of these checkpoints, newest first, the newest one of `step`; empty if there is none."""
+    return next((path for path in paths if order_of(path)[1] == step), "")
+
+
+def set_late_aside(folder: str, lineage: Lineage) -> None:
+    """Rename checkpoints that earlier starts have completed after a later one had continued from another (`set_aside`).
+
+    They are sound, but the later start has gone on without them: the log of their steps is not in metrics.jsonl.
+    """
+    for path in existing(folder):
+        start = order_of(path)[0]
+        if start < lineage.start and not lineage.has(path):
+            print(
+                "checkpoint {} is not used: start {} completed it after a later start had taken the run over; it is "
+                "renamed to unused-{}".format(path, start, os.path.basename(path)),
+                flush=True,
+            )
+            set_aside(path)
 
 
 def abandon(partial: str) -> None:
@@ -125,13 +216,12 @@ def abandon(partial: str) -> None:
 
 
 def existing(folder: str) -> list[str]:
-    """Paths of the checkpoints in `folder`, the newest (by step) first."""
+    """Paths of the checkpoints in `folder`, the newest first: by start, those of one start by step."""
     try:
         names = [name for name in os.listdir(folder) if _NAME.match(name)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    names.sort(key=lambda name: int(name.split("-")[1]), reverse=True)
-    return [os.path.join(folder, name) for name in names]
+    return [os.path.join(folder, name) for name in sorted(names, key=order_of, reverse=True)]
 
 
 def facts_of(path: str) -> dict[str, Any]:
@@ -238,6 +328,7 @@ def set_aside(path: str) -> None:
     """Rename a checkpoint so that it is not used any more, but can be inspected; only the last such one is kept."""
     if not os.path.lexists(path):
         return
+    leave_if_superseded()
     aside = os.path.join(os.path.dirname(path), "unused-" + os.path.basename(path))
     shutil.rmtree(aside, ignore_errors=True)
     os.rename(path, aside)
@@ -262,7 +353,8 @@ def _sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Wait until the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

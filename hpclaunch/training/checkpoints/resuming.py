@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from hpclaunch.training.checkpoints import epoch_facts, folders, stored
 from hpclaunch.training.input import loading
-from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.metrics import FILE, MetricsLog
+from hpclaunch.training.rank import fence
+from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
 from hpclaunch.training.rank.world import World
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Place:
     """The progress of a training: `epoch` and `step` in it come next (from 0); `made`: the steps of all attempts.
 
     path: the checkpoint that it comes from, if any. data: the fingerprint of the data, for the next checkpoint.
-    epochs_facts: what the checkpoint says of the epochs so far (epoch_facts).
+    epochs_facts: what the checkpoint says of the epochs so far (epoch_facts). lineage: the checkpoints that led here.
     """
 
     epoch: int = 0
@@ -41,6 +42,7 @@ class Place:
     path: str = ""
     data: str = ""
     epochs_facts: Mapping[str, Any] = field(default_factory=dict)
+    lineage: folders.Lineage = folders.ALONE
 
 
 def folder_of(world: World) -> str:
@@ -53,23 +55,26 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
 
     steps: those of an epoch in this world. In a world of another size training continues at the same part of the epoch,
     with new shards in their own order. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
-    Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl.
+    Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl. The newest is that of the newest start;
+    what an earlier one completes from now on does not count (folders.Lineage). A superseded start ends here.
     Raises AgreedError if there are checkpoints, but none can be used, or if the newest has another gradient lag.
     """
     folder = folder_of(world)
     if not asked.resume:
         loading.from_root(world, lambda: _set_all_aside(folder))
-        return Place(data=data)
+        return Place(data=data, lineage=folders.Lineage(fence.number()))
     path, facts = _choose(world, folder)
     if not path:
-        return Place(data=data)
+        return Place(data=data, lineage=folders.Lineage(fence.number()))
     _refuse_other_lag(world, asked, path, facts)
     if world.is_root:
         _tell(world, path, facts, asked, data)
     _put_back(world, state, path, facts)
-    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
+    lineage = lineage_from(path, facts)
+    loading.from_root(world, lambda: folders.set_late_aside(folder, lineage))
+    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, FILE), facts["metrics_bytes"]))
     step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
-    place = Place(facts["epoch"], step, facts["step"], path, data, facts.get("epochs") or {})
+    place = Place(facts["epoch"], step, facts["step"], path, data, facts.get("epochs") or {}, lineage)
     log.write(
         "resume",
         checkpoint=path,
@@ -80,6 +85,18 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
         world_size_before=facts["world_size"],
     )
     return place
+
+
+def lineage_from(path: str, facts: Mapping[str, Any]) -> folders.Lineage:
+    """The lineage of a training that continues from a checkpoint.
+
+    If somebody has removed the claims, the script counts its starts from 1 again. Such a start goes on under the number
+    of the checkpoint, and the order of its checkpoints is that of their steps.
+    """
+    start, step = folders.order_of(path)
+    earlier = {int(number): last for number, last in facts.get("earlier_starts", {}).items()}
+    now = fence.number()
+    return folders.Lineage(start, earlier) if now <= start else folders.Lineage(now, {**earlier, start: step})
 
 
 def _refuse_other_lag(world: World, asked: Any, path: str, facts: Mapping[str, Any]) -> None:
@@ -123,12 +140,12 @@ def _facts_and_fault(world: World, path: str) -> tuple[dict[str, Any], str]:
     return facts, printable(wrong[0]) if wrong else ""
 
 
-def restore_step(world: World, state: TrainingState, step: int) -> None:
+def restore_step(world: World, state: TrainingState, step: int, lineage: folders.Lineage = folders.ALONE) -> None:
     """Restore the checkpoint of `step` on every rank, such as that of the best epoch. A collective.
 
-    Raises AgreedError if it is missing or damaged.
+    lineage: of the training. Raises AgreedError if it is missing or damaged.
     """
-    path = folders.path_of(folder_of(world), step)
+    path = loading.from_root(world, lambda: _path_of_step(folder_of(world), step, lineage))
     facts, reason = _facts_and_fault(world, path)
     if reason:
         raise AgreedError(
@@ -137,6 +154,11 @@ def restore_step(world: World, state: TrainingState, step: int) -> None:
             speaks=world.is_root,
         )
     _put_back(world, state, path, facts)
+
+
+def _path_of_step(folder: str, step: int, lineage: folders.Lineage) -> str:
+    counting = (path for path in folders.existing(folder) if lineage.has(path))
+    return folders.of_step(counting, step) or folders.path_of(folder, step, lineage.start)
 
 
 def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
@@ -192,12 +214,20 @@ def fault_in(facts: Mapping[str, Any]) -> str:
     copies = facts.get("copies", 1)
     if type(copies) is not int or not 0 < copies <= facts["world_size"]:
         return "its copies are not a whole number from 1 to its world size"
+    earlier = facts.get("earlier_starts", {})
+    if not isinstance(earlier, dict) or not all(map(_is_last_step, earlier.items())):
+        return "its earlier starts are not numbers with their last steps"
     return (
         stored.fault_in(facts)
         or _fault_in_files(facts)
         or _fault_in_options(facts)
         or epoch_facts.fault_in(facts.get("epochs"))
     )
+
+
+def _is_last_step(pair: tuple[str, Any]) -> bool:
+    start, step = pair
+    return start.isascii() and start.isdigit() and len(start) < 10 and type(step) is int and 0 <= step < 2**53
 
 
 def _fault_in_files(facts: Mapping[str, Any]) -> str:
@@ -319,6 +349,7 @@ def _cut(path: str, size: int) -> None:
     """Move the lines after the checkpoint out of metrics.jsonl, since those steps are made again."""
     if not os.path.exists(path) or os.path.getsize(path) <= size:
         return
+    leave_if_superseded()
     repeated = os.path.join(os.path.dirname(path), "metrics-repeated.jsonl")
     with open(path, "rb") as file, open(repeated, "ab") as target:
         file.seek(size)

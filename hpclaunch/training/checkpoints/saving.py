@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import deque
@@ -14,7 +15,7 @@ from hpclaunch.training.callbacks import stop_if_diverged
 from hpclaunch.training.checkpoints import folders, stored
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
-from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.metrics import MetricsLog, kept_bytes
 from hpclaunch.training.rank import stopping, watch
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
@@ -25,15 +26,16 @@ LOOK_S = 1.0  # seconds between two agreements of the ranks on whether to save; 
 def save(world: World, state: TrainingState, folder: str, place: Place, facts: Mapping[str, Any], keep: int) -> str:
     """Save the state of all ranks at `place` in their training; returns the checkpoint's path. A collective.
 
-    facts: values for JSON, saved with it. Raises AgreedError on every rank if any rank cannot write; the existing
-    checkpoints then stay unchanged.
+    facts: values for JSON, saved with it. A superseded start ends here (rank.fence). Raises AgreedError on every
+    rank if any rank cannot write; the existing checkpoints then stay unchanged.
     """
-    partial = os.path.join(folder, ".partial-{:08d}".format(place.made))
+    partial = folders.partial_of(folder, place.made, place.lineage.start)
+    begin = functools.partial(folders.begin, folder, place.made, place.lineage.start)
     try:
         if world.size > 1:  # the others must not write before the folder exists
-            world.together(lambda: folders.begin(folder, place.made) if world.is_root else None)
+            world.together(lambda: begin() if world.is_root else None)
         else:
-            folders.begin(folder, place.made)
+            begin()
         state.unite()
         common, own = state.statistics()
         own = state.of_copy({**own, **state.own(metrics=place.step > 0)})
@@ -44,7 +46,8 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
         facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **about)
-        path = world.together(lambda: folders.commit(partial, place.made, files, facts, keep) if world.is_root else "")
+        commit = functools.partial(folders.commit, partial, place.made, files, facts, keep, place.lineage)
+        path = world.together(lambda: commit() if world.is_root else "")
     except Exception:
         if world.is_root:
             folders.abandon(partial)
@@ -121,22 +124,28 @@ class Saving(tf.keras.callbacks.Callback):
             clock, stop = self._look()
             due = due or clock
         if due or stop:
-            self._save(Place(self._epoch, step, self._made), logs["loss"], stop)
+            self._save(self._place_at(self._epoch, step), logs["loss"], stop)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         done = epoch + 1 >= self._asked.epochs or self.model.stop_training
-        self._save(Place(epoch + 1, 0, self._made), logs["loss"], self._look()[1] and not done)
+        self._save(self._place_at(epoch + 1, 0), logs["loss"], self._look()[1] and not done)
+
+    def _place_at(self, epoch: int, step: int) -> Place:
+        return Place(epoch, step, self._made, lineage=self._place.lineage)
 
     def _look(self) -> tuple[bool, bool]:
-        """Whether it is time to save, and whether any rank was asked to stop. A collective."""
+        """Whether it is time to save, and whether any rank was asked to stop. A collective.
+
+        Raises Superseded if a later start has taken the run over.
+        """
         now = time.monotonic()
         seconds = (now - self._looked_at) / max(1, self._made - self._looked)
         minutes = self._asked.checkpoint_minutes
         due = bool(minutes) and now - self._saved_at >= minutes * 60
         gap = max(1, min(1000, 2 * self._gap, int(LOOK_S / max(seconds, 1e-6))))
-        answers = self._world.gather((stopping.is_asked(), due, gap))
+        answers = self._world.gather((stopping.state(self._world), due, gap))
         self._looked, self._looked_at, self._gap = self._made, now, answers[0][2]  # rank 0's clock counts
-        return answers[0][1], any(stop for stop, _, _ in answers)
+        return answers[0][1], stopping.concluded(self._world, [state for state, _, _ in answers])
 
     def _save(self, place: Place, loss: float, stop: bool) -> None:
         when = "step {}".format(place.step) if place.step else "the end of epoch {}".format(place.epoch)
@@ -145,7 +154,7 @@ class Saving(tf.keras.callbacks.Callback):
             "steps_per_epoch": self._steps,
             "options": vars(self._asked),
             "data": self._place.data,
-            "metrics_bytes": _size(os.path.join(self._world.run_dir, "metrics.jsonl")),
+            "metrics_bytes": kept_bytes(self._world.run_dir) if self._world.is_root else 0,
             "epochs": self._epoch_facts(place) or None,
         }
         began = time.monotonic()
@@ -163,12 +172,5 @@ def _size_of_folder(path: str) -> int:
     try:
         with os.scandir(path) as entries:
             return sum(entry.stat().st_size for entry in entries)
-    except OSError:
-        return 0
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
     except OSError:
         return 0

@@ -14,7 +14,7 @@ from hpclaunch.training.input import datasets
 from hpclaunch.training.input.shards import Shard
 from hpclaunch.training.input.source import DataError, ImageSet, Source
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.failure import AgreedError, TrainingError, leave_if_superseded
 from hpclaunch.training.rank.world import World
 
 
@@ -137,6 +137,7 @@ def report_shards(world: World, shard: Shard, log: MetricsLog, record: bool) -> 
 
 
 def _record(world: World, shard: Shard) -> None:
+    leave_if_superseded()
     folder = os.path.join(world.run_dir, "shards")
     os.makedirs(folder, exist_ok=True)
     np.save(os.path.join(folder, "rank-{:04d}.npy".format(world.rank)), shard.indices[: shard.samples])

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from hpclaunch.training.monitoring.validation import PREFIX
+from hpclaunch.training.rank.failure import leave_if_superseded
 
 FOLDER = "tensorboard"  # in the run directory
 
@@ -34,6 +35,7 @@ class Scalars(tf.keras.callbacks.Callback):
     def _write(self, run: str, epoch: int, values: dict[str, Any]) -> None:
         if not values:
             return
+        leave_if_superseded()
         if run not in self._writers:
             self._writers[run] = tf.summary.create_file_writer(os.path.join(self._folder, run))
         with self._writers[run].as_default():

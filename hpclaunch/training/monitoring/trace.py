@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.rank.failure import leave_if_superseded
 
 FOLDER = "profile"  # in the run directory
 ALL = -1  # in place of a rank's number
@@ -54,6 +55,7 @@ class Trace(tf.keras.callbacks.Callback):
             self._report("steps {} to {} were traced: {}".format(self._first, self._made, self._folder))
 
     def _try(self, state: str, work: Any) -> None:
+        leave_if_superseded()
         try:
             work()
             self._state = state

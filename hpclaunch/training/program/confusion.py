@@ -8,7 +8,7 @@ from typing import Any
 
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 
 
 def write(run: Run, data: Data, split: str, matrix: Any) -> str:
@@ -22,6 +22,7 @@ def write(run: Run, data: Data, split: str, matrix: Any) -> str:
     named = getattr(data.source, "classes", ())
     classes = list(named) if len(named) == len(matrix) else list(range(len(matrix)))
     if run.is_root:
+        leave_if_superseded()
         try:
             with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
                 rows = csv.writer(file)

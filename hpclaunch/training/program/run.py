@@ -52,6 +52,13 @@ class Run:
         """The run directory, the same on all ranks."""
         return self.world.run_dir
 
+    def leave_if_superseded(self) -> None:
+        """End this rank with 75 if a later start of the run has taken it over.
+
+        The library does so before whatever it writes. Call it before you write a file of your own to the run directory.
+        """
+        failure.leave_if_superseded()
+
     def end(self, **results: Any) -> None:
         """Write the last line of the log, once: what the training has come to, and `results` (JSON-able)."""
         if self.made:

@@ -23,7 +23,7 @@ from hpclaunch.training.program import held_out
 from hpclaunch.training.program.held_out import HeldOut
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
 
 OPENING = "the opening of the data"
 
@@ -94,7 +94,12 @@ def data_folder(run: Run, made_up: tuple[Any, ...], write: Callable[[str], Any])
     if not run.settings.synthetic:
         return options.data_dir(run.settings.data_dir)
     folder = written.place(run.folder, *made_up)
-    loading.from_root(run.world, lambda: write(folder))
+
+    def on_root() -> None:
+        leave_if_superseded()
+        write(folder)
+
+    loading.from_root(run.world, on_root)
     return folder
 
 

@@ -95,7 +95,7 @@ def finish(run: Run, data: Data, prepared: Prepared, kept: Kept, seconds: float)
 
 def _return_to_best(run: Run, prepared: Prepared, kept: Kept, best: Best) -> None:
     if run.settings.restore_best and best.epoch != kept.epochs:
-        resuming.restore_step(run.world, prepared.state, best.step)
+        resuming.restore_step(run.world, prepared.state, best.step, prepared.place.lineage)
     if run.is_root:
         words = "the weights of epoch {} are taken: {} {:.6g} is the best"
         if not run.settings.restore_best:

@@ -16,7 +16,7 @@ from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
 from hpclaunch.training.rank import strategies, watch
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 
 FOLDER, ABOUT = "model", "model.json"
 
@@ -45,6 +45,7 @@ def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) ->
 
     values: the whole weights of a model that several ranks share.
     """
+    leave_if_superseded()
     folder = os.path.join(run.folder, FOLDER)
     partial, old = (os.path.join(run.folder, ".{}-{}".format(FOLDER, word)) for word in ("partial", "old"))
     try:
@@ -53,6 +54,7 @@ def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) ->
         os.mkdir(partial)
         with groups.whole_models():  # what is made or read there is on this rank alone
             names = _write_all(run, model, values, data, partial)
+        leave_if_superseded()  # it takes long to write them
         if os.path.isdir(folder):  # of an earlier end of this run
             os.rename(folder, old)
         os.rename(partial, folder)

@@ -11,6 +11,8 @@ import time
 import traceback
 from typing import Any, Callable, Iterator
 
+from hpclaunch.training.rank import fence
+
 EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
 NAME_SUFFIX = ".rank"  # of the file beside the exit file, with the name of the rank that failed first
 MOST_TEXT = 300  # characters of another rank's name, and of an error that is not the first
@@ -47,13 +49,24 @@ class RunAgain(AgreedError):
     prefix = ""
 
 
+class Superseded(AgreedError):
+    """All ranks know that a later start has taken the run over (rank.fence); nothing was saved."""
+
+    exit_code = 75
+    prefix = ""
+
+    def __init__(self, speaks: bool) -> None:
+        super().__init__(fence.reason(), speaks)
+
+
 @contextlib.contextmanager
 def reported() -> Iterator[None]:
     """Run a block; if it raises, record the exit code, print one message and end the process with os._exit.
 
     It is os._exit because Horovod's exit handler communicates with the other ranks: it can wait for one that is busy in
     a collective, and it makes the others fail with errors of their own before this rank has printed its message.
-    `sys.exit(0)` is not a failure; Ctrl-C gives 130.
+    `sys.exit(0)` is not a failure; Ctrl-C gives 130. In a superseded start every failure gives 75: it may come from a
+    file that the later start has removed, or from a rank that has ended before.
     """
     try:
         yield
@@ -61,9 +74,10 @@ def reported() -> Iterator[None]:
         if error.code in (None, 0):
             raise
         _exit(error.code)
-    except RunAgain as error:
+    except (RunAgain, Superseded) as error:
         _leave_together(error)
     except AgreedError as error:
+        leave_if_superseded()
         if not error.speaks:
             time.sleep(HEAD_START_S)
         leave(error.exit_code, str(error) if error.speaks else "", error.prefix)
@@ -72,6 +86,7 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         leave(130, "{}: interrupted".format(who()))
     except Exception as error:
+        leave_if_superseded()
         if _follows_another_rank(error):
             time.sleep(HEAD_START_S)
             # The rank that failed prints the error.
@@ -119,11 +134,26 @@ def _failed_first() -> str:
         return ""
 
 
+def leave_if_superseded() -> None:
+    """End this process with 75 if a later start has taken the run over; call it before what changes the run directory.
+
+    Only the first rank to find it prints the reason. It is os._exit, at once and for this rank alone. An exception
+    would pass through handlers that change the folder on the way, or take it for a failure of their own work. No other
+    rank needs this one, because they belong to the same start: none of them has anything more to write. One that waits
+    in a collective sees the connection break, and looks itself (`reported`); else the launcher ends it, or the watch.
+    """
+    if fence.is_superseded():
+        first = first_to_fail(Superseded.exit_code)
+        leave(Superseded.exit_code, fence.reason() if first else "", Superseded.prefix)
+
+
 def leave_as_first(code: int, reason: str, short: str = "") -> None:
     """End this process: the first rank that fails prints the reason, every later one a single line that names it.
 
-    short: the reason for that line; without it, the first line of the reason.
+    short: the reason for that line; without it, the first line of the reason. In a superseded start: as
+    `leave_if_superseded`.
     """
+    leave_if_superseded()
     if first_to_fail(code):
         leave(code, "{}: {}".format(who(), reason))
     _leave_as_later(code, short or reason)
@@ -137,6 +167,7 @@ def _leave_as_later(code: int, reason: str) -> None:
 
 def _exit(code: Any) -> None:
     """End this process as sys.exit(code) does, for a code that is not 0."""
+    leave_if_superseded()
     if not isinstance(code, int):
         if first_to_fail(1):
             leave(1, str(code))
@@ -145,7 +176,7 @@ def _exit(code: Any) -> None:
     leave(code, "")
 
 
-def _leave_together(error: RunAgain) -> None:
+def _leave_together(error: RunAgain | Superseded) -> None:
     """End this process with all others: Horovod ends first, else Open MPI complains about peers that disconnect.
 
     JAX ends first as well: without rank 0 its service is gone, and every other rank would abort.

@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 
-from hpclaunch.training.rank.failure import EXIT_FILE_VARIABLE, TrainingError
+from hpclaunch.training.rank.failure import EXIT_FILE_VARIABLE, TrainingError, leave_if_superseded
 from hpclaunch.training.rank.world import World
 
 BEGUN, ENDED = "training", "trained"
 
 
 def begin(world: World) -> None:
-    """Mark on rank 0 that a training begins in this start. Raises TrainingError if that cannot be written."""
+    """Mark on rank 0 that a training begins in this start. Raises TrainingError if that cannot be written.
+
+    A superseded start ends here, and in `end`.
+    """
+    leave_if_superseded()
     folder = _folder(world)
     if folder:
         with contextlib.suppress(FileNotFoundError):
@@ -26,6 +30,7 @@ def begin(world: World) -> None:
 
 def end(world: World) -> None:
     """Mark on rank 0 that it has ended, after all that it writes. Raises TrainingError if that cannot be written."""
+    leave_if_superseded()
     folder = _folder(world)
     if folder:
         _write(os.path.join(folder, ENDED))

@@ -1,12 +1,12 @@
-"""Notes the signals that ask a rank to stop (walltime, preemption); saves nothing."""
+"""Notes what ends a training early: signals (walltime, preemption), and a later start of the run; saves nothing."""
 
 from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
-from hpclaunch.training.rank import failure
+from hpclaunch.training.rank import failure, fence
 from hpclaunch.training.rank.world import World
 
 SIGNAL_VARIABLE = "HPCLAUNCH_SIGNAL"
@@ -31,24 +31,41 @@ def is_asked() -> bool:
     return bool(_asked)
 
 
+def state(world: World) -> tuple[bool, bool]:
+    """What a rank tells the others: whether it was asked to stop; rank 0 also, whether a later start has the run."""
+    return is_asked(), world.is_root and fence.is_superseded()
+
+
+def concluded(world: World, states: Iterable[tuple[bool, bool]]) -> bool:
+    """Whether any rank was asked to stop. states: of all ranks. Raises Superseded on every rank if rank 0 says so.
+
+    The ranks then end together, within about a second of training, and not first when one of them would write.
+    """
+    states = list(states)
+    if any(superseded for _, superseded in states):
+        raise failure.Superseded(speaks=world.is_root)
+    return any(asked for asked, _ in states)
+
+
 AGREE_STEPS = 20  # between two agreements of the ranks on whether to stop
 
 
 def agreed(world: World, step: int) -> bool:
     """Whether any rank was asked to stop; asked every few steps, at the same step on all ranks. A collective.
 
-    The signal reaches ranks at different steps, and all must save the same one. Then raise `saved`.
+    The signal reaches ranks at different steps, and all must save the same one. Then raise `saved`. Raises Superseded
+    if a later start has taken the run over.
     """
-    return step % AGREE_STEPS == 0 and any(world.gather(is_asked()))
+    return step % AGREE_STEPS == 0 and concluded(world, world.gather(state(world)))
 
 
 def epochs(world: World, first: int, end: int) -> Iterator[int]:
     """The numbers first..end-1 of the epochs; if a rank was asked to stop, raises RunAgain before the next one begins.
 
-    Each epoch must end with a checkpoint. A collective.
+    Each epoch must end with a checkpoint. Raises Superseded as `agreed`. A collective.
     """
     for number in range(first, end):
-        if number > first and any(world.gather(is_asked())):
+        if number > first and concluded(world, world.gather(state(world))):
             raise failure.RunAgain("asked to stop; saved after epoch {}".format(number), speaks=world.is_root)
         yield number
 

@@ -16,6 +16,7 @@ except ImportError:
 
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.rank.failure import TrainingError
+from tests.unit.training.disk_calls import disk_calls
 
 FILES = [folders.SHARED, folders.own_file(0), folders.own_file(1)]
 
@@ -139,3 +140,13 @@ def test_arrays_that_are_longer_than_their_file_are_refused(tmp_path: Path) -> N
     (path / FILES[0]).write_bytes(content)
     with pytest.raises(TrainingError, match="cannot be read"):
         folders.read(str(path), FILES[0])
+
+
+def test_every_file_is_on_the_disk_before_the_checkpoint_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = disk_calls(monkeypatch)
+    path = save(tmp_path, 1)
+    partial = tmp_path / ".partial-00000001"
+    files = [f"fsync {partial / name}" for name in (*FILES, folders.MANIFEST)]
+    assert calls == [*files, f"fsync {partial}", f"rename {path}", f"fsync {tmp_path}"]

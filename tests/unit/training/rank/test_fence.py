@@ -1,0 +1,108 @@
+"""Whether a start is superseded: by the next claim alone, asked of the server and not of a cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpclaunch.training.rank import fence, stopping
+from hpclaunch.training.rank.failure import AgreedError, Superseded
+from hpclaunch.training.rank.world import World
+from tests.unit.training.several_ranks import on_ranks
+
+
+@pytest.fixture
+def claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The claims of a run whose start 2 this is."""
+    monkeypatch.setenv("HPCLAUNCH_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("HPCLAUNCH_START", "2")
+    folder = tmp_path / "claims"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("found", "superseded"),
+    [
+        ((), False),
+        ((1,), False),
+        ((1, 2), False),
+        ((1, 2, 3), True),
+        ((3,), True),
+        ((1, 2, 3, 4), True),
+        ((22,), False),
+    ],
+)
+def test_a_start_is_superseded_by_the_claim_after_its_own(
+    claims: Path, found: tuple[int, ...], superseded: bool
+) -> None:
+    for number in found:
+        (claims / str(number)).touch()
+    assert fence.is_superseded() == superseded
+
+
+@pytest.mark.parametrize("text", [None, "", "two", "-2", "²"])
+def test_without_a_number_there_is_no_fence(claims: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    for number in range(4):
+        (claims / str(number)).touch()
+    monkeypatch.delenv("HPCLAUNCH_START")
+    if text is not None:
+        monkeypatch.setenv("HPCLAUNCH_START", text)
+    assert (fence.number(), fence.is_superseded()) == (0, False)
+
+
+def test_a_claim_that_is_a_broken_link_counts(claims: Path) -> None:
+    (claims / "3").symlink_to("nowhere")
+    assert fence.is_superseded()
+
+
+def test_what_cannot_be_seen_ends_no_training(claims: Path) -> None:
+    claims.rmdir()
+    assert not fence.is_superseded()
+    claims.touch()
+    assert not fence.is_superseded()
+
+
+def test_the_folder_is_opened_before_the_name_is_looked_up_in_it(claims: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stat of the path alone would be answered from the cache of an NFS client for up to a minute."""
+    calls: list[Any] = []
+
+    def spy(name: str) -> None:
+        original = getattr(os, name)
+
+        def call(path: Any, *arguments: Any, **options: Any) -> Any:
+            result = original(path, *arguments, **options)
+            calls.append((name, path, options.get("dir_fd"), result if name == "open" else None))
+            return result
+
+        monkeypatch.setattr(os, name, call)
+
+    (claims / "3").touch()
+    for name in ("open", "stat", "close"):
+        spy(name)
+    assert fence.is_superseded()
+    descriptor = calls[0][3]
+    opened = ("open", str(claims), None, descriptor)
+    assert calls == [opened, ("stat", "3", descriptor, None), ("close", descriptor, None, None)]
+
+
+def test_all_ranks_end_together_when_rank_0_sees_the_claim(claims: Path, tmp_path: Path) -> None:
+    def work(world: World) -> tuple[bool, bool]:
+        return stopping.agreed(world, stopping.AGREE_STEPS), [*stopping.epochs(world, 0, 2)] == [0, 1]
+
+    assert on_ranks(3, tmp_path, work) == [(False, True)] * 3
+    (claims / "3").touch()
+    found = on_ranks(3, tmp_path, lambda world: stopping.agreed(world, stopping.AGREE_STEPS))
+    assert [(type(one), one.speaks) for one in found] == [(Superseded, True), (Superseded, False), (Superseded, False)]
+    assert all(isinstance(one, AgreedError) and one.exit_code == 75 for one in found)
+    assert [type(one) for one in on_ranks(3, tmp_path, lambda world: [*stopping.epochs(world, 0, 2)])] == [
+        Superseded
+    ] * 3
+
+
+def test_only_rank_0_looks(claims: Path, tmp_path: Path) -> None:
+    (claims / "3").touch()
+    assert on_ranks(2, tmp_path, stopping.state) == [(False, True), (False, False)]
