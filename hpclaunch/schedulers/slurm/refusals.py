@@ -1,8 +1,9 @@
-"""What the output of sbatch says: a job ID, a definite refusal, a controller that was not reached, or nothing certain.
+"""What the output of sbatch says: a job ID, that nothing was queued, a controller that was not reached, or doubt.
 
-Only the texts of this module mean that nothing was queued. They are those of Slurm's own table (slurm_errno.c; 22.05
-and 24.11 were compared) which the controller sends back instead of a job, and those of sbatch before it calls the
-controller (sbatch.c, opt.c). After every other ending of sbatch the job may be queued.
+sbatch that ends by itself with an exit code other than 0, and without a job ID, has queued nothing, in whatever words:
+the controller's, a plugin's, a filter's of the site, or its own. Only a broken conversation with the controller leaves
+a doubt, as the controller may have read the request, or may obey it later. So this module knows the words for that, and
+none for the many kinds of refusal. Sources: slurm_errno.c and sbatch.c of 22.05 and 24.11, errno(3).
 """
 
 from __future__ import annotations
@@ -14,80 +15,6 @@ from hpclaunch.core.records import record
 
 Meaning = Literal["queued", "refused", "unreachable", "unknown"]
 
-_REFUSALS = frozenset(
-    {
-        "Access denied to requested reservation",
-        "Access/permission denied",
-        "Burst Buffer permission denied",
-        "Burst Buffer request invalid",
-        "Burst Buffer resource limit exceeded",
-        "CPU count specification invalid",
-        "Cannot request more threads per core than the job allocation",
-        "Circular job dependency",
-        "Duplicate generic resource (gres) specification",
-        "Environment is missing in job",
-        "Invalid --nice value",
-        "Invalid GRES specification (with and without type identification)",
-        "Invalid KNL configuration (MCDRAM or NUMA option)",
-        "Invalid QOS specification, relative QOS can only be used in a single partition per cluster.",
-        "Invalid Trackable RESource (TRES) specification",
-        "Invalid account or account/partition combination specified",
-        "Invalid cluster feature specification",
-        "Invalid extra constraints specification",
-        "Invalid feature specification",
-        "Invalid generic resource (gres) specification",
-        "Invalid group id",
-        "Invalid job array specification",
-        "Invalid license specification",
-        "Invalid mcs_label specified",
-        "Invalid node name specified",
-        "Invalid or unknown association",
-        "Invalid partition name specified",
-        "Invalid preferred feature specification",
-        "Invalid qos specification",
-        "Invalid time-min specification (exceeds job's time or other limits)",
-        "Invalid user id",
-        "Invalid wckey specification",
-        "Job --batch option is invalid or not a subset of --constraint",
-        "Job --batch option is invalid or not a subset of --constraints",
-        "Job cannot be submitted without the current working directory specified.",
-        "Job dependency problem",
-        "Job script not specified",
-        "Job size specification needs to be provided",
-        "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-        "MaxJobCount limit reached",
-        "Memory required by task is not available",
-        "More processors requested than permitted",
-        "Multiple KNL NUMA and/or MCDRAM constraints require use of a heterogeneous job",
-        "Multiple partition job request not supported when a partition is set in the association",
-        "No partition specified or system default partition",
-        "Node count specification invalid",
-        "Partition in DOWN state",
-        "Pathname of a file, directory or other parameter too long",
-        "Requested GRES option unsupported by configured SelectType plugin",
-        "Requested account has breached requested QOS usage threshold",
-        "Requested more tasks than available processors",
-        "Requested node configuration is not available",
-        "Requested nodes not in this partition",
-        "Requested operation is presently disabled",
-        "Requested operation not supported on this system",
-        "Requested partition configuration not available now",
-        "Requested reservation is invalid",
-        "Requested reservation not usable now",
-        "Requested time limit is invalid (missing or exceeds some limit)",
-        "Requested topology configuration is not available",
-        "Required node not available (down, drained or reserved)",
-        "Required partition not available (inactive or drain)",
-        "System submissions disabled",
-        "Task count specification invalid",
-        "Task distribution specification invalid",
-        "Time limit specification required, but not provided",
-        "Unable to create job record, try again",
-        "Unspecified error",  # the usual end of a job_submit plug-in's refusal, whose own words stand before it
-        "User's group not permitted to use this partition",
-        "X11 forwarding not available",
-    }
-)
 _UNREACHABLE = frozenset(
     {
         "Connection refused",
@@ -99,29 +26,53 @@ _UNREACHABLE = frozenset(
     }
 )
 """Texts which mean that no controller took the request, so that it can be sent again."""
+_DOUBT = "|".join(
+    (
+        # of Slurm's own table: the request was sent, perhaps in part, or its answer was lost
+        r"Unable to contact slurm controller \((?:send|receive|shutdown) failure\)",
+        r"Communication (?:connection|shutdown) failure|Message (?:send|receive) failure",
+        r"Unexpected message received|Unexpected missing socket error|Insane message length",
+        r"Received zero length message|Received message length < 0|Failed to send entire message",
+        r"Zero Bytes were transmitted or received|Incompatible versions of client and server code",
+        r"Protocol authentication error|Invalid authentication credential|Authentication credential \w+",
+        r"Failed to connect to authentication agent|Slurm temporarily unable to accept job",
+        # of the system, about a connection
+        r"Connection (?:reset by peer|timed out)|Software caused connection abort|Broken pipe",
+        r"Network (?:is down|is unreachable|dropped connection on reset)|No route to host|Host is down",
+        r"Transport endpoint is (?:not|already) connected|Cannot send after transport endpoint shutdown",
+        r"Communication error on send|Resource temporarily unavailable|Interrupted system call",
+        r"Operation (?:now|already) in progress|Input/output error|Remote I/O error|Protocol error",
+        r"No buffer space available|Link has been severed|Timer expired|timed out",
+    )
+)
+"""Words after which the controller may have queued the job, or may queue it later."""
+_NUMBER = (
+    r"(?im)^[^\w\n]{0,20}[0-9]{1,18}(?:;\S{1,99})?[^\w\n]{0,20}$"
+    r"|\bsubmitted\b[^\n]{0,40}\bjob\b[\s:#]{0,3}(?:id\b)?[\s:#=]{0,3}[0-9]"
+)
+"""What may be a job ID, in a form that is not sbatch's own: of ``--parsable``, or in a wrapper's sentence."""
 _SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)?[ \t\r]*$", re.MULTILINE)
 # Most submissions are accepted, so what follows is compiled only where it is needed.
 _FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
-_NOT_SENT = (
-    r"(?m)^sbatch: (?:(?:error|fatal): )?(?:Invalid --\S+ specification|.* is not a valid node count"
-    r"|unrecognized option .*|option '.*' (?:is ambiguous|requires an argument|doesn't allow an argument).*"
-    r"|invalid option -- .*|Unable to open file .*|Batch script (?:is empty!|contains .*)"
-    r"|This does not look like a batch script\..*|Invalid directive found in batch script: .*"
-    r"|Invalid generic resource \(gres\) specification|cli_filter plugin terminated with error)\s*$"
-)
-"""Lines that sbatch writes before it would call the controller, and then ends (seen with 22.05.8)."""
 _NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
-_SIGNALS = range(124, 193)
-"""Exit codes of timeout(1) and of shells after a signal (128 and its number): sbatch did not end by itself."""
+_OWN_WORDS = r"(?m)^sbatch: (?:error|fatal): "
+_TIME_IS_UP = 124
+"""The exit code of timeout(1)."""
+_SIGNALS = range(129, 193)
+"""Exit codes of shells after a signal (128 and its number): sbatch did not end by itself."""
 
 
 @record
 class SbatchAnswer:
-    """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user."""
+    """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user.
+
+    ``own_words``: whether sbatch itself, and not only a wrapper, said why it failed.
+    """
 
     meaning: Meaning
     job_id: str = ""
     words: str = ""
+    own_words: bool = False
 
 
 def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
@@ -133,26 +84,25 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
         ids = {found[1].decode() for found in _SUBMITTED.finditer(stream)}
         if len(ids) == 1:
             return SbatchAnswer(meaning="queued", job_id=ids.pop())
-    text, output = (stream.decode("utf-8", errors="replace") for stream in (err, out))
-    words = " ".join(text.replace("sbatch: error:", "").split()) or " ".join(output.split())
-    return SbatchAnswer(meaning=_meaning_of(code, text), words=words or _silent_ending(code))
+    text = "\n".join(stream.decode("utf-8", errors="replace") for stream in (err, out))
+    words = " ".join(text.replace("sbatch: error:", "").split())
+    own_words = re.search(_OWN_WORDS, text) is not None
+    return SbatchAnswer(meaning=_meaning_of(code, text), words=words or _silent_ending(code), own_words=own_words)
 
 
 def _meaning_of(code: int | None, text: str) -> Meaning:
-    if code is None or code <= 0 or code in _SIGNALS:
+    if code is None or code <= 0 or code == _TIME_IS_UP or code in _SIGNALS:
+        return "unknown"
+    if re.search(_DOUBT, text, re.IGNORECASE) or re.search(_NUMBER, text):
         return "unknown"
     reasons = set(re.findall(_FAILED, text))
-    if reasons:
-        if reasons <= _UNREACHABLE:
-            return "unreachable"
-        return "refused" if reasons <= _REFUSALS else "unknown"
-    if re.search(_NO_SOURCE, text):
+    if (reasons and reasons <= _UNREACHABLE) or re.search(_NO_SOURCE, text):
         return "unreachable"
-    return "refused" if re.search(_NOT_SENT, text) else "unknown"
+    return "refused"
 
 
 def _silent_ending(code: int | None) -> str:
-    if code is None or code == _SIGNALS[0]:
+    if code is None or code == _TIME_IS_UP:
         return "sbatch did not answer in time"
     if code < 0 or code in _SIGNALS:
         return f"sbatch was ended by signal {-code if code < 0 else code - 128}"

@@ -76,14 +76,18 @@ def _queued_earlier(run: Run) -> str:
 
 
 def _look_up(run: Run, text: str, answer: SbatchAnswer) -> str:
-    """Return the job of this run that sbatch did not report; an empty text if sbatch is certain that there is none.
+    """Return the job of this run that sbatch did not report; an empty text if nothing was queued.
 
-    Even then the queue is asked once, as a site's own sbatch may say anything. Raises Unanswered while a job that is
-    not found may still appear.
+    After a refusal the queue is asked once, as a site's own sbatch may say anything and exit with any code. The answer
+    also shows that the controller hears us. Raises Unanswered while a job that is not found may still appear.
     """
-    if answer.meaning != "unknown":
-        return _new_job(run, search([run]))
-    if "\n#SBATCH --chdir=" not in text:
+    can_be_found = "\n#SBATCH --chdir=" in text
+    if answer.meaning == "unreachable" or (answer.meaning == "refused" and (can_be_found or answer.own_words)):
+        found = search([run])
+        job_id = _new_job(run, found)
+        if job_id or found.answered or answer.meaning == "unreachable":
+            return job_id
+    if not can_be_found:
         raise _unanswered_error(run, answer.words)
     for pause in _PAUSES:
         time.sleep(pause)
@@ -104,14 +108,15 @@ def _new_job(run: Run, found: Search) -> str:
 def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
     """Call sbatch once, with the command of submitit's executor, and read its answer as bytes in any encoding.
 
-    submitit's own call kills sbatch at the first byte that is not UTF-8, when the job may be queued already.
+    submitit's own call kills sbatch at the first byte that is not UTF-8, when the job may be queued already. Raises
+    SchedulerError if sbatch could not be started.
     """
     try:
         script = _submission_file(run, text)
         command = script_executor(run.path / "submitit", options, _SBATCH_SECONDS)._make_submission_command(script)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    except (OSError, RuntimeError) as error:  # a full disk, or submitit finds no srun: sbatch was not started
-        return SbatchAnswer(meaning="refused", words=f"sbatch was not called: {error}")
+    except (OSError, RuntimeError) as error:  # a full disk, or submitit finds no srun
+        raise _refusal_error(run, f"sbatch was not called: {error}") from None
     with process:
         answer = _read_output(process)
     if answer.job_id:

@@ -101,14 +101,17 @@ class Slurm:
         dice = self.dice
         seconds = dice.uniform(0.1, 5) if dice.random() < 0.4 else dice.uniform(1, LONGEST_SBATCH)
         if dice.random() < 0.4:  # nothing is queued
-            return (seconds, *dice.choice([(1, b"", REFUSED), (1, b"", TIMED_OUT), (1, b"", UNREACHED), (1, b"", b"")]))
+            endings = [(1, b"", REFUSED), (1, b"", TIMED_OUT), (1, b"", UNREACHED), (1, b"", b""), (1, b"", LATIN)]
+            return (seconds, *dice.choice(endings))
         number = 4711 + len(self.jobs)
         latest = LONGEST_SBATCH if dice.random() < 0.5 else seconds
         first = re.search(f"^{ARRAY_LINE}(?: ([0-9]+))?$", script, re.MULTILINE)
         self.jobs.append(Job(number, now + dice.uniform(0, latest), int(first[1] or 0) if first else 0))
-        if self.jobs[-1].queued_at > now + seconds or dice.random() < 0.4:
-            endings = [(1, b"", TIMED_OUT), (1, b"", LATIN), (-9, b"", b""), (0, b"welcome\n", b""), (1, b"", b"")]
-            return (seconds, *dice.choice(endings))
+        doubtful = [(1, b"", TIMED_OUT), (-9, b"", b""), (0, b"welcome\n", b"")]
+        if self.jobs[-1].queued_at > now + seconds:  # the controller obeys later, so sbatch heard no answer
+            return (seconds, *dice.choice(doubtful))
+        if dice.random() < 0.4:
+            return (seconds, *dice.choice([*doubtful, (1, b"", LATIN), (1, b"", b""), (1, b"goodbye\n", REFUSED)]))
         return seconds, dice.choice([0, 0, 0, 1]), f"Submitted batch job {number}\n".encode(), b""
 
     def _list(self, now: float, program: str, words: str) -> tuple[float, int, bytes, bytes]:

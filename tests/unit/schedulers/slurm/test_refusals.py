@@ -1,4 +1,4 @@
-"""What the output of sbatch means: only a known text, and nothing else beside it, is a refusal."""
+"""What the output of sbatch means: only a broken conversation with the controller leaves a doubt."""
 
 from __future__ import annotations
 
@@ -39,14 +39,26 @@ def test_a_line_with_a_job_id_counts_whatever_else_there_is(code: int | None, ou
         (124, f"{FAILED}Invalid partition name specified\n", "unknown"),
         (-15, f"{FAILED}Invalid partition name specified\n", "unknown"),
         (None, f"{FAILED}Invalid partition name specified\n", "unknown"),
-        (1, f"{FAILED}Invalid partition name specified, or not\n", "unknown"),
-        (1, f"see: {FAILED}Invalid partition name specified\n", "unknown"),
+        (1, f"{FAILED}Invalid partition name specified, or not\n", "refused"),
+        (1, "sbatch: fatal: --mem and --mem-per-cpu are mutually exclusive.\n", "refused"),
+        (127, "sbatch: not found\n", "refused"),
+        (128, "", "refused"),
+        (1, "Your job needs 4711 hours, and your account has 12.\n", "refused"),
+        (1, f"{FAILED}Connection refused\n{FAILED}Invalid qos specification\n", "refused"),
+        (129, "", "unknown"),
+        (192, "", "unknown"),
+        (193, "", "refused"),
+        (1, "sbatch: error: slurm_receive_msg: Zero Bytes were transmitted or received\n", "unknown"),
+        (1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n", "unknown"),
+        (1, "4711\n", "unknown"),
+        (1, "> 4711;cluster\n", "unknown"),
+        (1, "Thank you, you have submitted the job with job ID: 4711\n", "unknown"),
         (1, f"{FAILED}Invalid partition name specified\n{FAILED}Socket timed out on send/recv operation\n", "unknown"),
         (1, f"{FAILED}Unable to contact slurm controller (receive failure)\n", "unknown"),
-        (1, "", "unknown"),
+        (1, "", "refused"),
     ],
 )
-def test_only_known_texts_of_an_sbatch_that_ended_by_itself_are_refusals(
+def test_an_sbatch_that_ended_by_itself_has_refused_unless_the_conversation_broke(
     code: int | None, err: str, meaning: str
 ) -> None:
     assert read_answer(code, b"", err.encode("utf-8", "surrogateescape")).meaning == meaning
@@ -64,3 +76,9 @@ def test_only_known_texts_of_an_sbatch_that_ended_by_itself_are_refusals(
 )
 def test_a_silent_end_has_words(code: int | None, words: str) -> None:
     assert words in read_answer(code, b"", b"").words
+
+
+def test_the_words_are_those_of_both_streams() -> None:
+    answer = read_answer(1, b"--> budget...FAILED\n", b"sbatch: error: no time\n")
+    assert (answer.words, answer.own_words) == ("no time --> budget...FAILED", True)
+    assert not read_answer(1, b"see sbatch: error: x\n", b"").own_words
