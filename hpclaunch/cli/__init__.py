@@ -62,9 +62,9 @@ def main(argv: list[str] | None = None) -> None:
     streams.fit_terminals()
     waiting.report_to(_tell)
     if words and words[0].startswith(("--install-completion", "--show-completion")):
-        from hpclaunch.cli import bash_completion
+        from hpclaunch.cli import shell_completion
 
-        bash_completion.offer()
+        shell_completion.offer()
     try:
         if cut < len(words) and words[0] not in ("submit", "render", "search"):
             raise InvalidRequest(

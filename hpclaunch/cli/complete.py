@@ -1,13 +1,16 @@
 """What the shell can complete: the names of jobs, sites, runs, and of all that these have. A faulty file adds no name.
 
-Typer passes arguments by their names: ``ctx`` has what was typed before, ``incomplete`` is the word at the cursor.
+Typer passes arguments by their names: ``ctx`` has what was typed before, ``incomplete`` is the word at the cursor. A
+name that a shell would have to quote is not offered: others may have given it, and shells differ in how they quote.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from hpclaunch.cli.shell_completion import is_plain
 from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
 if TYPE_CHECKING:
@@ -18,16 +21,29 @@ _MOST_AGES = 9
 """The oldest run that is offered by its age: @9."""
 
 
+def plain(complete: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """Return a completion that offers only what needs no quotes in any shell."""
+
+    @functools.wraps(complete)
+    def offered(*arguments: Any, **named: Any) -> list[str]:
+        return [word for word in complete(*arguments, **named) if is_plain(word)]
+
+    return offered
+
+
+@plain
 def jobs(incomplete: str) -> list[str]:
     """Return the names of jobs that begin with ``incomplete``."""
     return _names(JOB, incomplete)
 
 
+@plain
 def sites(incomplete: str) -> list[str]:
     """Return the names of sites that begin with ``incomplete``."""
     return _names(SITE, incomplete)
 
 
+@plain
 def runs(incomplete: str) -> list[str]:
     """Return the names of runs that begin with ``incomplete``, newest first; after an @ the runs by their age."""
     from hpclaunch.actions.system import System
@@ -41,6 +57,7 @@ def runs(incomplete: str) -> list[str]:
     return [run.path.name for run in found if run.path.name.startswith(incomplete)]
 
 
+@plain
 def strategies(incomplete: str) -> list[str]:
     """Return the strategies that begin with ``incomplete``."""
     from hpclaunch.core.spec import STRATEGIES
@@ -48,6 +65,7 @@ def strategies(incomplete: str) -> list[str]:
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
+@plain
 def frameworks(incomplete: str) -> list[str]:
     """Return the frameworks that begin with ``incomplete``."""
     from hpclaunch.core.spec import FRAMEWORKS
@@ -55,12 +73,14 @@ def frameworks(incomplete: str) -> list[str]:
     return [name for name in FRAMEWORKS if name.startswith(incomplete)]
 
 
+@plain
 def recipes(ctx: Any, incomplete: str) -> list[str]:
     """Return the recipes that every job has, and those of the typed job."""
     job = _typed_job(ctx)
     return _completions(("plan", "job", *(job.recipes if job else ())), incomplete)
 
 
+@plain
 def settings(ctx: Any, incomplete: str) -> list[str]:
     """Return the parameters of the typed job as NAME=; after the sign the values that it may have."""
     job = _typed_job(ctx)
@@ -73,6 +93,7 @@ def settings(ctx: Any, incomplete: str) -> list[str]:
     return _completions((f"{name}={choice}" for choice in choices), incomplete)
 
 
+@plain
 def node_types(ctx: Any, incomplete: str) -> list[str]:
     """Return the node types of the site; after a comma those that are not typed yet."""
     site = _typed_site(ctx)
@@ -82,18 +103,21 @@ def node_types(ctx: Any, incomplete: str) -> list[str]:
     return [f"{typed}{comma}{name}" for name in found]
 
 
+@plain
 def partitions(ctx: Any, incomplete: str) -> list[str]:
     """Return the partitions of the site."""
     site = _typed_site(ctx)
     return _completions(site.partitions if site else (), incomplete)
 
 
+@plain
 def qos(ctx: Any, incomplete: str) -> list[str]:
     """Return the QOS of the site."""
     site = _typed_site(ctx)
     return _completions(site.qos if site else (), incomplete)
 
 
+@plain
 def launchers(ctx: Any, incomplete: str) -> list[str]:
     """Return the launchers of the site; all of them if it names none."""
     from hpclaunch.launchers import LAUNCHERS
@@ -106,12 +130,14 @@ def launchers(ctx: Any, incomplete: str) -> list[str]:
 def one_of(*words: str) -> Callable[[str], list[str]]:
     """Return a completion of these words."""
 
+    @plain
     def complete(incomplete: str) -> list[str]:
         return _completions(words, incomplete)
 
     return complete
 
 
+@plain
 def states(incomplete: str) -> list[str]:
     """Return the states of runs."""
     from hpclaunch.runs import FINAL
@@ -119,6 +145,7 @@ def states(incomplete: str) -> list[str]:
     return _completions(("PENDING", "RUNNING", "UNKNOWN", *sorted(FINAL)), incomplete)
 
 
+@plain
 def columns(incomplete: str) -> list[str]:
     """Return the columns of the list of runs; after a comma the next one."""
     from hpclaunch.cli.show.run_columns import COLUMNS
@@ -158,6 +185,7 @@ def _typed_site(ctx: Any) -> Site | None:
         return None
 
 
+@plain
 def topics(incomplete: str) -> list[str]:
     """Return the topics of the manual that begin with ``incomplete``."""
     from hpclaunch.actions.manual import pages
