@@ -91,13 +91,16 @@ def _case_of_shell(system: System, request: Request) -> Case:
 
 
 def with_bash(job: Job, framework: str | None) -> Job:
-    """Return a job that runs bash where the job runs its program."""
+    """Return a job that runs bash where the job runs its program: without what belongs to the program's parameters."""
     return replace(
         job,
         script=None,
         command=(_BASH,),
         framework=framework,
         parameters={},
+        packages=(),
+        data=replace(job.data, make=None) if job.data else None,
+        other_data=(),
         training=None,
         recipes={},
         strategies=(),
