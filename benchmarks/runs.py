@@ -27,6 +27,7 @@ BAR_S = 1.0
 LARGE_BAR_S = 2.0
 LARGE = 1000
 ROOT = Path(__file__).resolve().parents[1]
+SUBMITTED = int(time.time())
 STAND_IN = "#!/bin/bash\necho {name} >> {folder}/calls\nexec cat {folder}/{name}.out\n"
 
 
@@ -103,11 +104,13 @@ def one_by_one(folder: Path, number: int, repeats: int) -> tuple[dict[str, objec
     """Return what ``status`` of so many runs took, and whether the bar holds."""
     environment = make(folder, number)
     place = f"{folder}/runs/train-"  # the working folder of each job is its run directory
-    answer(folder, "".join(f"{job}|PENDING|Priority||{place}{job:05}\n" for job in range(1, number + 1)), "")
+    answer(
+        folder, "".join(f"{job}|PENDING|Priority||{SUBMITTED}|{place}{job:05}\n" for job in range(1, number + 1)), ""
+    )
     queued, calls_queued, told_queued = typed(folder, environment, "status")
     half = number // 2
-    running = "".join(f"{job}|RUNNING|None|n1|{place}{job:05}\n" for job in range(1, half + 1))
-    ended = "".join(f"{job}|COMPLETED|0:0|n1|{place}{job:05}\n" for job in range(half + 1, number + 1))
+    running = "".join(f"{job}|RUNNING|None|n1|{SUBMITTED}|{place}{job:05}\n" for job in range(1, half + 1))
+    ended = "".join(f"{job}|COMPLETED|0:0|n1|lab|{SUBMITTED}|{place}{job:05}\n" for job in range(half + 1, number + 1))
     answer(folder, running, ended)
     changed, calls, told = typed(folder, environment, "status")
     later = [typed(folder, environment, "status")[0] for _ in range(repeats)]
@@ -148,8 +151,8 @@ def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, obj
     left, *others = sorted((folder / "empty/runs").iterdir())
     for path in others:
         path.rename(folder / path.name)  # one array is left to be asked for
-    running = "".join(f"4711_{n}|RUNNING|None|n1|{left}\n" for n in range(number // 2))
-    ended = "".join(f"4711_{n}|COMPLETED|0:0|n1|{left}\n" for n in range(number // 2, number))
+    running = "".join(f"4711_{n}|RUNNING|None|n1|{SUBMITTED}|{left}\n" for n in range(number // 2))
+    ended = "".join(f"4711_{n}|COMPLETED|0:0|n1|lab|{SUBMITTED}|{left}\n" for n in range(number // 2, number))
     answer(folder, running, ended)
     first, calls, told = typed(folder, environment, "status")
     later, _, _ = typed(folder, environment, "status")

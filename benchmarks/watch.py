@@ -42,9 +42,13 @@ def make(folder: Path, number: int) -> tuple[dict[str, str], list[Path]]:
     environment = of_many.make(folder, number)
     paths = sorted((folder / "runs").iterdir())
     half, rest = number // 2, 3 * number // 4
-    lines = [f"{job}|RUNNING|None|n{job}|{path}" for job, path in enumerate(paths[:half], 1)]
-    lines += [f"{job}|PENDING|Priority||{path}" for job, path in enumerate(paths[half:rest], half + 1)]
-    ended = [f"{job}|COMPLETED|0:0|n1|{path}" for job, path in enumerate(paths[rest:], rest + 1)]
+    lines = [f"{job}|RUNNING|None|n{job}|{of_many.SUBMITTED}|{path}" for job, path in enumerate(paths[:half], 1)]
+    lines += [
+        f"{job}|PENDING|Priority||{of_many.SUBMITTED}|{path}" for job, path in enumerate(paths[half:rest], half + 1)
+    ]
+    ended = [
+        f"{job}|COMPLETED|0:0|n1|lab|{of_many.SUBMITTED}|{path}" for job, path in enumerate(paths[rest:], rest + 1)
+    ]
     of_many.answer(folder, "\n".join(lines) + "\n", "\n".join(ended) + "\n")
     (folder / "scontrol.out").write_text("")
     for name in ("squeue", "sacct", "scontrol"):

@@ -89,7 +89,7 @@ def _cancel_jobs(name: str, active: Sequence[Run]) -> dict[Path, Run]:
     ended = set(scheduler_of(name).cancel(jobs)) if jobs else set()
     paths = set()
     for job in jobs:
-        if job.job_id in ended:
+        if runs.identity_of(job) in ended:
             mark_cancelled(job, job.job_id)
             paths.add(job.path)
     cancelled = {run.path: run for run in active if run.path in paths}

@@ -88,15 +88,15 @@ def efficiencies(found: Sequence[Run], ask: bool = True) -> list[Efficiency]:
     begun = [run for run in runs.each(found) if run.attempts()]
     sampled = {run.path: samples_of(run.path) for run in begun}
     accounted = _accounts([run for run in begun if ask or (not sampled[run.path] and _longest_start(run) >= START_S)])
-    return [_efficiency(run, sampled[run.path], accounted.get(run.job_id)) for run in begun]
+    return [_efficiency(run, sampled[run.path], accounted.get(runs.identity_of(run))) for run in begun]
 
 
-def _accounts(found: Iterable[Run]) -> dict[str, JobUsage]:
+def _accounts(found: Iterable[Run]) -> dict[runs.JobIdentity, JobUsage]:
     by_scheduler: dict[str, list[Run]] = {}
     for run in found:
         if run.job_id and not run.allocation:  # what ran in an allocation has no account of its own
             by_scheduler.setdefault(run.scheduler, []).append(run)
-    accounted: dict[str, JobUsage] = {}
+    accounted: dict[runs.JobIdentity, JobUsage] = {}
     for name, own in by_scheduler.items():
         accounted.update(scheduler_of(name).usage(runs.Jobs(own)))
     return accounted

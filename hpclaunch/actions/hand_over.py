@@ -46,7 +46,7 @@ def hand_over(
     """
     started, lease = _take_over(run, write, news)
     try:
-        job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
+        job_id = _submit_with_new_number(started, text, walltime, options)
     except Unanswered as error:
         with contextlib.suppress(OSError, NotFound):  # the scheduler's answer counts more
             runs.change(started, reason=" ".join(error.faults[0].what.split()))
@@ -72,6 +72,23 @@ def hand_over(
         raise Interrupted(Fault(where=str(run.path), what=what, next=f"hpclaunch status {run.label}")) from None
 
 
+def _submit_with_new_number(started: Run, text: str, walltime: int, options: Sequence[str]) -> str:
+    """Submit the script and return the job ID, which no earlier start of this run had. Raises SchedulerError.
+
+    A cluster that was set up again may give the number of an earlier start, whose markers are in the run directory.
+    Such a job is cancelled at once, and the script submitted again: the next number is another one.
+    """
+    scheduler = scheduler_of(started.scheduler)
+    for _ in range(len(started.earlier) + 1):
+        job_id = scheduler.submit(started, text, walltime, options)
+        is_repeated = scheduler_row(started.scheduler).has_queue and job_id in started.earlier
+        if not is_repeated:
+            return job_id
+        scheduler.cancel([replace(started, job_id=job_id)])
+    what = f"the cluster gives {started.label} the number of an earlier start, {job_id}, again and again"
+    raise SchedulerError(Fault(what=what, next=f"see that this job has ended, then hpclaunch retry {started.label}"))
+
+
 def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -> tuple[Run, Lease]:
     """Return the run as SUBMITTING, and the lease under which this process submits it. Raises Refused.
 
@@ -86,7 +103,7 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise _busy_error(run)
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
-    claimed["allocation"] = ""
+    claimed.update({"allocation": "", "repaired": "", "submitted": runs.utc_now()})
     controller = next(iter(cluster.controllers), "")
     claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None
@@ -151,7 +168,8 @@ def _cancel_second(started: Run, job_id: str) -> None:
     what = f"{started.label} was given another job while this submission waited"
     step = f"hpclaunch status {started.label}"
     try:
-        is_cancelled = job_id in scheduler_of(started.scheduler).cancel([replace(started, job_id=job_id)])
+        second = replace(started, job_id=job_id)
+        is_cancelled = runs.identity_of(second) in scheduler_of(started.scheduler).cancel([second])
         why = "the scheduler does not list it"
     except SchedulerError as error:
         is_cancelled, why = False, error.faults[0].what

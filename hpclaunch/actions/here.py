@@ -149,6 +149,7 @@ def _record_start(run: Run, process: int, allocation: Allocation) -> Run:
             cluster=cluster.name,
             controller=next(iter(cluster.controllers), ""),
             submission="hpclaunch",
+            submitted=runs.utc_now(),
         )
     return replace(run, state="RUNNING", job_id=f"by-hand-{process}", allocation=allocation.job_id)
 

@@ -18,7 +18,7 @@ from hpclaunch.actions.progress import ProgressOfRuns, RunProgress
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import longest_pause
-from hpclaunch.runs import Run
+from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.runs.latest_samples import RunUse, UseReader
 from hpclaunch.runs.recorded_layout import partitions_of
 from hpclaunch.schedulers import QueuePlace, scheduler_of
@@ -33,13 +33,13 @@ _USE_S = 5.0
 
 @record
 class MonitoredRuns:
-    """What the schedulers answered: the runs, newest first; ``places``: job ID -> place in the queue.
+    """What the schedulers answered: the runs, newest first; ``places``: job -> place in the queue.
 
     ``answered``: when, in seconds of the monotonic clock; None before the first answer. ``trouble``: why none came.
     """
 
     runs: tuple[Run, ...] = ()
-    places: Mapping[str, QueuePlace] = field(default_factory=dict)
+    places: Mapping[JobIdentity, QueuePlace] = field(default_factory=dict)
     answered: float | None = None
     trouble: str = ""
 
@@ -135,18 +135,19 @@ class Monitor:
         answered = time.monotonic()
         pause = max(_SHORTEST_PAUSE_S, longest_pause({run.scheduler for run in runs}), _SHARE * used)
         self._due, self._places_due = answered + pause, max(self._places_due, answered + _SHORTEST_PAUSE_S)
-        places = {run.job_id: self.found.places[run.job_id] for run in runs if run.job_id in self.found.places}
+        jobs = {identity_of(run) for run in runs}
+        places = {job: place for job, place in self.found.places.items() if job in jobs}
         self.found = MonitoredRuns(runs=runs, places=places, answered=answered)
 
     def _ask_places(self, now: float) -> None:
         """Ask for the places of the runs that wait; one call to each scheduler."""
         self._places_due, self._due = now + _PLACES_S, max(self._due, now + _SHORTEST_PAUSE_S)
         waiting = [run for run in self.found.runs if run.state == "PENDING" and run.job_id]
-        places: dict[str, QueuePlace] = {}
+        places: dict[JobIdentity, QueuePlace] = {}
         for name in {run.scheduler for run in waiting}:
             own = [run for run in waiting if run.scheduler == name]
             partitions = {partition for run in own for partition in partitions_of(run.spec())}
-            places |= scheduler_of(name).queue_places([run.job_id for run in own], sorted(partitions))
+            places |= scheduler_of(name).queue_places(Jobs(own), sorted(partitions))
         found = self.found
         self.found = MonitoredRuns(runs=found.runs, places=places, answered=found.answered, trouble=found.trouble)
 

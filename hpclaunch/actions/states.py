@@ -13,7 +13,7 @@ from hpclaunch.actions.identity import controller_differs, obstacle, other_users
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.units import count
-from hpclaunch.runs import ArrayTasks, Run, TaskState, leases
+from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
 from hpclaunch.runs.leases import Lease
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search, Status, scheduler_of
@@ -43,7 +43,7 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in own])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
     news = _ask_schedulers(recorded, tasks)
-    updated = {run.path: _apply_news(run, tasks.get(run.path), news.get(run.scheduler, {})) for run in recorded}
+    updated = {run.path: _apply_news(run, tasks.get(run.path), news) for run in recorded}
     now = {**parents, **updated}
     asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
     return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
@@ -68,15 +68,15 @@ def _collapse_array(run: Run) -> Run:
     return replace(run, tasks=0, parts=()) if run.tasks and other_users(run) else run
 
 
-def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, ArrayTasks]) -> dict[str, dict[str, Status]]:
-    """Return scheduler -> job ID -> state: one question to each scheduler, about its runs that may still change."""
-    news: dict[str, dict[str, Status]] = {}
+def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, ArrayTasks]) -> dict[JobIdentity, Status]:
+    """Return job -> state: one question to each scheduler, about its runs that may still change."""
+    news: dict[JobIdentity, Status] = {}
     for name in {run.scheduler for run in recorded}:
         own = [run for run in recorded if run.scheduler == name]
         single = [run for run in own if run.job_id and run.path not in tasks and _may_change(run)]
         jobs = runs.Jobs(single, [tasks[run.path] for run in own if run.path in tasks])
         if jobs:
-            news[name] = scheduler_of(name).states(jobs)
+            news.update(scheduler_of(name).states(jobs))
     return news
 
 
@@ -95,19 +95,41 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> ArrayTasks:
     return ArrayTasks(array, {index: task for index, task in known.items() if is_open(task)})
 
 
-def _apply_news(run: Run, tasks: ArrayTasks | None, news: Mapping[str, Status]) -> Run:
-    if tasks is None:
-        now = _update(run, news.get(run.job_id))
-        # It may just have submitted its successor.
-        return _find_successor(_follow_chain(now)) if now.final and not run.final else now
-    answered = [(index, task, news[task.job_id]) for index, task in tasks.states.items() if task.job_id in news]
-    # An ended run changes only once more: when accounting knows its exit code.
-    changed = {
-        index: TaskState(task.job_id, status.state, status.exit_code, status.reason, status.nodes or task.nodes)
-        for index, task, status in answered
-        if status.exit_code or task.state not in runs.FINAL
-    }
-    return runs.record_tasks(run, changed) if changed else run
+def _apply_news(run: Run, tasks: ArrayTasks | None, news: Mapping[JobIdentity, Status]) -> Run:
+    """Record what the scheduler answered about this run's own job, and return the run.
+
+    An ended run stays as it is recorded; only its exit code may be added.
+    """
+    if tasks is not None:
+        return _apply_to_tasks(run, tasks, news)
+    status = news.get(identity_of(run))
+    if status is None:
+        return run
+    if run.final:
+        completed = _completed_code(run, status)
+        return _record_news(run, exit_code=completed) if completed else run
+    now = _update(run, status)
+    # It may just have submitted its successor.
+    return _find_successor(_follow_chain(now)) if now.final else now
+
+
+def _apply_to_tasks(array: Run, tasks: ArrayTasks, news: Mapping[JobIdentity, Status]) -> Run:
+    changed = {}
+    for index, job in tasks.identities.items():
+        task, status = tasks.states[index], news.get(job)
+        if status is None:
+            continue
+        if task.state not in runs.FINAL:
+            nodes = status.nodes or task.nodes
+            changed[index] = TaskState(task.job_id, status.state, status.exit_code, status.reason, nodes)
+        elif completed := _completed_code(task, status):
+            changed[index] = task._replace(exit_code=completed)
+    return runs.record_tasks(array, changed) if changed else array
+
+
+def _completed_code(ended: Run | TaskState, status: Status) -> str:
+    """Return the exit code that accounting has by now of a run that was recorded without one; else an empty text."""
+    return "" if ended.exit_code or status.state != ended.state else status.exit_code
 
 
 def _apply_status(run: Run, status: Status) -> Run:
@@ -118,7 +140,7 @@ def _apply_status(run: Run, status: Status) -> Run:
 
 def _may_change(run: Run) -> bool:
     """Whether the scheduler may know more: accounting may get the exit code only after the queue reports FAILED."""
-    if run.state != "FAILED" or run.exit_code:
+    if run.state != "FAILED" or run.exit_code or run.repaired:
         return not run.final
     return _age(run, runs.HISTORY) < _PATIENCE_S
 
@@ -131,9 +153,7 @@ def _age(run: Run, file: str) -> float:
         return 0.0
 
 
-def _update(run: Run, status: Status | None) -> Run:
-    if status is None or (run.final and not status.exit_code):
-        return run
+def _update(run: Run, status: Status) -> Run:
     now = _apply_status(run, status)
     # The reason for waiting changes often and is asked for each time, so it is shown but not recorded.
     known = run if now.final else replace(run, reason=now.reason)
@@ -152,7 +172,7 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
 
 def _find_start_by_hand(run: Run) -> Run:
     """Return a run with the job ID of its last start, if a person started the script without hpclaunch."""
-    if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
+    if run.submission == "hpclaunch" or run.repaired or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
     try:
@@ -165,12 +185,14 @@ def _find_start_by_hand(run: Run) -> Run:
     newest = newest.partition("_")[0] if run.tasks else newest  # ARRAYID_INDEX: the array has the first part
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
-    return _record_news(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
+    news: RecordChange = {"job_id": newest, "submission": "by hand", "submitted": ""}
+    news.update({"state": "UNKNOWN", "exit_code": "", "reason": ""})
+    return _record_news(run, **news)
 
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    successor = successor_of(run, run.job_id)
+    successor = None if run.repaired else successor_of(run, run.job_id)
     return _follow_chain(_record_successor(run, successor)) if successor and _is_new(run, successor) else run
 
 

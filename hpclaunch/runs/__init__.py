@@ -27,6 +27,7 @@ from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
+from hpclaunch.runs.job_identity import JobIdentity, identity_of
 from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
 from hpclaunch.runs.record import (
     FINAL,
@@ -40,6 +41,7 @@ from hpclaunch.runs.record import (
     claim,
     load,
     save,
+    utc_now,
 )
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "RECORD",
     "STATES",
     "ArrayTasks",
+    "JobIdentity",
     "Jobs",
     "Rebuilt",
     "RecordChange",
@@ -69,6 +72,7 @@ __all__ = [
     "git_state",
     "has_failed",
     "holder_of",
+    "identity_of",
     "index_file",
     "index_of",
     "indexed",
@@ -95,6 +99,7 @@ __all__ = [
     "task_of",
     "tasks_of",
     "unlist_own",
+    "utc_now",
     "whole_of",
     "write_text",
 ]

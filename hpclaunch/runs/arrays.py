@@ -21,6 +21,7 @@ from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
+from hpclaunch.runs.job_identity import JobIdentity, epoch_of, identity_of
 from hpclaunch.runs.record import FINAL, JOB_ID, STATE, RecordChange, Run, change, load
 from hpclaunch.runs.sweep_values import values_at
 
@@ -124,6 +125,17 @@ class ArrayTasks:
         self._array = array
 
     @cached_property
+    def identities(self) -> dict[int, JobIdentity]:
+        """Index -> the identity of the run's present job."""
+        array = self._array
+        latest, earlier = (epoch_of(text) for text in (array.submitted or array.created, array.created))
+        prefix = f"{array.job_id}_"
+        return {
+            index: JobIdentity(array.cluster, job_id, self.home, latest if job_id.startswith(prefix) else earlier)
+            for index, (job_id, *_) in self.states.items()
+        }
+
+    @cached_property
     def _starts(self) -> tuple[dict[int, list[_Start]], list[_Start]]:
         return _chains(self._array)
 
@@ -133,25 +145,28 @@ class ArrayTasks:
         return _run_of(self._array, index, chains.get(index, common), self.states[index])
 
 
-class Jobs(Mapping[str, Run]):
-    """Job ID -> run, of single runs and of runs of arrays. A run of an array is made when it is looked up."""
+class Jobs(Mapping[JobIdentity, Run]):
+    """Identity -> run, of single runs and of runs of arrays. A run of an array is made when it is looked up."""
 
     def __init__(self, single: Iterable[Run], arrays: Iterable[ArrayTasks] = ()) -> None:
-        self._single = {run.job_id: run for run in single if run.job_id}
-        self._tasks = {task.job_id: (tasks, index) for tasks in arrays for index, task in tasks.states.items()}
+        self._single = {identity_of(run): run for run in single if run.job_id}
+        self._tasks = {identity: (tasks, index) for tasks in arrays for index, identity in tasks.identities.items()}
+        self._numbered: dict[str, list[JobIdentity]] = {}
+        for identity in self:
+            self._numbered.setdefault(identity.job_id, []).append(identity)
 
-    def __getitem__(self, job_id: str) -> Run:
-        if job_id in self._single:
-            return self._single[job_id]
-        tasks, index = self._tasks[job_id]
+    def __getitem__(self, identity: JobIdentity) -> Run:
+        if identity in self._single:
+            return self._single[identity]
+        tasks, index = self._tasks[identity]
         return tasks.run(index)
 
-    def __contains__(self, job_id: object) -> bool:
-        return job_id in self._single or job_id in self._tasks
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._single or identity in self._tasks
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[JobIdentity]:
         yield from self._single
-        yield from (job_id for job_id in self._tasks if job_id not in self._single)
+        yield from (identity for identity in self._tasks if identity not in self._single)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -160,16 +175,13 @@ class Jobs(Mapping[str, Run]):
         return bool(self._single or self._tasks)
 
     @property
-    def single(self) -> Mapping[str, Run]:
+    def single(self) -> Mapping[JobIdentity, Run]:
         """Those that are no runs of an array."""
         return self._single
 
-    def home(self, job_id: str) -> str | None:
-        """Return the folder in which the job of a run works; None for a job that is not among these."""
-        place = self._tasks.get(job_id)
-        if place is not None and job_id not in self._single:
-            return place[0].home
-        return str(self._single[job_id].home) if job_id in self._single else None
+    def numbered(self, job_id: str) -> Sequence[JobIdentity]:
+        """Return the jobs that have this number, each of another run: numbers are given again."""
+        return self._numbered.get(job_id, ())
 
 
 def index_of(array: Run, job_id: str, task: int) -> int:
@@ -236,6 +248,7 @@ def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None
         token=array.token,
         cluster=array.cluster,
         controller=array.controller,
+        submitted=array.submitted if chain[-1].job_id == array.job_id else "",
         git=array.git,
         submission=array.submission,
         nodes=now.nodes,
@@ -293,29 +306,45 @@ def _states_in(file: str, _number: int, _changed: int, _size: int) -> Mapping[in
     return found
 
 
-def record_tasks(array: Run, news: Mapping[int, Run | TaskState]) -> Run:
+def record_tasks(array: Run, news: Mapping[int, Run | TaskState], any_state: bool = False) -> Run:
     """Record the new states of an array's runs and the array's state, which follows from them; return the array.
 
+    The state of an ended run stays, also if another process has recorded its end meanwhile; only an exit code may be
+    added. With ``any_state`` the news replaces it: a person has said so.
     The array stays SUBMITTING while a part of it is being submitted, so that the scheduler's answer, or a later
     search, still finds it so. If the directory cannot be written, the news is returned but not recorded.
     """
     fresh = {index: _state_of(one) if isinstance(one, Run) else one for index, one in news.items()}
-    # News of every run needs no recorded states, and reading those of a large array takes time.
-    now = dict(sorted(fresh.items())) if len(fresh) == array.tasks else {**present_states(array), **fresh}
-    totals = summary(now.values())
+    totals = _totals(array, fresh)
     try:
         with locked(array.path):
             known = _task_states(array)
-            if any(known.get(index) != state for index, state in fresh.items()):
-                states = {**known, **fresh}
+            kept = {index: state for index, state in fresh.items() if any_state or _may_follow(known.get(index), state)}
+            if any(known.get(index) != state for index, state in kept.items()):
+                states = {**known, **kept}
                 text = json.dumps({str(n): states[n] for n in sorted(states)}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
+        if len(kept) < len(fresh):
+            totals = _totals(array, kept)
         is_unchanged = all(getattr(array, name) == value for name, value in totals.items())
         if array.state in _BEFORE_A_JOB or is_unchanged:
             return array
         return change(array, durable=False, **totals)
     except OSError:
         return array if array.state in _BEFORE_A_JOB else replace(array, **totals)
+
+
+def _totals(array: Run, fresh: Mapping[int, TaskState]) -> RecordChange:
+    # News of every run needs no recorded states, and reading those of a large array takes time.
+    now = dict(sorted(fresh.items())) if len(fresh) == array.tasks else {**present_states(array), **fresh}
+    return summary(now.values())
+
+
+def _may_follow(known: TaskState | None, fresh: TaskState) -> bool:
+    """Whether this state may replace the recorded one: an ended run only gets the exit code that it lacks."""
+    if known is None or known.job_id != fresh.job_id or known.state not in FINAL:
+        return True
+    return not known.exit_code and fresh == known._replace(exit_code=fresh.exit_code)
 
 
 def _state_of(run: Run) -> TaskState:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 
 from hpclaunch.core.files import read_text, write_text
-from hpclaunch.runs.record import JOB_ID, Run
+from hpclaunch.runs.record import JOB_ID, Run, utc_now
 
 _CANCELLED = "cancelled"
 _TERMINATED = "terminated"
@@ -22,10 +21,9 @@ _TERMINATED = "terminated"
 def mark_cancelled(run: Run, job_id: str) -> None:
     """Write that this job of the run was cancelled. If that fails, the scheduler's accounting must tell later."""
     folder = f"{run.home}/{_CANCELLED}"
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
-        write_text(f"{folder}/{job_id}", f"{now} uid {os.getuid()} on {os.uname().nodename}\n")
+        write_text(f"{folder}/{job_id}", f"{utc_now()} uid {os.getuid()} on {os.uname().nodename}\n")
 
 
 def ask_to_end(run: Run, job_id: str) -> None:

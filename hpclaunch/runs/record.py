@@ -63,6 +63,8 @@ class Run:
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
     - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
+    - ``repaired``: who changed the record of the ended run, when, why, and what it said before (``runs repair``).
+    - ``submitted``: when the present job was submitted, at the earliest (UTC, by the clock of the submitting host).
     - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
@@ -90,6 +92,8 @@ class Run:
     token: str = ""
     cluster: str = ""
     controller: str = ""
+    submitted: str = ""
+    repaired: str = ""
     git: str = ""
     submission: str = ""
     allocation: str = ""
@@ -217,6 +221,8 @@ class RecordChange(TypedDict, total=False):
     token: str
     cluster: str
     controller: str
+    submitted: str
+    repaired: str
     submission: str
     allocation: str
     earlier: tuple[str, ...]
@@ -313,10 +319,15 @@ def save(run: Run, durable: bool = True) -> Run:
     return _add_to_history(run)
 
 
+def utc_now() -> str:
+    """Return the time as records have it: to the second, in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))
+
+
 def _add_to_history(run: Run) -> Run:
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    values = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes", "edition")}
-    line = {"time": now, **{key: value for key, value in values.items() if value}}
+    names = ("state", "job_id", "exit_code", "reason", "nodes", "repaired", "edition")
+    values = {name: getattr(run, name) for name in names}
+    line = {"time": utc_now(), **{key: value for key, value in values.items() if value}}
     append_line(f"{run.path}/{HISTORY}", json.dumps(line))
     return run
 

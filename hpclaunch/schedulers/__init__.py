@@ -13,7 +13,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Jobs, Run
+from hpclaunch.runs import JobIdentity, Jobs, Run
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -107,7 +107,7 @@ class QueuePlace:
 class Scheduler(Protocol):
     """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program.
 
-    A job belongs to a run only if its working folder is the run directory: job IDs are given again.
+    What is asked about a job, and what is answered, has its identity: job IDs are given again.
     """
 
     def cluster(self) -> ClusterIdentity:
@@ -143,21 +143,21 @@ class Scheduler(Protocol):
     def search(self, runs: Sequence[Run]) -> Search:
         """Return the jobs of these runs, found by their run directories."""
 
-    def states(self, jobs: Jobs) -> dict[str, Status]:
-        """Return job ID -> status."""
+    def states(self, jobs: Jobs) -> dict[JobIdentity, Status]:
+        """Return job -> status; nothing of a job that belongs to another cluster."""
 
-    def queue_places(self, job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
-        """Return job ID -> its place, of those of the jobs that wait; one call.
+    def queue_places(self, jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
+        """Return job -> its place, of those of the jobs that wait; one call.
 
         ``partitions``: those of the jobs, to shorten the answer; none, or an empty name, if they are not known. The
         tasks of an array that wait have the place of their array.
         """
 
-    def usage(self, jobs: Jobs) -> dict[str, JobUsage]:
-        """Return job ID -> what it used, with one call for all of them; nothing of a job that is not accounted for."""
+    def usage(self, jobs: Jobs) -> dict[JobIdentity, JobUsage]:
+        """Return job -> what it used, with one call for all of them; nothing of a job that is not accounted for."""
 
-    def cancel(self, runs: Sequence[Run]) -> list[str]:
-        """Cancel the jobs that are the runs' own, and return the IDs of those there were. Raises SchedulerError."""
+    def cancel(self, runs: Sequence[Run]) -> list[JobIdentity]:
+        """Cancel the jobs that are the runs' own, and return those there were. Raises SchedulerError."""
 
     def cancel_command(self, run: Run) -> str:
         """Return the command that cancels a run."""

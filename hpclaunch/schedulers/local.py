@@ -15,7 +15,7 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Jobs, Run
+from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.runs.processes import (
     beginning_of,
     command_lines,
@@ -139,9 +139,9 @@ def search(runs: Sequence[Run]) -> Search:
     return Search(jobs=jobs, answered=True, certain=False)
 
 
-def states(jobs: Jobs) -> dict[str, Status]:
-    """Return job ID -> status, from the script's markers and the process table."""
-    return {job_id: _status(run) for job_id, run in jobs.items()}
+def states(jobs: Jobs) -> dict[JobIdentity, Status]:
+    """Return job -> status, from the script's markers and the process table."""
+    return {job: _status(run) for job, run in jobs.items()}
 
 
 def _status(run: Run) -> Status:
@@ -193,18 +193,18 @@ def _is_of_script(run: Run, command: Sequence[bytes], environment: Sequence[byte
     return of_job in environment and any(script in word for word in command)
 
 
-def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
     """Return nothing: without a queue no run waits."""
     return {}
 
 
-def usage(jobs: Jobs) -> dict[str, JobUsage]:
+def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
     """Return nothing: this machine keeps no accounts."""
     return {}
 
 
-def cancel(runs: Sequence[Run]) -> list[str]:
-    """End the runs, wait for them, and kill those that do not end. Return the IDs of those that were running.
+def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
+    """End the runs, wait for them, and kill those that do not end. Return the jobs of those that were running.
 
     Raises SchedulerError for a run on another machine.
     """
@@ -220,7 +220,7 @@ def cancel(runs: Sequence[Run]) -> list[str]:
         time.sleep(0.1)
     for run in runs:
         send(_members(run), signal.SIGKILL)
-    return [run.job_id for run in runs if asked[run.path]]
+    return [identity_of(run) for run in runs if asked[run.path]]
 
 
 def cancel_command(run: Run) -> str:

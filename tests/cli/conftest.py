@@ -44,12 +44,17 @@ exit {code}
 
 WITH_FOLDERS = """#!/bin/bash
 # with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
-# that of the run that has the job ID: as if each run's job had begun here.
+# that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now.
 file=$1
 shift
+[ "$SLURM_TIME_FORMAT" = %s ] && form='%(%s)T' || form='%(%Y-%m-%dT%H:%M:%S)T'
+printf -v now "$form" -1
 case "$*" in
-  *'%N|%Z'* | *NodeList,WorkDir*) wanted=4 ;;
-  *'=%i|%Z'*) wanted=1 ;;
+  *'%N|%Z'* | *NodeList,WorkDir*) bars=3 between= ;;
+  *'%N|%V|%Z'* | *'%Q|%S|%V|%Z'*) bars=3 between="$now|" ;;
+  *NodeList,Cluster,Submit,WorkDir*) bars=3 between="|$now|" ;;
+  *ConsumedEnergyRaw,Cluster,Submit,WorkDir*) bars=7 between="|$now|" ;;
+  *'=%i|%V|%Z'*) bars=0 between="$now|" ;;
   *) exec cat "$file" ;;
 esac
 declare -A home
@@ -62,18 +67,17 @@ while IFS= read -r line || [ -n "$line" ]; do
   key=${id%%[_+]*}
   folder=
   [[ ! $key =~ ^[0-9]+$ ]] || folder=${home[$key]-}
-  bars=${line//[^|]/}
-  if [ -z "$folder" ] || [[ $line == *'|/'* ]]; then
-    printf '%s\\n' "$line"
-  elif [ "$wanted" -eq 1 ]; then
-    printf '%s|%s\\n' "$id" "$folder"
-  else
-    while [ ${#bars} -lt 3 ]; do
-      line+='|'
-      bars+='|'
-    done
-    printf '%s|%s\\n' "$line" "$folder"
+  if [[ $line == *'|/'* ]]; then
+    folder=/${line#*|/}
+    line=${line%%|/*}
   fi
+  [ "$bars" -gt 0 ] || line=$id
+  there=${line//[^|]/}
+  while [ -n "$folder" ] && [ ${#there} -lt "$bars" ]; do
+    line+='|'
+    there+='|'
+  done
+  printf '%s\\n' "$line${folder:+|$between$folder}"
 done < "$file"
 """
 

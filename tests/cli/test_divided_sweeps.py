@@ -50,8 +50,11 @@ case $program in
       esac
       case "$*" in
         *'%N|%Z'*) echo "${{id}}_[$tasks]|$state|Priority||$home" ;;
+        *'%N|%V|%Z'*) echo "${{id}}_[$tasks]|$state|Priority||$EPOCHSECONDS|$home" ;;
         *NodeList,WorkDir*) echo "${{id}}_[$tasks]|$state|0:0|None assigned|$home" ;;
-        *) echo "${{id}}_[$tasks]|$home" ;;
+        *NodeList,Cluster,Submit,WorkDir*)
+          echo "${{id}}_[$tasks]|$state|0:0|None assigned|lab|$EPOCHSECONDS|$home" ;;
+        *) echo "${{id}}_[$tasks]|$EPOCHSECONDS|$home" ;;
       esac
     done ;;
 esac

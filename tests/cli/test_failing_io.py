@@ -38,14 +38,21 @@ SQUEUE = """#!/bin/bash
 [ -e {spool}/jobs ] || exit 0
 while IFS='|' read -r id state folder; do
   [ "$state" = PENDING ] || continue
-  case "$*" in *%T*) echo "$id|PENDING|Priority||$folder" ;; *) echo "$id|$folder" ;; esac
+  case "$*" in
+    *%T*%V*) echo "$id|PENDING|Priority||$EPOCHSECONDS|$folder" ;;
+    *%T*) echo "$id|PENDING|Priority||$folder" ;;
+    *) echo "$id|$EPOCHSECONDS|$folder" ;;
+  esac
 done < {spool}/jobs
 """
 SACCT = """#!/bin/bash
 [ -e {spool}/jobs ] || exit 0
 while IFS='|' read -r id state folder; do
   [ "$state" = PENDING ] && continue
-  case "$*" in *State*) echo "$id|$state|0:0|n1|$folder" ;; *) echo "$id|$folder" ;; esac
+  case "$*" in
+    *State*Submit*) echo "$id|$state|0:0|n1||$EPOCHSECONDS|$folder" ;;
+    *State*) echo "$id|$state|0:0|n1|$folder" ;;
+  esac
 done < {spool}/jobs
 """
 SCANCEL = """#!/bin/bash

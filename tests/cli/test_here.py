@@ -19,7 +19,7 @@ HERE = os.uname().nodename
 # The answers of a Slurm with one allocation, 4711; SPOOL/allocation holds its state.
 SQUEUE = """#!/bin/bash
 case "$*" in
-  *'%A|%T|%U'*) echo "4711|$(< SPOOL/allocation)|$UID" ;;
+  *'%A|%T|%U|%V'*) echo "4711|$(< SPOOL/allocation)|$UID|$((EPOCHSECONDS - 60))" ;;
   *jobs=4711*) echo "4711|$(< SPOOL/allocation)|$UID|batch|m1|(null)|1:00:00|30:00|HOSTS|(null)" ;;
 esac
 """

@@ -96,7 +96,7 @@ def test_the_script_of_a_run_that_was_moved_is_not_started_again_before_it_is_wr
     assert done.code == 0, done.err
     script = (cluster.spool / "script").read_text()
     assert f"#SBATCH --chdir={moved}\n" in script and str(run) not in script
-    ended(cluster, j4711="NODE_FAIL|0:0")
+    ended(cluster, j4712="NODE_FAIL|0:0")
     assert cluster.type("retry", "moved").code == 0
 
 

@@ -25,7 +25,8 @@ def submit(desk: Desk, job_id: int, *words: str) -> Path:
 
 
 def ended(desk: Desk, **states: str) -> None:
-    """What sacct answers: job id with a j before it -> STATE|CODE|NODES."""
+    """What sacct answers: job id with a j before it -> STATE|CODE|NODES. The next job gets another number."""
+    desk.fake("sbatch", out=f"Submitted batch job {1 + max(int(job[1:]) for job in states)}\n")
     desk.fake("sacct", out="".join(f"{job[1:]}|{state}\n" for job, state in states.items()))
 
 

@@ -54,7 +54,12 @@ echo squeue >> {spool}/calls
 [ -e {spool}/down ] && {{ echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }}
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 for job in "${{jobs[@]}}"; do
-  case "$*" in *'=%i|%Z'*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority||${{job#*|}}" ;; esac
+  time=$EPOCHSECONDS
+  case "$*" in
+    *'=%i|%V|%Z'*) echo "${{job%%|*}}|$time|${{job#*|}}" ;;
+    *'%V|%Z'*) echo "${{job%%|*}}|PENDING|Priority||$time|${{job#*|}}" ;;
+    *) echo "${{job%%|*}}|PENDING|Priority||${{job#*|}}" ;;
+  esac
 done
 """
 

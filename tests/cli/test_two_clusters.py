@@ -41,8 +41,10 @@ case $program in
       esac
       case "$*" in
         *'%N|%Z'*) echo "$id|$state|None|node1|$folder" ;;
+        *'%N|%V|%Z'*) echo "$id|$state|None|node1|$EPOCHSECONDS|$folder" ;;
         *NodeList,WorkDir*) echo "$id|$state|1:0|node1|$folder" ;;
-        *) echo "$id|$folder" ;;
+        *NodeList,Cluster,Submit,WorkDir*) echo "$id|$state|1:0|node1|{name}|$EPOCHSECONDS|$folder" ;;
+        *) echo "$id|$EPOCHSECONDS|$folder" ;;
       esac
     done ;;
 esac

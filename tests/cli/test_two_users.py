@@ -31,7 +31,10 @@ echo "Submitted batch job $id"
 SACCT = """#!/bin/bash
 while IFS='|' read -r id folder user; do
   [ "$user" = "$UID" ] || continue
-  case "$*" in *State*) echo "$id|COMPLETED|0:0|n1|$folder" ;; *) echo "$id|$folder" ;; esac
+  case "$*" in
+    *State*Submit*) echo "$id|COMPLETED|0:0|n1||$EPOCHSECONDS|$folder" ;;
+    *State*) echo "$id|COMPLETED|0:0|n1|$folder" ;;
+  esac
 done < {spool}/jobs
 """
 # {mine} is the path of the user's own newest run.

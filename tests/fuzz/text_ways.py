@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.fuzz.scene import COMPILED, Scene, Way
 from tests.property.typed_text import NASTY
 
+SUBMITTED = "1800000000"
 MARKS = [
     "{{ 7*7 }}",
     "{% include '/etc/passwd' %}",
@@ -304,10 +305,11 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
     return found
 
 
-def in_own_folders(answer: Answer, place: Path) -> Answer:
-    """The answer with the run directory as the working folder of each job, as squeue and sacct print it last."""
+def in_own_folders(answer: Answer, place: Path, form: str) -> Answer:
+    """The answer with submission and run directory of each job as its last fields, as squeue and sacct print them."""
+    between = ["", SUBMITTED] if "Submit" in form else [SUBMITTED] if "%V" in form else []
     cells = [[*line.split("|", 3), "", "", "", ""][:4] for line in answer.text.split("\n")]
-    lines = ["|".join([*row, f"{place}/project/runs/train-{row[0].partition('_')[0]}"]) for row in cells]
+    lines = ["|".join([*row, *between, f"{place}/project/runs/train-{row[0].partition('_')[0]}"]) for row in cells]
     return replace(answer, text="\n".join(lines))
 
 
@@ -319,9 +321,9 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
 
     folders = itertools.cycle([True, False])
 
-    def ask(*_: Any, undecodable: str = "replace", **__: Any) -> Answer:
+    def ask(command: Sequence[str] = (), undecodable: str = "replace", **__: Any) -> Answer:
         answer = answer_of(next(given_out), undecodable)
-        return in_own_folders(answer, place) if next(folders) else answer
+        return in_own_folders(answer, place, " ".join(command)) if next(folders) else answer
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (configuration, describe, history, programs, scheduler, states, submit):

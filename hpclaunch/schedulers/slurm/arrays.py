@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
-from hpclaunch.runs import Jobs, numbers
+from hpclaunch.runs import JobIdentity, Jobs, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.configuration import configuration
@@ -32,18 +32,20 @@ def ids_in(text: str) -> Sequence[str]:
     return [f"{many[1]}_{index}" for index in numbers(many[2], MOST_RUNS)]
 
 
-def cancelled_while_waiting(gone: Iterable[str], jobs: Jobs, accounted: Mapping[str, Status]) -> dict[str, Status]:
-    """Return job ID -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled singly while they waited.
+def cancelled_while_waiting(
+    gone: Iterable[JobIdentity], jobs: Jobs, accounted: Mapping[JobIdentity, Status]
+) -> dict[JobIdentity, Status]:
+    """Return job -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled singly while they waited.
 
     Slurm removes such a task from its array (seen with 22.05): squeue and sacct list the other tasks only.
     ``accounted`` is the answer of sacct, with a line for every task that began. Accounting is delayed: a task that is
     PENDING only there no longer waits.
     """
-    silent = [job_id for job_id in gone if job_id not in accounted or accounted[job_id].state == "PENDING"]
-    arrays = {job_id.partition("_")[0] for job_id in accounted} if silent else set()
-    missing = [jobs[job_id] for job_id in silent if job_id.partition("_")[0] in arrays]
-    waited = [run for run in missing if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")]
-    return {run.job_id: NEVER_BEGUN for run in waited if not run.attempts()}
+    silent = [job for job in gone if job not in accounted or accounted[job].state == "PENDING"]
+    arrays = {(job.home, job.array_id) for job in accounted} if silent else set()
+    missing = {job: jobs[job] for job in silent if (job.home, job.array_id) in arrays}
+    waited = {job: run for job, run in missing.items() if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")}
+    return {job: NEVER_BEGUN for job, run in waited.items() if not run.attempts()}
 
 
 def largest_array() -> int | None:

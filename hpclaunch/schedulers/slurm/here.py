@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.runs import FINAL, Run
+from hpclaunch.core.units import whole_number
+from hpclaunch.runs import FINAL, JobIdentity, Run, identity_of
+from hpclaunch.runs.job_identity import CLOCKS_S
 from hpclaunch.runs.markers import ask_to_end, mark_cancelled, was_cancelled
 from hpclaunch.runs.processes import processes_by_hand, script_by_hand, send
 from hpclaunch.schedulers import Status
@@ -29,15 +31,15 @@ _OWN_ENDS = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", 
 _KILLED = "its script was killed before it could write its exit code"
 
 
-def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job ID -> status of runs that began in an allocation; squeue is called once, if at all."""
+def states(runs: Sequence[Run]) -> dict[JobIdentity, Status]:
+    """Return job -> status of runs that began in an allocation; squeue is called once, if at all."""
     found, doubtful = {}, []
     for run in runs:
         code = run.last_exit_code(run.job_id)
         if code is not None:
-            found[run.job_id] = _status_of_code(run, code)
+            found[identity_of(run)] = _status_of_code(run, code)
         elif _is_here(run) and processes_by_hand(run):
-            found[run.job_id] = Status(state="RUNNING", nodes=run.nodes)
+            found[identity_of(run)] = Status(state="RUNNING", nodes=run.nodes)
         else:
             doubtful.append(run)
     return {**found, **_states_by_allocation(doubtful)} if doubtful else found
@@ -52,18 +54,29 @@ def _status_of_code(run: Run, code: int) -> Status:
     return Status(state="COMPLETED" if code == 0 else ended, exit_code=f"{code}:0", nodes=run.nodes)
 
 
-def _states_by_allocation(runs: Sequence[Run]) -> dict[str, Status]:
+def _states_by_allocation(runs: Sequence[Run]) -> dict[JobIdentity, Status]:
     """Return the states of runs without an exit code, of which no process lives on this host.
 
     On another host they may run as long as their allocation does. One that ended with the allocation did not fail.
     """
     wanted = ",".join(dict.fromkeys(run.allocation for run in runs))
-    answer = ask(["squeue", "--noheader", "--states=all", f"--jobs={wanted}", "--format=%A|%T|%U"])
+    command = ["squeue", "--noheader", "--states=all", f"--jobs={wanted}", "--format=%A|%T|%U|%V"]
+    answer = ask(command, epoch_times=True)
     if not answer.ok and "Invalid job id" not in answer.messages:
-        return {run.job_id: Status(state="UNKNOWN", reason=f"squeue: {answer.words}") for run in runs}
-    rows = [line.split("|") for line in answer.text.split("\n") if line.count("|") == 2]
-    known = {job_id: state for job_id, state, uid in rows if uid == str(os.getuid())}
-    return {run.job_id: _status_without_code(run, known.get(run.allocation, "")) for run in runs}
+        return {identity_of(run): Status(state="UNKNOWN", reason=f"squeue: {answer.words}") for run in runs}
+    rows = [line.split("|") for line in answer.text.split("\n") if line.count("|") == 3]
+    known = {number: (state, whole_number(since)) for number, state, uid, since in rows if uid == str(os.getuid())}
+    return {identity_of(run): _status_without_code(run, _allocation_state(run, known)) for run in runs}
+
+
+def _allocation_state(run: Run, known: Mapping[str, tuple[str, int | None]]) -> str:
+    """Return the state of the run's allocation; empty if Slurm does not know it.
+
+    A job with its number that was submitted after the run began is the allocation of a later numbering.
+    """
+    state, submitted = known.get(run.allocation, ("", None))
+    began = identity_of(run).submitted
+    return state if not began or (submitted is not None and submitted <= began + CLOCKS_S) else ""
 
 
 def _status_without_code(run: Run, allocation: str) -> Status:
@@ -79,13 +92,13 @@ def _status_without_code(run: Run, allocation: str) -> Status:
     return Status(state=state, reason=f"it ended with the allocation {run.allocation}", nodes=run.nodes)
 
 
-def cancel(runs: Sequence[Run]) -> list[str]:
-    """End the runs, and return the IDs of those that were running.
+def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
+    """End the runs, and return the jobs of those that were running.
 
     On the same host their processes get SIGTERM, after a while once more, and are killed in the end. On another host
     the process of ``submit --here`` sees the request. Raises SchedulerError for a run that has not ended.
     """
-    running = [run for run in runs if states([run])[run.job_id].state not in FINAL]
+    running = [run for run in runs if states([run])[identity_of(run)].state not in FINAL]
     for run in running:
         mark_cancelled(run, run.job_id)
         if not _is_here(run):
@@ -96,7 +109,7 @@ def cancel(runs: Sequence[Run]) -> list[str]:
     faults = [fault for run in running if not _is_here(run) and (fault := _await_end(run))]
     if faults:
         raise SchedulerError(faults)
-    return [run.job_id for run in running]
+    return [identity_of(run) for run in running]
 
 
 def _end(run: Run) -> None:
@@ -115,7 +128,7 @@ def _await_end(run: Run) -> Fault | None:
     """Wait for the end of a run on another host; return why it is not known to have ended."""
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
-        if states([run])[run.job_id].state != "RUNNING":
+        if states([run])[identity_of(run)].state != "RUNNING":
             return None
         time.sleep(1)
     what = f"{run.label} was asked to end, and has not ended within {_PATIENCE_S} s: it runs on {run.host}"

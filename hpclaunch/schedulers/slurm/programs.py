@@ -48,15 +48,19 @@ def ask(
     text: str = "",
     seconds: float = _SECONDS,
     undecodable: str = "replace",
+    epoch_times: bool = False,
 ) -> Answer:
     """Run one of Slurm's programs with ``text`` as its input; one that is missing or hangs gives a failed answer.
 
     ``without``: variables to remove, in addition to those that would change the format of the output.
     ``undecodable``: what becomes of bytes in its output that are not UTF-8 (``surrogateescape`` keeps them, for paths).
+    ``epoch_times``: print times as seconds of the epoch, which are the same in every time zone.
     """
     unseen = {*without, *(name for name in os.environ if name.startswith(_REFORMATTING))}
     environment = {name: value for name, value in os.environ.items() if name not in unseen}
     environment["SLURM_BITSTR_LEN"] = "0"  # else Slurm shortens long lists of an array's tasks
+    if epoch_times:
+        environment["SLURM_TIME_FORMAT"] = "%s"
     content = text.encode("utf-8", errors="surrogateescape")
     try:
         code, output, complaints = _run(command, content, seconds, environment)

@@ -9,10 +9,12 @@ from datetime import datetime
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import whole_number
+from hpclaunch.runs import JobIdentity, Jobs
 from hpclaunch.schedulers import QueuePlace
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.configuration import configuration
 from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers.slurm.states import of_this_cluster
 
 
 @record
@@ -23,32 +25,33 @@ class _Line:
     partitions: tuple[str, ...]
     priority: int | None
     start: datetime | None
+    submitted: int | None
+    folder: str
 
 
-def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
-    """Return job ID -> its place, of those of the jobs that wait.
+def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
+    """Return job -> its place, of those of the jobs that wait.
 
     ``%S`` of a job that waits is what ``squeue --start`` shows, and ``%Q`` the priority by which Slurm's main scheduler
     sorts (squeue manual). Backfill may start a job with a lower priority first. Where the site hides the jobs of
     others (PrivateData), no job has a known number before it.
     """
-    if not job_ids:
+    wanted = of_this_cluster(list(jobs))
+    if not wanted:
         return {}
     some = [f"--partition={','.join(sorted(set(partitions)))}"] if partitions and all(partitions) else []
-    options = ["--noheader", "--states=PENDING", *some, "--format=%i|%P|%Q|%S"]
-    answer = ask(["squeue", *options], without=["SLURM_TIME_FORMAT"])
+    options = ["--noheader", "--states=PENDING", *some, "--format=%i|%P|%Q|%S|%V|%Z"]
+    answer = ask(["squeue", *options], epoch_times=True)
     lines = {line.job_id: line for text in answer.text.split("\n") if (line := _line_in(text)) is not None}
-    own = {job_id: lines[base] for job_id in job_ids if (base := job_id.partition("_")[0]) in lines}
+    own = {job: line for job in wanted if (line := lines.get(job.array_id)) and job.is_job(line.folder, line.submitted)}
     if not own:
         return {}
     priorities = {} if _hides_jobs() else _priorities(lines)
-    return {
-        job_id: QueuePlace(before=_count_before(line, priorities), start=line.start) for job_id, line in own.items()
-    }
+    return {job: QueuePlace(before=_count_before(line, priorities), start=line.start) for job, line in own.items()}
 
 
 def _line_in(text: str) -> _Line | None:
-    named, partition, priority, start = [*text.split("|", 3), "", "", ""][:4]
+    named, partition, priority, start, submitted, folder = [*text.split("|", 5), "", "", "", "", ""][:6]
     if not partition:
         return None
     return _Line(
@@ -56,13 +59,16 @@ def _line_in(text: str) -> _Line | None:
         partitions=tuple(partition.split(",")),
         priority=whole_number(priority),
         start=_time(start),
+        submitted=whole_number(submitted),
+        folder=folder,
     )
 
 
 def _time(text: str) -> datetime | None:
+    seconds = whole_number(text)  # None: N/A
     try:
-        return datetime.strptime(text.strip(), "%Y-%m-%dT%H:%M:%S")
-    except ValueError:  # N/A
+        return datetime.fromtimestamp(seconds) if seconds else None
+    except (ValueError, OverflowError, OSError):
         return None
 
 

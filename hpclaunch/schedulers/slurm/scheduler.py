@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.runs import Jobs, Run, current_jobs
+from hpclaunch.runs import JobIdentity, Jobs, Run, current_jobs
 from hpclaunch.schedulers import Estimate, JobUsage, QueuePlace, Status
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
@@ -105,11 +105,11 @@ def estimate(text: str) -> Estimate:
     return Estimate(words=words, start=start_in(words))
 
 
-def states(jobs: Jobs) -> dict[str, Status]:
-    """Return job ID -> status."""
+def states(jobs: Jobs) -> dict[JobIdentity, Status]:
+    """Return job -> status."""
     from hpclaunch.schedulers.slurm.states import states as of_jobs  # a submission does without
 
-    inside = {job_id: run for job_id, run in jobs.single.items() if run.allocation}  # no array begins in one
+    inside = {job: run for job, run in jobs.single.items() if run.allocation}  # no array begins in one
     queued = of_jobs(jobs, leave_out=inside)
     if not inside:
         return queued
@@ -118,24 +118,24 @@ def states(jobs: Jobs) -> dict[str, Status]:
     return {**in_allocations([*inside.values()]), **queued}
 
 
-def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
-    """Return job ID -> its place among the jobs that wait, with the start that Slurm expects."""
+def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
+    """Return job -> its place among the jobs that wait, with the start that Slurm expects."""
     from hpclaunch.schedulers.slurm.queue_places import queue_places as places
 
-    return places(job_ids, partitions)
+    return places(jobs, partitions)
 
 
-def usage(jobs: Jobs) -> dict[str, JobUsage]:
+def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
     """Return what jobs used, as accounting has it. A run in an allocation has no account of its own."""
     from hpclaunch.schedulers.slurm.usage import usage as accounted
 
     return accounted(jobs)
 
 
-def cancel(runs: Sequence[Run]) -> list[str]:
-    """Cancel the runs' own jobs with one call of scancel, and return their IDs.
+def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
+    """Cancel the runs' own jobs with one call of scancel, and return them.
 
-    A job is cancelled only if squeue confirms its working folder. Of a run that began in an allocation the processes
+    A job is cancelled only if squeue confirms that it is the run's. Of a run that began in an allocation the processes
     are ended, and not the allocation. Raises SchedulerError in Slurm's words.
     """
     inside = [run for run in runs if run.allocation]
@@ -147,18 +147,18 @@ def cancel(runs: Sequence[Run]) -> list[str]:
     return [*queued, *in_allocations(inside)]
 
 
-def _cancel_queued(runs: Sequence[Run]) -> list[str]:
+def _cancel_queued(runs: Sequence[Run]) -> list[JobIdentity]:
     from hpclaunch.schedulers.slurm.states import own_jobs
 
-    job_ids = own_jobs(runs)
-    if not job_ids:
+    jobs = own_jobs(runs)
+    if not jobs:
         return []
-    answer = ask(["scancel", *job_ids])
+    answer = ask(["scancel", *(job.job_id for job in jobs)])
     if not answer.ok:
         denied = "denied" in answer.words.lower()
         next_step = "only its owner can cancel it" if denied else "try again; until then the run continues"
         raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
-    return job_ids
+    return jobs
 
 
 def cancel_command(run: Run) -> str:

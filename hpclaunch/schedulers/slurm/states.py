@@ -1,8 +1,8 @@
 """The states of runs, in three steps: squeue, then sacct, then the markers in the run directory; it never guesses.
 
 squeue knows every job that waits or runs, and for some minutes those that have ended. sacct knows ended jobs, perhaps
-with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs. A job
-is a run's own only if its working folder is the run directory: a cluster that was set up again counts from 1.
+with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs. A line
+of an answer is about a run's job only if its identity is that job's: numbers are given again (decision 61).
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from itertools import islice
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.records import record
-from hpclaunch.runs import FINAL, Jobs, Run
+from hpclaunch.core.units import whole_number
+from hpclaunch.runs import FINAL, JobIdentity, Jobs, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
-from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes, job_of
+from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
+from hpclaunch.schedulers.slurm.configuration import cluster
 from hpclaunch.schedulers.slurm.markers import status_by_markers
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask
 
@@ -34,131 +36,139 @@ _MOST_IDS = 10_000
 
 @record
 class _Queue:
-    """The answer of squeue: job ID -> status, and (``silence``) why it did not answer, if it did not.
+    """The answer of squeue: job -> status, and (``silence``) why it did not answer, if it did not.
 
-    ``strangers``: job ID -> the working folder of a job that has the run's ID but is not the run's.
+    ``strangers``: job -> what a job with its number is, which is not the run's.
     """
 
-    known: Mapping[str, Status]
+    known: Mapping[JobIdentity, Status]
     silence: str
-    strangers: Mapping[str, str] = field(default_factory=dict)
+    strangers: Mapping[JobIdentity, str] = field(default_factory=dict)
 
 
-def states(jobs: Jobs, leave_out: Collection[str] = ()) -> dict[str, Status]:
-    """Return job ID -> status for the jobs, without those to ``leave_out``.
+def states(jobs: Jobs, leave_out: Collection[JobIdentity] = ()) -> dict[JobIdentity, Status]:
+    """Return job -> status for the jobs, without those to ``leave_out``, and those of other clusters.
 
     For several runs of an array the query names the array; the answer has a line for each task. An array may have
     100,000 of them, so a run is looked up in ``jobs`` only where the answers leave a doubt.
     """
-    wanted = [job_id for job_id in jobs if job_id not in leave_out]
-    found: dict[str, Status] = {}
-    for queried in portions(ids_to_query(wanted)):
-        names = set(queried)
-        mine = [job_id for job_id in wanted if job_id in names or job_id.partition("_")[0] in names]
+    wanted = of_this_cluster([job for job in jobs if job not in leave_out])
+    found: dict[JobIdentity, Status] = {}
+    for queried in portions(ids_to_query(job.job_id for job in wanted)):
+        numbers = set(queried)
+        mine = [job for job in wanted if job.job_id in numbers or job.array_id in numbers]
         found.update(_states_of(mine, jobs, _squeue(queried, jobs)))
     return found
 
 
-def portions(job_ids: Sequence[str]) -> Iterator[list[str]]:
+def of_this_cluster(jobs: Sequence[JobIdentity]) -> list[JobIdentity]:
+    """Return the jobs without those of other clusters: Slurm's programs on this machine know nothing about them."""
+    if not any(job.cluster for job in jobs):
+        return list(jobs)
+    here = cluster().name
+    return [job for job in jobs if not here or job.cluster in ("", here)]
+
+
+def portions(numbers: Sequence[str]) -> Iterator[list[str]]:
     """Yield the job IDs in lists that fit into one argument."""
-    rest = iter(job_ids)
+    rest = iter(numbers)
     while portion := list(islice(rest, _MOST_IDS)):
         yield portion
 
 
-def _states_of(job_ids: Sequence[str], jobs: Jobs, queue: _Queue) -> dict[str, Status]:
-    """Return job ID -> status, each from the first source that knows it: queue, accounting, markers."""
-    waiting = {job_id: status for job_id, status in queue.known.items() if status.state not in FINAL}
-    ended = [job_id for job_id in job_ids if job_id not in waiting]
+def _states_of(wanted: Sequence[JobIdentity], jobs: Jobs, queue: _Queue) -> dict[JobIdentity, Status]:
+    """Return job -> status, each from the first source that knows it: queue, accounting, markers."""
+    waiting = {job: status for job, status in queue.known.items() if status.state not in FINAL}
+    ended = [job for job in wanted if job not in waiting]
     accounted = _sacct(ended, jobs) if ended else {}
-    missing = [job_id for job_id in ended if job_id not in queue.known and not queue.silence]
-    settled = {job_id: _status_of_ended(job_id, jobs, queue, accounted.get(job_id)) for job_id in ended}
+    missing = [job for job in ended if job not in queue.known and not queue.silence]
+    settled = {job: _status_of_ended(job, jobs, queue, accounted.get(job)) for job in ended}
     return {**waiting, **settled, **cancelled_while_waiting(missing, jobs, accounted)}
 
 
-def _status_of_ended(job_id: str, jobs: Jobs, queue: _Queue, accounted: Status | None) -> Status:
+def _status_of_ended(job: JobIdentity, jobs: Jobs, queue: _Queue, accounted: Status | None) -> Status:
     """Return the status of a run that is not in the queue, or ended there."""
     queued_again = queue.silence and accounted is not None and accounted.state in _REPEATABLE
     if accounted is not None and not queued_again:
         is_complete = accounted.exit_code and accounted.state != "FAILED"
-        return accounted if is_complete else _restore_exit_code(jobs[job_id], accounted)
-    run = jobs[job_id]
-    in_queue = queue.known.get(run.job_id)
+        return accounted if is_complete else _restore_exit_code(jobs[job], accounted)
+    run = jobs[job]
+    in_queue = queue.known.get(job)
     if in_queue:
         return _add_own_exit_code(run, in_queue)
     marked = status_by_markers(run, queue.silence)
-    stranger = queue.strangers.get(run.job_id)
+    stranger = queue.strangers.get(job)
     if marked.state == "UNKNOWN" and stranger is not None:
-        return replace(marked, reason=f"job {run.job_id} is another one by now, with the working folder {stranger}")
+        return replace(marked, reason=f"job {job.job_id} is another one by now, {stranger}")
     return marked
 
 
 # --- whose job it is
 
 
-def is_own_folder(run: Run, folder: str) -> bool:
-    """Whether a job with this working folder is the run's own: every script's --chdir is its run directory.
+def owners(jobs: Jobs, number: str, folder: str, submitted: str) -> list[JobIdentity]:
+    """Return the one of the jobs that a line of Slurm's programs is about; none if it is about another job.
 
-    ``folder`` is as Slurm's programs print it. Another path of the same directory counts too.
+    ``submitted`` is as they print it with SLURM_TIME_FORMAT=%s: in seconds of the epoch, in any time zone.
     """
-    return _is_home(str(run.home), folder)
+    when = whole_number(submitted)
+    return [job for job in jobs.numbered(number) if job.is_job(folder, when)]
 
 
-@lru_cache(maxsize=1024)  # the tasks of an array have one folder
-def _is_home(home: str, folder: str) -> bool:
-    own = os.fsencode(home).decode("utf-8", errors="replace")  # as ``ask`` reads what the programs print
-    try:
-        return folder == own or (bool(folder) and os.path.samefile(own, folder))
-    except (OSError, ValueError):
-        return False
-
-
-def own_jobs(runs: Sequence[Run]) -> list[str]:
-    """Return the IDs of the runs' jobs that squeue lists with the working folder of that run.
+def own_jobs(found: Sequence[Run]) -> list[JobIdentity]:
+    """Return the runs' jobs that squeue lists as theirs.
 
     Raises SchedulerError if squeue does not answer: a job whose folder is not known may be another run's.
     """
-    wanted: dict[str, Run] = {run.job_id: run for run in runs if run.job_id}
-    confirmed: set[str] = set()
-    for job_ids in portions(list(wanted)):
-        answer = ask(["squeue", "--noheader", "--states=all", "--format=%i|%Z", f"--jobs={','.join(job_ids)}"])
+    jobs = Jobs(found)
+    wanted = of_this_cluster(list(jobs))
+    confirmed: set[JobIdentity] = set()
+    for numbers in portions(list(dict.fromkeys(job.job_id for job in wanted))):
+        command = ["squeue", "--noheader", "--states=all", "--format=%i|%V|%Z", f"--jobs={','.join(numbers)}"]
+        answer = ask(command, epoch_times=True)
         if not answer.ok and "Invalid job id" not in answer.messages:
             what = f"not called, as squeue cannot confirm whose jobs these are: {answer.words}"
             raise SchedulerError(Fault(where="scancel", what=what, next="try again; until then the runs continue"))
         for line in answer.text.split("\n"):
-            named, _, folder = line.partition("|")
+            named, submitted, folder = [*line.split("|", 2), "", ""][:3]
             # A line of an array, such as 4711_[3,5-9], confirms the whole array 4711 and each of these tasks.
-            for job_id in {named.partition("_")[0], *ids_in(named)} & wanted.keys():
-                if is_own_folder(wanted[job_id], folder):
-                    confirmed.add(job_id)
-    return [job_id for job_id in wanted if job_id in confirmed]
+            for number in {named.partition("_")[0], *ids_in(named)}:
+                confirmed.update(owners(jobs, number, folder, submitted))
+    return [job for job in wanted if job in confirmed]
 
 
 # --- step 1: the queue
 
 
-def _squeue(job_ids: Sequence[str], jobs: Jobs) -> _Queue:
+def _squeue(numbers: Sequence[str], jobs: Jobs) -> _Queue:
     """Call squeue once. Its --json differs between versions, so it is not used."""
-    options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%Z"]
-    answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
-    found: dict[str, Status] = {}
-    further: list[FurtherNodes] = []
-    strangers: dict[str, str] = {}
+    options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%V|%Z"]
+    answer = ask(["squeue", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
+    found: dict[JobIdentity, Status] = {}
+    further: list[tuple[JobIdentity, FurtherNodes]] = []
+    strangers: dict[JobIdentity, str] = {}
     for line in answer.text.split("\n"):
-        named, state, reason, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
-        if _STATE.fullmatch(state):
-            waiting = state == "PENDING" and reason not in ("None", "")
-            status = _status_in_queue(state, reason if waiting else "", nodes)
-            further += further_nodes(named, nodes)
-            for job_id in ids_in(named):
-                home = jobs.home(job_id)
-                if home is not None and _is_home(home, folder):
-                    found[job_id] = status
-                elif home is not None:
-                    strangers[job_id] = folder or "unknown"
+        named, state, reason, nodes, submitted, folder = [*line.split("|", 5), "", "", "", "", ""][:6]
+        if not _STATE.fullmatch(state):
+            continue
+        waiting = state == "PENDING" and reason not in ("None", "")
+        status = _status_in_queue(state, reason if waiting else "", nodes)
+        further += _further_of(jobs, named, nodes, folder, submitted)
+        for number in ids_in(named):
+            own = owners(jobs, number, folder, submitted)
+            found.update(dict.fromkeys(own, status))
+            for job in jobs.numbered(number):
+                if job not in own:
+                    strangers[job] = _words_about_stranger(job, folder, submitted)
     _add_nodes(found, further)
     refused = not answer.ok and "Invalid job id" not in answer.messages
     return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "", strangers=strangers)
+
+
+def _words_about_stranger(job: JobIdentity, folder: str, submitted: str) -> str:
+    if job.is_recent(whole_number(submitted)):
+        return f"with the working folder {folder or 'unknown'}"
+    return "which was submitted before this run was"
 
 
 @lru_cache(maxsize=1024)  # tasks of an array have few different ones
@@ -169,34 +179,46 @@ def _status_in_queue(state: str, reason: str, nodes: str) -> Status:
 # --- step 2: accounting
 
 
-def _sacct(ended: Iterable[str], jobs: Jobs) -> dict[str, Status]:
-    """Call sacct once about these jobs; without accounting its answer is empty. Jobs of other folders are left out.
+def _sacct(ended: Iterable[JobIdentity], jobs: Jobs) -> dict[JobIdentity, Status]:
+    """Call sacct once about these jobs; without accounting its answer is empty. Lines about other jobs are left out.
 
     JobIDRaw is not used: it gives the tasks of an array numbers that squeue does not use. Tasks that never began share
     one line.
     """
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList,WorkDir"]
-    # All tasks of an array have its folder, also those that were not asked for.
-    homes = {job_id.partition("_")[0]: jobs.home(job_id) for job_id in ended}
-    answer = ask(["sacct", *options, f"--jobs={','.join(homes)}", "--starttime=now-365days"])
-    found: dict[str, Status] = {}
-    further: list[FurtherNodes] = []
+    fields = "JobID,State,ExitCode,NodeList,Cluster,Submit,WorkDir"
+    options = ["--noheader", "--parsable2", "--allocations", f"--format={fields}", "--starttime=now-365days"]
+    # The lines of an array's other tasks say that accounting knows the array.
+    numbers = dict.fromkeys(job.array_id for job in ended)
+    answer = ask(["sacct", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
+    found: dict[JobIdentity, Status] = {}
+    further: list[tuple[JobIdentity, FurtherNodes]] = []
     for line in answer.text.split("\n"):
-        named, state, code, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
+        named, state, code, nodes, name, submitted, folder = [*line.split("|", 6), "", "", "", "", "", ""][:7]
         word = state.split(" ")[0].rstrip("+")
-        home = homes.get(job_of(named).partition("_")[0])
-        further += further_nodes(named, nodes)
-        if _STATE.fullmatch(word) and home is not None and _is_home(home, folder):
-            found.update(dict.fromkeys(ids_in(named), _status_of_line(word, code, nodes)))
+        if not _STATE.fullmatch(word):
+            continue
+        further += _further_of(jobs, named, nodes, folder, submitted)
+        for number in ids_in(named):
+            for job in owners(jobs, number, folder, submitted):
+                if job.cluster in ("", name) or not name:
+                    found[job] = _status_of_line(word, code, nodes)
     _add_nodes(found, further)
     return found
 
 
-def _add_nodes(found: dict[str, Status], further: Sequence[FurtherNodes]) -> None:
+def _further_of(
+    jobs: Jobs, named: str, nodes: str, folder: str, submitted: str
+) -> list[tuple[JobIdentity, FurtherNodes]]:
+    """Return the job of a line about a further component (``4711+1``) with its nodes; nothing for any other line."""
+    found = further_nodes(named, nodes)
+    return [(job, one) for one in found for job in owners(jobs, one.job_id, folder, submitted)]
+
+
+def _add_nodes(found: dict[JobIdentity, Status], further: Sequence[tuple[JobIdentity, FurtherNodes]]) -> None:
     """Add the nodes of further components to the status of their job; squeue lists components in any order."""
-    for one in sorted(further, key=lambda one: one.number):
-        if one.job_id in found:
-            found[one.job_id] = replace(found[one.job_id], nodes=f"{found[one.job_id].nodes},{one.nodes}")
+    for job, one in sorted(further, key=lambda pair: pair[1].number):
+        if job in found:
+            found[job] = replace(found[job], nodes=f"{found[job].nodes},{one.nodes}")
 
 
 @lru_cache(maxsize=1024)

@@ -7,33 +7,37 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hpclaunch.core.units import whole_number
-from hpclaunch.runs import Jobs
+from hpclaunch.runs import JobIdentity, Jobs
 from hpclaunch.schedulers import JobUsage
 from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.schedulers.slurm.states import is_own_folder, portions
+from hpclaunch.schedulers.slurm.states import of_this_cluster, owners, portions
 
 _FIELDS = (
     *("JobID", "ElapsedRaw", "NNodes", "NCPUS", "TotalCPU", "AllocTRES", "TRESUsageInTot", "ConsumedEnergyRaw"),
-    "WorkDir",
+    *("Cluster", "Submit", "WorkDir"),
 )
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+(?:\.\d+)?)")
 
 
-def usage(jobs: Jobs) -> dict[str, JobUsage]:
-    """Return job ID -> what it used. Without accounting, or for a job with another working folder, there is nothing.
+def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
+    """Return job -> what it used. Without accounting, or for a job that is another one by now, there is nothing.
 
     Of a job that was queued again sacct reports the last start.
     """
-    options = ["--noheader", "--parsable2", "--noconvert", f"--format={','.join(_FIELDS)}"]
-    found: dict[str, JobUsage] = {}
-    for job_ids in portions(ids_to_query(jobs)):
-        answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
-        for job_id, lines in _lines_of_jobs(answer.text):
-            # Of nodes of several types (4711+0, 4711+1) no line has it all.
-            if "+" not in lines[0][0] and job_id in jobs and is_own_folder(jobs[job_id], lines[0][-1]):
-                found[job_id] = _usage_in(lines)
+    options = ["--noheader", "--parsable2", "--noconvert", f"--format={','.join(_FIELDS)}", "--starttime=now-365days"]
+    wanted = of_this_cluster(list(jobs))
+    found: dict[JobIdentity, JobUsage] = {}
+    for numbers in portions(ids_to_query(job.job_id for job in wanted)):
+        answer = ask(["sacct", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
+        for number, lines in _lines_of_jobs(answer.text):
+            if "+" in lines[0][0]:  # of nodes of several types (4711+0, 4711+1) no line has it all
+                continue
+            name, submitted, folder = lines[0][-3:]
+            for job in owners(jobs, number, folder, submitted):
+                if job in wanted and (job.cluster in ("", name) or not name):
+                    found[job] = _usage_in(lines)
     return found
 
 
@@ -56,7 +60,7 @@ def _lines_of_jobs(text: str) -> Iterator[tuple[str, list[list[str]]]]:
 
 def _usage_in(lines: list[list[str]]) -> JobUsage:
     """Return what a job used. Memory is that of the step that used most, which sacct adds up over its tasks."""
-    _, elapsed, nodes, cpus, total_cpu, allocated, _, energy, _ = lines[0]
+    _, elapsed, nodes, cpus, total_cpu, allocated, _, energy, *_ = lines[0]
     on_nodes = [(_bytes(_tres(step[6]).get("mem", "")), whole_number(step[2]) or 1) for step in lines[1:]]
     peaks = [math.ceil(memory / count) for memory, count in on_nodes if memory]
     steps_energy = [whole_number(step[7]) or 0 for step in lines[1:]]

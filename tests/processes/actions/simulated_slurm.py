@@ -37,6 +37,7 @@ ARRAY_LINE = "array_task 4 SLURM_ARRAY_TASK_ID"
 HOSTS = ("login1", "login2", "login3")
 LONGEST_SBATCH = 400.0
 SKEW = 3600.0
+EPOCH = 1.8e9
 VERBS = ("status", "retry")
 REFUSED = b"sbatch: error: Batch job submission failed: Invalid qos specification\n"
 TIMED_OUT = b"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
@@ -119,10 +120,13 @@ class Slurm:
         if not self.always_answers and self.dice.random() < 0.15:
             return seconds, 1, b"", b"Unable to contact slurm controller"
         live = self.live(now)
-        form = "{}|{}" if "%i|%Z" in words else "{}|PENDING|Priority||{}"
+        form = "{0}|PENDING|Priority||{1}" if "%N|%Z" in words else "{0}|PENDING|Priority||{2}|{1}"
+        form = "{0}|{2}|{1}" if "=%i|%V|%Z" in words else form
+        form = "{0}|PENDING|0:0||simulated|{2}|{1}" if "Cluster,Submit,WorkDir" in words else form
         is_known = program == "squeue" or "--starttime" in words  # accounting shows no state of a job that waits
         tasks = "_[0]" if self.is_array else ""  # one array may have one task
-        lines = [form.format(f"{job.number}{tasks}", self.folder) for job in live] if is_known else []
+        lines = [form.format(f"{job.number}{tasks}", self.folder, int(EPOCH + job.queued_at)) for job in live]
+        lines = lines if is_known else []
         return seconds, 0, "".join(f"{line}\n" for line in lines).encode(), b""
 
     def live(self, now: float) -> list[Job]:
@@ -224,7 +228,7 @@ def _become(  # noqa: C901  the class of programs belongs to the clock that it w
     machine = os.uname()
     os.uname = lambda: os.uname_result((machine[0], host, *machine[2:]))  # type: ignore[method-assign]
     time.sleep = lambda seconds: ask("sleep", seconds)
-    time.time = lambda: clock[0] + skew
+    time.time = lambda: EPOCH + clock[0] + skew
     time.monotonic = lambda: clock[0] + began
     subprocess.Popen = Popen  # type: ignore[assignment,misc]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.runs import Jobs, Run
+from hpclaunch.runs import Jobs, Run, identity_of
 from hpclaunch.schedulers import Status, local
 from tests.builders import local_run
 
@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def state(run: Run) -> Status:
-    return local.states(Jobs([run]))[run.job_id]
+    return local.states(Jobs([run]))[identity_of(run)]
 
 
 def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
@@ -113,7 +113,7 @@ def test_the_processes_of_another_run_with_the_same_number_are_left_alone(run: R
     assert state(old) == Status(state="UNKNOWN")
     rank = starts(SUBMITIT_LOCAL_JOB_ID="999999999", HPCLAUNCH_EXIT_FILE=mine)
     assert state(old) == Status(state="RUNNING")
-    assert local.cancel([old]) == ["999999999"]
+    assert local.cancel([old]) == [identity_of(old)]
     assert rank.wait(60) != 0
     assert stranger.poll() is None
 
@@ -127,7 +127,7 @@ def test_a_start_by_hand_is_known_by_the_beginning_in_its_claim(run: Run, starts
     claim.write_text(f"{by_hand.job_id}.0 {run.host} {process.pid} {int(began) - 1}\n")
     assert (state(by_hand), local.cancel([by_hand])) == (Status(state="UNKNOWN"), [])
     claim.write_text(f"{by_hand.job_id}.0 {run.host} {process.pid} {began}\n")
-    assert (state(by_hand), local.cancel([by_hand])) == (Status(state="RUNNING"), [by_hand.job_id])
+    assert (state(by_hand), local.cancel([by_hand])) == (Status(state="RUNNING"), [identity_of(by_hand)])
     assert process.wait(60) != 0
 
 
@@ -143,5 +143,6 @@ def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> Non
     number.write_text(f"{controller.pid}\n")
     while not ready.exists():
         time.sleep(0.05)
-    assert local.cancel([replace(run, job_id=str(controller.pid))]) == [str(controller.pid)]
+    started = replace(run, job_id=str(controller.pid))
+    assert local.cancel([started]) == [identity_of(started)]
     assert (rank.wait(60), controller.wait(60), asked.exists()) == (-9, 0, False)

@@ -16,7 +16,7 @@ import pytest
 from hpclaunch.actions import monitor as module
 from hpclaunch.actions.monitor import Monitor
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.runs import Run
+from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.schedulers import QueuePlace
 from tests.builders import a_run
 
@@ -49,9 +49,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The questions for places; each has an answer."""
     asked: list[Any] = []
 
-    def queue_places(job_ids: list[str], partitions: list[str]) -> dict[str, QueuePlace]:
-        asked.append((job_ids, partitions))
-        return {job_id: QueuePlace(before=number) for number, job_id in enumerate(job_ids)}
+    def queue_places(jobs: Jobs, partitions: list[str]) -> dict[JobIdentity, QueuePlace]:
+        asked.append(([job.job_id for job in jobs], partitions))
+        return {job: QueuePlace(before=number) for number, job in enumerate(jobs)}
 
     monkeypatch.setattr(module, "scheduler_of", lambda name: SimpleNamespace(queue_places=queue_places))
     return asked
@@ -82,7 +82,7 @@ def test_states_are_asked_at_the_schedulers_pace_and_places_once_a_minute(
     assert len(states) == 8 and states[1] - states[0] == 15.0
     assert asked == [(["7"], ["batch"])] * 2
     assert len(set(times)) == len(times) >= len(states) + len(asked), "each question has a turn of its own"
-    assert monitor.found.places == {"7": QueuePlace(before=0)}
+    assert monitor.found.places == {identity_of(run): QueuePlace(before=0)}
     assert monitor.found.runs == (run,)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.core.errors import NotFound
-from hpclaunch.runs import ArrayTasks, Jobs, Run
+from hpclaunch.runs import ArrayTasks, Jobs, Run, identity_of
 from hpclaunch.runs.arrays import summary
 from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
 from tests.builders import a_run
@@ -205,17 +205,37 @@ def test_a_run_of_an_array_is_made_when_its_job_is_looked_up(tmp_path: Path) -> 
     ]
     single = a_run(tmp_path, "5")
     jobs = Jobs([single, a_run(tmp_path)], [ArrayTasks(array, states)])
-    assert [*jobs] == ["5", "11_0", "11_1", "12_3"], "a run without a job is none"
-    assert [jobs[job_id] for job_id in jobs] == [single, *(runs.task_of(array, index) for index in (0, 1, 3))]
-    assert {*jobs.single} == {"5"}
-    assert (jobs.home("5"), jobs.home("12_3"), jobs.home("12_2")) == (str(single.path), str(array.path), None)
-    assert "11_1" in jobs and "11_2" not in jobs and len(jobs) == 4
+    assert [job.job_id for job in jobs] == ["5", "11_0", "11_1", "12_3"], "a run without a job is none"
+    assert [jobs[job] for job in jobs] == [single, *(runs.task_of(array, index) for index in (0, 1, 3))]
+    assert [*jobs.single] == [identity_of(single)]
+    assert [job.home for job in jobs] == [str(single.path), *[str(array.path)] * 3]
+    assert [identity_of(jobs[job]) for job in jobs] == [*jobs]
+    assert [len(jobs.numbered(number)) for number in ("11_1", "11_2", "5", "11")] == [1, 0, 1, 0]
+    assert identity_of(runs.task_of(array, 1)) in jobs and identity_of(runs.task_of(array, 2)) not in jobs
+    assert len(jobs) == 4
     assert not Jobs([]) and not Jobs([], [ArrayTasks(array, {})])
 
 
 def test_recorded_states_are_read_again_after_a_change(tmp_path: Path) -> None:
     array = an_array(tmp_path, tasks=2)
-    for state in ("RUNNING", "COMPLETED", "FAILED"):
+    for state in ("RUNNING", "COMPLETING", "FAILED"):
         array = runs.record_tasks(array, {0: replace(runs.task_of(array, 0), state=state)})
         assert runs.present_states(array)[0].state == state
         assert runs.present_states(array)[1].state == "PENDING"
+
+
+def test_the_end_of_a_run_of_an_array_stays_as_it_is_recorded(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2)
+    first, second = runs.tasks_of(array)
+    failed = replace(first, state="FAILED")
+    array = runs.record_tasks(array, {0: failed})
+    for later in (replace(first, state="RUNNING"), replace(first, state="COMPLETED", exit_code="0:0")):
+        array = runs.record_tasks(array, {0: later, 1: replace(second, state="RUNNING")})
+        assert runs.present_states(array)[0].state == "FAILED", later.state
+        assert (array.state, array.reason) == ("RUNNING", "2 runs: 1 RUNNING, 1 FAILED")
+    runs.record_tasks(array, {0: replace(failed, exit_code="7:0")})
+    assert runs.present_states(array)[0].exit_code == "7:0"
+    runs.record_tasks(array, {0: replace(failed, exit_code="9:0")})
+    assert runs.present_states(array)[0].exit_code == "7:0"
+    runs.record_tasks(array, {0: replace(failed, state="TIMEOUT")}, any_state=True)
+    assert runs.present_states(array)[0].state == "TIMEOUT"

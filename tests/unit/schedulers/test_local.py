@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.runs import Jobs, Run
+from hpclaunch.runs import Jobs, Run, identity_of
 from hpclaunch.schedulers import Status, local
 from tests.builders import local_run
 
@@ -17,7 +17,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def state(run: Run) -> Status:
-    return local.states(Jobs([run]))[run.job_id]
+    return local.states(Jobs([run]))[identity_of(run)]
 
 
 @pytest.mark.parametrize(

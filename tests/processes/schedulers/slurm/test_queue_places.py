@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from hpclaunch import runs
+from hpclaunch.runs import Jobs, identity_of
 from hpclaunch.schedulers import QueuePlace
 from hpclaunch.schedulers.slurm import configuration
 from hpclaunch.schedulers.slurm.queue_places import queue_places
+from tests.builders import a_run
 
-ANSWER = """\
-10|batch|900|2026-01-02T03:04:05
-11|batch|500|N/A
-4711_[3-9%2]|batch|500|2026-01-03T00:00:00
-12|batch,debug|700|N/A
-13|debug|600|N/A
-7+0|debug|100|N/A
-7+1|debug|100|N/A
+START = datetime(2026, 1, 2, 3, 4, 5)
+ANSWER = f"""\
+10|batch|900|{START.timestamp():.0f}|5|FOLDER/run-10
+11|batch|500|N/A|5|FOLDER/run-11
+4711_[3-9%2]|batch|500|{START.timestamp():.0f}|5|FOLDER/run-4711
+12|batch,debug|700|N/A|5|FOLDER/run-12
+13|debug|600|N/A|5|/elsewhere
+14|debug|1|N/A|5|/elsewhere
+7+0|debug|100|N/A|5|FOLDER/run-7
+7+1|debug|100|N/A|5|FOLDER/run-7
 damaged
 """
 
@@ -30,7 +36,12 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("SLURM_CONF", str(tmp_path))  # the configuration is kept for each cluster
     asked = f"{tmp_path}/asked"
-    write(tmp_path, "squeue", f'echo "$@" > {asked}; echo -n "$SLURM_TIME_FORMAT" >> {asked}', ANSWER)
+    write(
+        tmp_path,
+        "squeue",
+        f'echo "$@" > {asked}; echo -n "$SLURM_TIME_FORMAT" >> {asked}',
+        ANSWER.replace("FOLDER", str(tmp_path)),
+    )
     write(tmp_path, "scontrol", "", "PrivateData = none\n")
     return tmp_path
 
@@ -45,10 +56,13 @@ def test_jobs_with_a_higher_priority_in_the_same_partition_come_before(
     squeue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_TIME_FORMAT", "%H")
-    found = queue_places(["10", "11", "4711_3", "4711_4", "12", "7", "99"], ["debug", "batch", "batch"])
-    third = QueuePlace(before=2, start=datetime(2026, 1, 3))
+    array = replace(a_run(squeue, "4711"), tasks=9)
+    tasks = [runs.task_of(array, index) for index in (3, 4)]
+    single = [a_run(squeue, number) for number in ("10", "11", "12", "7", "99", "14")]
+    found = {job.job_id: place for job, place in queue_places(Jobs([*single, *tasks]), ["debug", "batch"]).items()}
+    third = QueuePlace(before=2, start=START)
     assert found == {
-        "10": QueuePlace(before=0, start=datetime(2026, 1, 2, 3, 4, 5)),
+        "10": QueuePlace(before=0, start=START),
         "11": QueuePlace(before=2),
         "4711_3": third,
         "4711_4": third,
@@ -63,15 +77,14 @@ def test_jobs_with_a_higher_priority_in_the_same_partition_come_before(
 def test_places_are_not_guessed_where_the_site_hides_the_jobs_of_others(squeue: Path) -> None:
     write(squeue, "scontrol", "", "PrivateData = accounts,jobs\n")
     configuration._ask_configuration.cache_clear()
-    assert queue_places(["11", "10"], ["batch", ""]) == {
-        "11": QueuePlace(),
-        "10": QueuePlace(start=datetime(2026, 1, 2, 3, 4, 5)),
-    }
+    mine = [a_run(squeue, number) for number in ("11", "10")]
+    found = queue_places(Jobs(mine), ["batch", ""])
+    assert found == {identity_of(mine[0]): QueuePlace(), identity_of(mine[1]): QueuePlace(start=START)}
     assert "--partition" not in (squeue / "asked").read_text(), "one of the partitions is not known"
 
 
 def test_no_call_is_made_for_no_jobs_and_a_silent_squeue_has_no_places(squeue: Path) -> None:
-    assert queue_places([], []) == {}
+    assert queue_places(Jobs([]), []) == {}
     assert not (squeue / "asked").exists()
     write(squeue, "squeue", "exit 1", "")
-    assert queue_places(["10"], []) == {}
+    assert queue_places(Jobs([a_run(squeue, "10")]), []) == {}

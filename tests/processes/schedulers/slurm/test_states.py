@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.core.errors import SchedulerError
-from hpclaunch.runs import Jobs
+from hpclaunch.runs import Jobs, Run, identity_of
+from hpclaunch.runs.job_identity import CLOCKS_S
 from hpclaunch.schedulers import NEVER_BEGUN, UNOPENED_LOG, Status
-from hpclaunch.schedulers.slurm import scheduler, states
+from hpclaunch.schedulers.slurm import configuration, scheduler, states
 from tests.builders import a_run
+
+WHEN = 1800000000
+"""When each job was submitted, in seconds of the epoch."""
 
 
 @pytest.fixture
@@ -29,11 +35,18 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
     """Put a program on PATH that answers so; each job has the folder of its run (``a_run``) as its working folder."""
     lines = [line + "|" * (3 - line.count("|")) for line in answer.splitlines()]
-    answer = "\n".join(f"{line}|{folder.parent}/run-{re.split('[|_+]', line)[0]}" for line in lines)
+    answer = "\n".join(f"{line}BETWEEN|{folder.parent}/run-{re.split('[|_+]', line)[0]}" for line in lines)
+    between = 'case "$*" in *Cluster,Submit*) b="|lab|$WHEN" ;; *%V*) b="|$WHEN" ;; *) b= ;; esac'
     (folder / name).write_text(
-        f"#!/bin/bash\nwhile read -r x; do echo \"$x\"; done <<'EOF'\n{answer}\nEOF\nexit {code}\n"
+        f"#!/bin/bash\nWHEN={WHEN}\n{between}\n"
+        f"while read -r x; do echo \"${{x/BETWEEN/$b}}\"; done <<'EOF'\n{answer}\nEOF\nexit {code}\n"
     )
     (folder / name).chmod(0o755)
+
+
+def told_of(runs: Sequence[Run]) -> dict[str, Status]:
+    """The states of the runs by job ID."""
+    return {job.job_id: status for job, status in states.states(Jobs(runs)).items()}
 
 
 def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, program: Path) -> None:
@@ -44,7 +57,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
     (marked.path / "attempts/4.0/exit-code").write_text("5")
     ended = a_run(tmp_path, "5", state="CANCELLED")
     runs = [a_run(tmp_path, "1"), a_run(tmp_path, "2"), a_run(tmp_path, "3"), marked, ended, a_run(tmp_path, "6")]
-    assert states.states(Jobs(runs)) == {
+    assert told_of(runs) == {
         "1": Status(state="RUNNING"),
         "2": Status(state="COMPLETED", exit_code="0:0"),
         "3": Status(state="NODE_FAIL", exit_code="1:0"),
@@ -57,7 +70,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
 def test_the_nodes_of_an_ended_job_are_those_of_accounting(tmp_path: Path, program: Path) -> None:
     fake(program, "squeue", "")
     fake(program, "sacct", "1|FAILED|1:0|node[1-2]\n2|CANCELLED by 7|0:0|None assigned\n3|TIMEOUT|0:0|Nid001")
-    told = states.states(Jobs([a_run(tmp_path, job_id) for job_id in "123"]))
+    told = told_of([a_run(tmp_path, job_id) for job_id in "123"])
     assert [told[job_id].nodes for job_id in "123"] == ["node[1-2]", "", "Nid001"]
     assert told["2"].state == "CANCELLED"
 
@@ -69,7 +82,7 @@ def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Pat
     for run, code in zip(runs[:3], ("137", "9", "137"), strict=True):
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
-    told = states.states(Jobs(runs))
+    told = told_of(runs)
     assert [told[job_id].exit_code for job_id in "1234"] == ["137:0", "9:0", "0:9", "9:0"]
 
 
@@ -82,11 +95,11 @@ def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeu
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
         (run.path / "spec.json").write_text(json.dumps({"restarts": {"most": most, "by": "requeue"}}))
-    told = states.states(Jobs(runs))
+    told = told_of(runs)
     assert [told[job_id].state for job_id in "123"] == ["UNKNOWN", "FAILED", "COMPLETED"]
     fake(program, "squeue", "")
     fake(program, "sacct", "")
-    assert states.states(Jobs(runs[:1]))["1"].state == "FAILED", "squeue answers, and knows of no further start"
+    assert told_of(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
 
 
 @pytest.mark.parametrize("accounting", ["1_0|FAILED|7:0\n1_2|PENDING|0:0", "1_0|FAILED|7:0\n1_[1-2]|PENDING|0:0"])
@@ -97,13 +110,13 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     fake(program, "sacct", accounting)
     tasks = [replace(a_run(tmp_path, f"1_{index}"), index=index) for index in range(3)]
     tasks = [replace(task, path=tmp_path / "run-1" / task.path.name) for task in tasks]  # all have the array's folder
-    assert states.states(Jobs(tasks)) == {
+    assert told_of(tasks) == {
         "1_0": Status(state="FAILED", exit_code="7:0"),
         "1_1": NEVER_BEGUN,
         "1_2": Status(state="PENDING", reason="Priority"),
     }
     fake(program, "squeue", "", code=1)
-    assert states.states(Jobs(tasks[1:2]))["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
+    assert told_of(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
 def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path: Path, program: Path) -> None:
@@ -111,7 +124,7 @@ def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path:
     fake(program, "sacct", "")
     runs = [a_run(tmp_path, job_id) for job_id in "123"]
     (runs[1].path / "logs").mkdir()
-    told = states.states(Jobs(runs))
+    told = told_of(runs)
     assert [told[job_id].reason for job_id in "123"] == [UNOPENED_LOG, "", ""]
 
 
@@ -121,10 +134,42 @@ def test_a_job_of_the_same_number_elsewhere_is_named_where_nothing_else_is_known
     unknown, ended = a_run(tmp_path, "1"), a_run(tmp_path, "2")
     (ended.path / "attempts/2.0").mkdir(parents=True)
     (ended.path / "attempts/2.0/exit-code").write_text("0")
-    (program / "squeue").write_text("#!/bin/bash\necho '1|RUNNING|None||/a/b'; echo '2|RUNNING|None||'\n")
-    told = states.states(Jobs([unknown, ended]))
+    (program / "squeue").write_text("#!/bin/bash\necho '1|RUNNING|None||5|/a/b'; echo '2|RUNNING|None||5|'\n")
+    told = told_of([unknown, ended])
     assert (told["1"].state, told["2"]) == ("UNKNOWN", Status(state="COMPLETED", exit_code="0:0"))
     assert told["1"].reason == "job 1 is another one by now, with the working folder /a/b"
+
+
+def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_path: Path, program: Path) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(WHEN + CLOCKS_S + 1))
+    run = replace(a_run(tmp_path, "1"), submitted=now)
+    fake(program, "squeue", "1|RUNNING|None|n1")
+    fake(program, "sacct", "1|FAILED|1:0|n1")
+    reason = "job 1 is another one by now, which was submitted before this run was"
+    assert told_of([run]) == {"1": Status(state="UNKNOWN", reason=reason)}
+    assert told_of([replace(run, submitted="")]) == {"1": Status(state="RUNNING", nodes="n1")}
+    (program / "squeue").write_text(f"#!/bin/bash\necho '1|{WHEN}|{run.path}'\n")
+    assert states.own_jobs([run]) == []
+    assert states.own_jobs([replace(run, submitted="")]) != []
+    fake(program, "squeue", "")
+    (program / "scontrol").write_text("#!/bin/bash\necho 'ClusterName = lab'\n")
+    (program / "scontrol").chmod(0o755)
+    configuration._ask_configuration.cache_clear()
+    known = replace(run, submitted="", cluster="lab")
+    assert told_of([known]) == {"1": Status(state="FAILED", exit_code="1:0", nodes="n1")}
+    assert told_of([replace(known, cluster="elsewhere")]) == {}
+
+
+def test_two_runs_with_one_number_get_each_its_own_answer(tmp_path: Path, program: Path) -> None:
+    (tmp_path / "other").mkdir()
+    mine, other = a_run(tmp_path, "1"), a_run(tmp_path / "other", "1")
+    fake(program, "squeue", "")
+    (program / "sacct").write_text(
+        f"#!/bin/bash\necho '1|COMPLETED|0:0|n1|lab|5|{mine.path}'; echo '1|FAILED|7:0|n2|lab|5|{other.path}'\n"
+    )
+    (program / "sacct").chmod(0o755)
+    told = states.states(Jobs([mine, other]))
+    assert (told[identity_of(mine)].state, told[identity_of(other)].state) == ("COMPLETED", "FAILED")
 
 
 def test_the_jobs_of_a_run_are_found_by_its_folder_the_oldest_first(tmp_path: Path, program: Path) -> None:
@@ -147,14 +192,15 @@ def test_only_jobs_that_squeue_lists_with_the_runs_folder_are_its_own(tmp_path: 
     whole = replace(runs[5], path=tmp_path / "run-5", tasks=9)
     (program / "squeue").write_text(
         "#!/bin/bash\nprintf '%s\\n' "
-        f"'1|{runs[0].path}' '2|/elsewhere' '9|{runs[2].path}' '4_[0-5]|{array}' '4_7|/x' '5_[3-8]|{whole.path}' 9\n"
+        f"'1|5|{runs[0].path}' '2|5|/elsewhere' '9|5|{runs[2].path}' '4_[0-5]|5|{array}' '4_7|5|/x' "
+        f"'5_[3-8]|5|{whole.path}' 9\n"
     )
     (program / "squeue").chmod(0o755)
-    assert states.own_jobs([*runs[:3], *tasks, whole]) == ["1", "4_1", "5"]
+    assert [job.job_id for job in states.own_jobs([*runs[:3], *tasks, whole])] == ["1", "4_1", "5"]
     (program / "squeue").write_text(
-        f"#!/bin/bash\necho '1|{runs[0].path}'\necho 'Invalid job id specified' >&2\nexit 1\n"
+        f"#!/bin/bash\necho '1|5|{runs[0].path}'\necho 'Invalid job id specified' >&2\nexit 1\n"
     )
-    assert states.own_jobs(runs[:2]) == ["1"], "squeue does not know 2 any more"
+    assert states.own_jobs(runs[:2]) == [identity_of(runs[0])], "squeue does not know 2 any more"
     (program / "squeue").write_text("#!/bin/bash\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
     with pytest.raises(SchedulerError, match="cannot confirm whose jobs these are: Unable to contact"):
         states.own_jobs(runs[:1])
@@ -162,7 +208,7 @@ def test_only_jobs_that_squeue_lists_with_the_runs_folder_are_its_own(tmp_path: 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
     reason = "squeue: is not on this machine"
-    assert states.states(Jobs([a_run(tmp_path, "1")])) == {"1": Status(state="UNKNOWN", reason=reason)}
+    assert told_of([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
     with pytest.raises(SchedulerError, match="scancel: not called, as squeue cannot confirm"):
         scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
@@ -173,7 +219,7 @@ def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_pa
     lines = "7+1|RUNNING|None|node[3-4]\n7+0|RUNNING|None|node1\n9+0|PENDING|Resources|\n9+1|PENDING|Resources|"
     fake(program, "squeue", f"{lines}\n8+0|COMPLETED|None|node1\n8+1|COMPLETED|None|node2")
     fake(program, "sacct", "8+0|FAILED|7:0|node1\n8+1|FAILED|0:9|node2")
-    assert states.states(Jobs([a_run(tmp_path, "7"), a_run(tmp_path, "8"), a_run(tmp_path, "9")])) == {
+    assert told_of([a_run(tmp_path, "7"), a_run(tmp_path, "8"), a_run(tmp_path, "9")]) == {
         "7": Status(state="RUNNING", nodes="node1,node[3-4]"),
         "8": Status(state="FAILED", exit_code="7:0", nodes="node1,node2"),
         "9": Status(state="PENDING", reason="Resources"),
@@ -182,9 +228,9 @@ def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_pa
 
 def test_a_heterogeneous_job_is_cancelled_and_found_by_its_own_number(tmp_path: Path, program: Path) -> None:
     run = a_run(tmp_path, "7")
-    (program / "squeue").write_text(f"#!/bin/bash\necho '7+0|{run.path}'; echo '7+1|{run.path}'\n")
+    (program / "squeue").write_text(f"#!/bin/bash\necho '7+0|5|{run.path}'; echo '7+1|5|{run.path}'\n")
     (program / "squeue").chmod(0o755)
-    assert states.own_jobs([run]) == ["7"]
+    assert states.own_jobs([run]) == [identity_of(run)]
     fake(program, "squeue", "7+0|RUNNING|None|node1\n7+1|RUNNING|None|node2")
     fake(program, "sacct", "7+0|RUNNING|0:0|node1\n7+1|RUNNING|0:0|node2")
     assert scheduler.search([run]).jobs == {run.path: ("7",)}

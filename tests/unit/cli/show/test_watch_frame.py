@@ -13,7 +13,7 @@ from hpclaunch.cli.show.run_columns import ListedRun
 from hpclaunch.cli.show.watch_frame import HELP, frame, page_of
 from hpclaunch.cli.show.watch_scene import Scene
 from hpclaunch.cli.show.watch_view import View
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, identity_of
 from hpclaunch.runs.latest_samples import GpuUse, RankUse, RunUse
 from hpclaunch.schedulers import QueuePlace
 from tests.unit.cli.show.listed import a_named_run, failed, running, waiting
@@ -28,9 +28,6 @@ USE = RunUse(
     memory=3 * 10**9,
     nodes=1,
 )
-
-
-PLACES = {"4002": QueuePlace(before=3, start=datetime(2026, 11, 24, 18, 5))}
 
 
 def scene(listed: Sequence[ListedRun], **changes: object) -> Scene:
@@ -48,6 +45,7 @@ def drawn(view: View, shown: Scene, width: int, height: int) -> list[str]:
 
 
 FEW = scene([running(), waiting(), failed()], use=USE)
+PLACES = {identity_of(FEW.runs[1]): QueuePlace(before=3, start=datetime(2026, 11, 24, 18, 5))}
 
 
 def test_a_screen_of_80_by_24() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hpclaunch.core.errors import NotFound
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.runs import Jobs
+from hpclaunch.runs import Jobs, identity_of
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.schedulers.slurm import scheduler, states
 from hpclaunch.schedulers.slurm.programs import leaking
@@ -54,9 +54,9 @@ def test_a_job_is_the_runs_own_if_its_folder_is_the_run_directory_by_any_path(tm
     run = a_run(tmp_path, "7")
     (tmp_path / "link").symlink_to(run.path)
     for folder in (str(run.path), f"{run.path}/", str(tmp_path / "link")):
-        assert states.is_own_folder(run, folder)
+        assert identity_of(run).is_job(folder, None)
     for folder in ("", str(tmp_path), "/nowhere", "\0"):
-        assert not states.is_own_folder(run, folder)
+        assert not identity_of(run).is_job(folder, None)
 
 
 def test_nothing_is_asked_for_no_runs() -> None:
