@@ -43,12 +43,12 @@ class Started:
         return [line for line in lines if line["event"] == kind]
 
 
-def start(job: str, run_dir: Path, *arguments: str, size: int = 1) -> Started:
-    """Start the ranks of a job as the script of a run does."""
-    return start_program(job, ROOT / "jobs" / job / "train.py", run_dir, *SMALL, *arguments, size=size)
+def start(job: str, run_dir: Path, *arguments: str, size: int = 1, **extra: str) -> Started:
+    """Start the ranks of a job as the script of a run does. extra: more variables."""
+    return start_program(job, ROOT / "jobs" / job / "train.py", run_dir, *SMALL, *arguments, size=size, **extra)
 
 
-def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size: int) -> Started:
+def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size: int, **extra: str) -> Started:
     """Start ranks in the environment of a job; those of PyTorch need nothing but the variables of the contract."""
     python = MAKERS[job]() / "bin" / "python"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH_", "SLURM_", "OMPI_"))}
@@ -64,7 +64,7 @@ def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size:
         processes.append(
             subprocess.Popen(
                 [str(python), str(program), *arguments],
-                env={**kept, **told, **own},
+                env={**kept, **told, **own, **extra},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -118,6 +118,44 @@ def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     expected = {line["epoch"]: line["loss"] for line in whole.events("epoch")}
     later = [epoch for epoch in losses if epoch > before + 1]  # the resumed epoch reports the rest of its steps
     assert [losses[epoch] for epoch in later] == pytest.approx([expected[epoch] for epoch in later], rel=1e-3)
+
+
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_a_job_that_comes_back_while_a_later_start_trains_changes_nothing(job: str, size: int, tmp_path: Path) -> None:
+    def start_number(number: int) -> Started:
+        (tmp_path / "claims" / str(number)).touch()
+        failure = tmp_path / f"failure-{number}"
+        variables = {"HPCLAUNCH_START": str(number), "HPCLAUNCH_EXIT_FILE": str(failure)}
+        return start(job, tmp_path, "--epochs=4", size=size, **variables, MASTER_PORT=str(int(PORT) + number))
+
+    def content() -> dict[str, bytes]:
+        files = [tmp_path / "metrics.jsonl", *(tmp_path / "checkpoints").glob("state*")]
+        return {path.name: path.read_bytes() for path in files if path.suffix != ".new"}
+
+    (tmp_path / "claims").mkdir()
+    first = start_number(1)
+    while not first.events("epoch"):
+        assert first.processes[0].poll() is None, first.ended()
+        time.sleep(0.02)
+    for process in first.processes:  # its node is cut off
+        process.send_signal(signal.SIGSTOP)
+    later = start_number(2)
+    codes, text = later.ended()
+    assert set(codes) == {0} and "resuming from" in text, text
+    before = content()
+    for process in first.processes:
+        process.send_signal(signal.SIGCONT)
+    codes, text = first.ended()
+    assert (codes, (tmp_path / "failure-1").read_text()) == ([75] * size, "75\n"), text
+    assert text.count("start 1 of this run ends here and writes nothing more") == 1 and "Traceback" not in text, text
+    assert content() == before and len(before) == 2  # the log, and the checkpoint of the later start
+    epochs = [line["epoch"] for line in later.events("epoch")]
+    assert len(epochs) == len(set(epochs)) and epochs[-1] == 4
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("train")) == ["trained", "training"]
+    whole = start(job, tmp_path / "whole", "--epochs=4", size=size)
+    assert whole.ended()[0] == [0] * size
+    expected = {line["epoch"]: line["loss"] for line in whole.events("epoch")}
+    assert [line["loss"] for line in later.events("epoch")] == pytest.approx([expected[n] for n in epochs], rel=1e-3)
 
 
 @pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])

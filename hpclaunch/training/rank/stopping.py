@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any, Iterable, Iterator
 
 from hpclaunch.training.rank import failure, fence
@@ -11,7 +12,10 @@ from hpclaunch.training.rank.world import World
 
 SIGNAL_VARIABLE = "HPCLAUNCH_SIGNAL"
 
+LOOK_S = 10.0  # between two looks for a later start, so that a slow file system does not slow the steps down
+
 _asked: list[int] = []
+_looked_at = [-LOOK_S]
 
 
 def watch() -> None:
@@ -32,14 +36,21 @@ def is_asked() -> bool:
 
 
 def state(world: World) -> tuple[bool, bool]:
-    """What a rank tells the others: whether it was asked to stop; rank 0 also, whether a later start has the run."""
-    return is_asked(), world.is_root and fence.is_superseded()
+    """What a rank tells the others: whether it was asked to stop; rank 0 also, whether a later start has the run.
+
+    Rank 0 looks for that every ten seconds at most; whatever writes looks itself (failure.leave_if_superseded).
+    """
+    now = time.monotonic()
+    if not world.is_root or now - _looked_at[0] < LOOK_S:
+        return is_asked(), False
+    _looked_at[0] = now
+    return is_asked(), fence.is_superseded()
 
 
 def concluded(world: World, states: Iterable[tuple[bool, bool]]) -> bool:
     """Whether any rank was asked to stop. states: of all ranks. Raises Superseded on every rank if rank 0 says so.
 
-    The ranks then end together, within about a second of training, and not first when one of them would write.
+    The ranks then end together, and not first when one of them would write.
     """
     states = list(states)
     if any(superseded for _, superseded in states):

@@ -19,6 +19,7 @@ def claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The claims of a run whose start 2 this is."""
     monkeypatch.setenv("HPCLAUNCH_RUN_DIR", str(tmp_path))
     monkeypatch.setenv("HPCLAUNCH_START", "2")
+    monkeypatch.setattr(stopping, "_looked_at", [-stopping.LOOK_S])
     folder = tmp_path / "claims"
     folder.mkdir()
     return folder
@@ -89,7 +90,11 @@ def test_the_folder_is_opened_before_the_name_is_looked_up_in_it(claims: Path, m
     assert calls == [opened, ("stat", "3", descriptor, None), ("close", descriptor, None, None)]
 
 
-def test_all_ranks_end_together_when_rank_0_sees_the_claim(claims: Path, tmp_path: Path) -> None:
+def test_all_ranks_end_together_when_rank_0_sees_the_claim(
+    claims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "LOOK_S", 0.0)
+
     def work(world: World) -> tuple[bool, bool]:
         return stopping.agreed(world, stopping.AGREE_STEPS), [*stopping.epochs(world, 0, 2)] == [0, 1]
 
@@ -103,6 +108,11 @@ def test_all_ranks_end_together_when_rank_0_sees_the_claim(claims: Path, tmp_pat
     ] * 3
 
 
-def test_only_rank_0_looks(claims: Path, tmp_path: Path) -> None:
+def test_only_rank_0_looks_and_now_and_then(claims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (claims / "3").touch()
+    now = [100.0]
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
     assert on_ranks(2, tmp_path, stopping.state) == [(False, True), (False, False)]
+    for seconds, looks in ((9.5, False), (0.5, True), (9.9, False)):
+        now[0] += seconds
+        assert on_ranks(1, tmp_path, stopping.state) == [(False, looks)]
