@@ -162,8 +162,7 @@ class CompiledTemplates(FileSystemBytecodeCache):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._private: bool | None = None  # not looked at yet, or the folder is missing
         # What Jinja and this module make of a template may change with their versions.
         self._compilers = [os.stat(path).st_mtime_ns for path in (__file__, jinja_compiler.__file__)]
 
@@ -182,12 +181,15 @@ class CompiledTemplates(FileSystemBytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Write a compiled template, if that is possible."""
         with contextlib.suppress(OSError):
+            Path(self.directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_private():
                 super().dump_bytecode(bucket)
 
     def _is_private(self) -> bool:
-        status = os.stat(self.directory)
-        return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        if self._private is None:
+            status = os.stat(self.directory)
+            self._private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        return self._private
 
 
 class _InMemory(BytecodeCache):

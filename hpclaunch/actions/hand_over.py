@@ -19,6 +19,7 @@ from hpclaunch.core.errors import (
     Unanswered,
     unwritable,
 )
+from hpclaunch.core.files import replace_text
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
@@ -119,7 +120,7 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
     if started is None:
         raise _busy_error(run)
     with contextlib.suppress(OSError):  # if the folder cannot be written, the scheduler reports it
-        (run.path / "logs").mkdir(exist_ok=True)
+        os.mkdir(run.path / "logs")
     runs.release(run)
     return started, lease
 
@@ -186,7 +187,8 @@ def _record_job(started: Run, job_id: str) -> Run:
     try:
         if row.has_queue and not started.tasks:
             runs.reserve(started, job_id)
-        run = runs.change(started, **news)
+        # The name is not waited for: the record before this one says SUBMITTING, from which the job is found again.
+        run = runs.change(started, write=replace_text, **news)
         if job_id not in (run.job_id, *run.earlier):
             corrected: RecordChange = {**news, "reason": "", "earlier": started.earlier}
             run = runs.change(run, **corrected)

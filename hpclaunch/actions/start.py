@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
@@ -64,8 +64,8 @@ def refuse_untrusted(system: System, prepared: Prepared) -> None:
 def create_run(system: System, prepared: Prepared) -> Run:
     """Create the run directory (state RENDERED). Its script can then be submitted.
 
-    The path is first added to the list of runs, so that no run is lost. If the list cannot be written, the user is
-    warned: the run can still be found by its folder. Raises Refused if the code is missing; the caller checks the data.
+    It is listed as soon as it exists, so that no run is lost. If a list cannot be written, the user is warned: the run
+    can still be found by its folder. Raises Refused if the code is missing; the caller checks the data.
     """
     from hpclaunch.planner.measured.calibrations import expect
 
@@ -73,9 +73,6 @@ def create_run(system: System, prepared: Prepared) -> Run:
     snapshot, faults = examine(spec.code, prepared.case.code_folders)
     if snapshot is None or prepared.faults:
         raise Refused([*prepared.faults, *faults])
-    problem = runs.remember(system.index, Path(spec.run_dir))
-    if problem:
-        system.warn(f"{problem}; hpclaunch finds this run from {system.cwd}, or by its path")
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
@@ -86,9 +83,18 @@ def create_run(system: System, prepared: Prepared) -> Run:
         environment=system.environment,
         request=request,
     )
-    run = runs.create(spec, prepared.script, snapshot, submission)
-    problem = runs.list_own(state_folder(system.environment), run)
-    if problem:
-        adopt = f"hpclaunch runs adopt {shell_word(spec.run_dir)}"
-        system.warn(f"{problem}; hpclaunch shows this run, but acts on it only after: {adopt}")
-    return run
+    return runs.create(spec, prepared.script, snapshot, submission, announce=partial(_list_run, system))
+
+
+def _list_run(system: System, run: Run) -> None:
+    """Add a run to the user's own runs and to the list of runs, and warn of what fails.
+
+    One wait for the disk is enough for both (`runs.remember`).
+    """
+    not_own = runs.list_own(state_folder(system.environment), run)
+    not_listed = runs.remember(system.index, run.path)
+    if not_listed:
+        system.warn(f"{not_listed}; hpclaunch finds this run from {system.cwd}, or by its path")
+    if not_own:
+        adopt = f"hpclaunch runs adopt {shell_word(str(run.path))}"
+        system.warn(f"{not_own}; hpclaunch shows this run, but acts on it only after: {adopt}")

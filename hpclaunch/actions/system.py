@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class System:
     tell: Callable[[str], None] = lambda text: None
     confirm: Callable[[str], bool | None] = lambda question: None
 
-    @property
+    @cached_property
     def catalog(self) -> Catalog:
         """Where sites, jobs and templates are looked up."""
         return Catalog(project=self.cwd, user=user_folder(self.environment))

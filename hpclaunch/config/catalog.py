@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import field
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
@@ -41,27 +42,43 @@ class Found:
 
 @record
 class Catalog:
-    """The three places to look in, highest precedence first."""
+    """The three places to look in, highest precedence first.
+
+    A folder, or a file that was found, is looked up once: a command makes a catalog for itself.
+    """
 
     project: Path
     user: Path
+    _known_roots: dict[str, list[tuple[str, Path]]] = field(default_factory=dict, compare=False, repr=False)
+    _known_files: dict[tuple[str, str], Found] = field(default_factory=dict, compare=False, repr=False)
 
     def roots(self, folder: str) -> list[tuple[str, Path]]:
-        """Return (origin, folder), highest precedence first; a project that is the bundled folder counts as bundled."""
-        shipped = bundled(folder)
-        places = [("project", self.project / folder), ("user", self.user / folder), ("bundled", shipped)]
-        return [(origin, path) for origin, path in places if origin == "bundled" or path.resolve() != shipped]
+        """Return (origin, folder) of those that exist, highest precedence first.
+
+        The bundled folder is always the last; a project that is the bundled folder itself counts as bundled.
+        """
+        if folder not in self._known_roots:
+            shipped = bundled(folder)
+            own = [("project", self.project / folder), ("user", self.user / folder)]
+            found = [(origin, path) for origin, path in own if _is_another(path, shipped)]
+            self._known_roots[folder] = [*found, ("bundled", shipped)]
+        return self._known_roots[folder]
 
     def find(self, family: FileFamily, name: str) -> Found:
         """Return where ``name`` is. Raises NotFound with the nearest names.
 
         A file that cannot be read counts, whatever it is: whoever reads it tells why.
         """
+        known = self._known_files.get((family.folder, name))
+        if known is not None:
+            return known
         if NAME.fullmatch(name):
             for origin, folder in self.roots(family.folder):
                 path = folder / family.entry.format(name)
                 if is_there(path) and not _is_closed(folder):
-                    return Found(name=name, path=path, origin=origin)
+                    found = Found(name=name, path=path, origin=origin)
+                    self._known_files[family.folder, name] = found
+                    return found
         raise NotFound(self._missing_name_fault(family, name))
 
     def names(self, family: FileFamily) -> list[Found]:
@@ -93,6 +110,17 @@ def _names_in(folder: Path, family: FileFamily) -> list[str]:
     except OSError:
         return []
     return [name for name in names if NAME.fullmatch(name)]
+
+
+def _is_another(path: Path, shipped: Path) -> bool:
+    """Whether there is such a folder, and it is not the bundled one; one that this user may not enter counts."""
+    try:
+        about = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return not os.path.samestat(about, os.stat(shipped))
 
 
 def _is_closed(folder: Path) -> bool:

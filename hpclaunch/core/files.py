@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ _LONGEST_LINE = 2**20
 
 _NO_FSYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 """Errors of file systems that have no fsync for folders."""
+_WRITE_AND_WAIT = 7
+"""SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER (linux/fs.h)."""
 
 
 def write_text(path: Path | str, text: str, durable: bool = True) -> None:
@@ -26,26 +28,67 @@ def write_text(path: Path | str, text: str, durable: bool = True) -> None:
 
     ``durable`` waits until the file and its name are on disk: for content that cannot be computed again.
     """
-    write_content(path, text, durable)
+    _replace(path, text, os.fsync if durable else _do_not_wait)
     if durable:
         sync_folder(os.path.dirname(path) or ".")
 
 
-def write_content(path: Path | str, text: str, durable: bool = True) -> None:
-    """Write a file as `write_text` does; its name is on disk after the next durable `write_text` into its folder."""
+def replace_text(path: Path | str, text: str) -> None:
+    """Write a file again, and wait until its content is on disk: after a crash its name has this content or the old."""
+    _replace(path, text, os.fsync)
+
+
+def send_text(path: Path | str, text: str) -> None:
+    """Write a file as `write_text` does, and send it to the disk (`send_to_disk`)."""
+    _replace(path, text, send_to_disk)
+
+
+def write_new(path: Path | str, text: str, send: bool = True) -> None:
+    """Make a file that nobody reads yet, and send it to the disk. Raises FileExistsError, or another OSError."""
+    with open(path, "xb", buffering=0) as file:
+        write_all(file.fileno(), _bytes_of(text))
+        if send:
+            send_to_disk(file.fileno())
+
+
+def _replace(path: Path | str, text: str, finish: Callable[[int], object]) -> None:
     folder = os.path.dirname(path)
     # Random, because processes on other hosts and in other containers have the same numbers.
     draft = os.path.join(folder, f".hpclaunch-{os.urandom(8).hex()}")
     try:
         with open(draft, "xb", buffering=0) as file:
             write_all(file.fileno(), _bytes_of(text))
-            if durable:
-                os.fsync(file.fileno())
+            finish(file.fileno())
         os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
+
+
+def _do_not_wait(descriptor: int) -> None:
+    """Leave it to the kernel when the content goes to the disk."""
+
+
+def send_to_disk(descriptor: int) -> None:
+    """Wait until the content of a file has gone to the disk; it is safe there after the next fsync beside it.
+
+    sync_file_range(2) does not empty the disk's own cache, nor the journal that has the file's size and name; both
+    happen for all files together at the next fsync (of the record). git writes its objects so (git-config,
+    core.fsyncMethod=batch). NFS sends the content when the file is closed. Raises OSError if the disk is full or fails.
+    """
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).sync_file_range
+    except AttributeError:
+        os.fsync(descriptor)
+        return
+    if call(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _WRITE_AND_WAIT) == 0:
+        return
+    if ctypes.get_errno() not in (*_NO_FSYNC, errno.ENOSYS, errno.ESPIPE):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    os.fsync(descriptor)
 
 
 def sync_folder(folder: Path | str) -> None:

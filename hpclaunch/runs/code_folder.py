@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.files import read_bytes
 from hpclaunch.runs.code_files import CodeFiles, code_files
-from hpclaunch.runs.tracked import tracked_in
+from hpclaunch.runs.tracked import repository_of, tracked_in
 
 if TYPE_CHECKING:
     from hpclaunch.core.spec import Code
@@ -42,9 +42,18 @@ class CodeFolder:
         return code_files(self.path)
 
     @cached_property
+    def repository(self) -> Path | None:
+        """The top folder of the git repository that this folder is in; None outside of one."""
+        return repository_of(self._real_path)
+
+    @cached_property
     def tracked(self) -> frozenset[str] | None:
         """The paths that git tracks; None outside a repository."""
-        return tracked_in(self.path)
+        return tracked_in(self._real_path, self.repository)
+
+    @cached_property
+    def _real_path(self) -> Path:
+        return Path(os.path.realpath(self.path))
 
     def about(self, name: str) -> os.stat_result | None:
         """Return size, mode and times of a file; None if this user may not read it, or if it is no file any more."""

@@ -7,13 +7,13 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import sync_folder, write_content
+from hpclaunch.core.files import send_text, sync_folder, write_new
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, SAMPLER, JobSpec, Script
 from hpclaunch.runs.ownership import new_token
@@ -45,12 +45,22 @@ class Submission:
     request: Mapping[str, Any] = field(default_factory=dict)
 
 
-def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> Run:
+def create(
+    spec: JobSpec,
+    script: Script,
+    snapshot: Snapshot,
+    submission: Submission,
+    announce: Callable[[Run], None] = lambda run: None,
+) -> Run:
     """Write the run directory (mode 0700): code, script, spec, request and environment.
 
-    Its record is written first, as INCOMPLETE. The directory of a sweep holds the directories of all its runs, which
-    the script makes as the runs begin. Raises Refused if the directory exists or cannot be written; a half-written
-    directory is left for inspection.
+    Its record is written first, as INCOMPLETE; then ``announce`` is called, which lists the run. The directory of a
+    sweep holds the directories of all its runs, which the script makes as the runs begin. Raises Refused if the
+    directory exists or cannot be written; a half-written directory is left for inspection.
+
+    Only the directory's name is waited for. All other files are sent to the disk, and are safe there when the record
+    says SUBMITTING, which is waited for before any scheduler is asked (`actions.hand_over`): at most six calls of fsync
+    for a submission, where each may take a second.
     """
     path = Path(spec.run_dir)
     run = Run(
@@ -72,9 +82,10 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         _make_folder_of_runs(path.parent)
         path.mkdir(mode=0o700)
         sync_folder(path.parent)
-        run = save(run)
+        run = save(run, write=write_new)
+        announce(run)
         _fill(spec, script, snapshot, submission)
-        return save(replace(run, state="RENDERED", reason=""))
+        return save(replace(run, state="RENDERED", reason=""), write=send_text)
     except FileExistsError:
         if os.path.isdir(path.parent):
             raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
@@ -90,10 +101,12 @@ def _make_folder_of_runs(folder: Path) -> None:
 
     Whoever may write into the folder around it may make runs there too, and delete only their own.
     """
+    if os.path.isdir(folder):
+        return
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir()
-    except FileExistsError:
+    except FileExistsError:  # another process was faster
         if os.path.isdir(folder):
             return
         raise
@@ -109,22 +122,21 @@ def _wrong_folder(path: Path, what: str) -> Fault:
 
 
 def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> None:
-    # Their names are on disk when the record, which is written after them, is.
     path = Path(spec.run_dir)
     for folder in FOLDERS[:1] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
     if spec.sweep:
         write_values(path, spec.sweep)
     copy(snapshot, path / "code")
-    write_content(path / LIBRARY, script.library)
+    write_new(path / LIBRARY, script.library)
     if script.sampler:
-        write_content(path / SAMPLER, script.sampler, durable=False)  # a run without it only has no samples
-    write_content(path / "job.sh", script.text)
+        write_new(path / SAMPLER, script.sampler, send=False)  # a run without it only has no samples
+    write_new(path / "job.sh", script.text)
     if spec.hosts:
-        write_content(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
-    write_content(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
-    write_content(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
-    write_content(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
+        write_new(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
+    write_new(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
+    write_new(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
+    write_new(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
 
 
 def _submission_facts(submission: Submission) -> dict[str, Any]:

@@ -35,6 +35,8 @@ def git_state(snapshot: Snapshot) -> str:
 
     Empty outside a repository. A comparison that fails counts as a difference.
     """
+    if snapshot.source.repository is None and "GIT_DIR" not in os.environ:
+        return ""  # git would look in the same folders
     try:
         commit = _git(snapshot.folder, "rev-parse", "--verify", "--quiet", "HEAD").decode("ascii", "replace").strip()
         if not _COMMIT.fullmatch(commit):

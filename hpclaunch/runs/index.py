@@ -59,7 +59,8 @@ def index_file(environment: Mapping[str, str]) -> Path:
 def remember(index: Path, path: Path) -> str:
     """Add a run directory to the list. Returns why that failed, else an empty text; runs are found without it too."""
     try:
-        index.parent.mkdir(parents=True, exist_ok=True)
+        if not index.parent.is_dir():
+            index.parent.mkdir(parents=True, exist_ok=True)
         with locked(index.parent):
             _append(index, str(path))
     except OSError as error:

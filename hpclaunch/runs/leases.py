@@ -14,9 +14,10 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from hpclaunch.core.files import read_text, write_text
+from hpclaunch.core.files import read_text, write_new, write_text
 from hpclaunch.core.records import record
 from hpclaunch.runs.record import RECORD, Run
 
@@ -75,7 +76,7 @@ def take(run: Run) -> Lease | None:
             return None
     number = last.number + 1 if last else 1
     lease = Lease(folder=folder, number=number, text=f"{this_process()} {time.monotonic():.3f} {os.urandom(8).hex()}")
-    return lease if make_once(folder / str(number), lease.text) == lease.text else None
+    return lease if make_once(folder / str(number), lease.text, write_new) == lease.text else None
 
 
 def renew(path: Path) -> bool:
@@ -96,7 +97,7 @@ def end(lease: Lease, outcome: str) -> str:
     If nothing can be recorded, the given outcome is returned.
     """
     try:
-        return make_once(lease.folder / f"{lease.number}.ended", outcome) or outcome
+        return make_once(lease.folder / f"{lease.number}.ended", outcome, write_new) or outcome
     except OSError:
         return lease.outcome or outcome
 
@@ -178,12 +179,16 @@ def _seen_for(path: Path, sign: str) -> float:
     return 0.0
 
 
-def make_once(file: Path, text: str, durable: bool = True) -> str:
-    """Make a file with this text at once, unless it exists. Returns the text that it has now. Raises OSError."""
-    draft = file.parent / f".{os.urandom(8).hex()}"
+def make_once(file: Path, text: str, write: Callable[[str, str], None] = write_text) -> str:
+    """Make a file with this text at once, unless it exists. Returns the text that it has now. Raises OSError.
+
+    ``write`` makes the draft that gets the file's name; it decides how long this waits for the disk.
+    """
+    draft = f"{file.parent}/.{os.urandom(8).hex()}"
     try:
-        write_text(draft, f"{text}\n", durable)
+        write(draft, f"{text}\n")
         os.link(draft, file)
+        return text.strip()
     except FileExistsError:
         pass
     except OSError as error:

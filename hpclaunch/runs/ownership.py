@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.files import json_object, read_text, send_text
 from hpclaunch.runs.record import Run, change
 
 FOLDER = "own-runs"
@@ -28,10 +28,14 @@ def new_token() -> str:
 
 
 def list_own(state: Path, run: Run) -> str:
-    """Add a run to the user's own runs. Returns why that failed, else an empty text."""
+    """Add a run to the user's own runs. Returns why that failed, else an empty text.
+
+    The file is sent to the disk; the line that the list of runs then gets is waited for, in the same file system.
+    """
     try:
-        (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(state / FOLDER / run.token, json.dumps(_place_of(run)) + "\n")
+        if not (state / FOLDER).is_dir():
+            (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+        send_text(state / FOLDER / run.token, json.dumps(_place_of(run)) + "\n")
     except OSError as error:
         return f"{state / FOLDER}: the list of your own runs cannot be written: {error.strerror}"
     return ""

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -310,12 +310,16 @@ def _latest_news(path: Path, edition: int) -> dict[str, str]:
     return {}
 
 
-def save(run: Run, durable: bool = True) -> Run:
+Writer = Callable[[str, str], None]
+"""A function of core/files.py that writes a file; it decides how long a change waits for the disk."""
+
+
+def save(run: Run, durable: bool = True, write: Writer = write_text) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
     number = FORMAT if run.offsets else 1
     values = {"format": number, **run.to_json(), "token": run.token, "edition": run.edition}
-    write_text(f"{run.path}/{RECORD}", _as_text(values), durable)
+    (write if durable else _write_later)(f"{run.path}/{RECORD}", _as_text(values))
     return _add_to_history(run)
 
 
@@ -337,12 +341,14 @@ def _as_text(record: dict[str, Any]) -> str:
     return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
-def change(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run:
+def change(run: Run, durable: bool = True, write: Writer = write_text, **news: Unpack[RecordChange]) -> Run:
     """Record changes of a run and return it; if another process was faster, return what that one recorded."""
-    return claim(run, durable, **news) or load(run.path)
+    return claim(run, durable, write=write, **news) or load(run.path)
 
 
-def claim(run: Run, durable: bool = True, any_state: bool = False, **news: Unpack[RecordChange]) -> Run | None:
+def claim(
+    run: Run, durable: bool = True, any_state: bool = False, write: Writer = write_text, **news: Unpack[RecordChange]
+) -> Run | None:
     """Record changes of a run and return it; None if it is no longer in the start and state that the caller saw.
 
     A start is known by its job ID and the jobs before it: while it is submitted it has no ID yet. With ``any_state``
@@ -364,7 +370,11 @@ def claim(run: Run, durable: bool = True, any_state: bool = False, **news: Unpac
             return current
         # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
-        return _add_to_history(changed) if line_is_enough else save(changed, durable)
+        return _add_to_history(changed) if line_is_enough else save(changed, durable, write)
+
+
+def _write_later(path: str, text: str) -> None:
+    write_text(path, text, durable=False)
 
 
 def _shorten_reason(text: str) -> str:

@@ -25,15 +25,21 @@ _EXTENDED = 0x4000
 _LONGEST_NAME = 0xFFF
 
 
-def tracked_in(folder: Path) -> frozenset[str] | None:
-    """Return the paths below ``folder`` that git tracks; None outside a repository, or if its index cannot be read."""
-    top = Path(os.path.realpath(folder))
-    for place in (top, *top.parents):
-        if os.path.lexists(place / ".git"):
-            names = _tracked_paths(place, 0)
-            inside = "" if place == top else f"{top.relative_to(place)}/"
-            return None if names is None else frozenset(n.removeprefix(inside) for n in names if n.startswith(inside))
-    return None
+def repository_of(folder: Path) -> Path | None:
+    """Return the innermost folder that holds ``folder`` and a ``.git``; None outside a repository."""
+    return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
+
+
+def tracked_in(folder: Path, repository: Path | None) -> frozenset[str] | None:
+    """Return the paths below ``folder`` that git tracks; None outside a repository, or if its index cannot be read.
+
+    Both are paths without links.
+    """
+    names = _tracked_paths(repository, 0) if repository else None
+    if repository is None or names is None:
+        return None
+    inside = "" if repository == folder else f"{folder.relative_to(repository)}/"
+    return frozenset(name.removeprefix(inside) for name in names if name.startswith(inside))
 
 
 def _tracked_paths(repository: Path, depth: int) -> list[str] | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ class SearchFolder:
         It does not wait for the disk: if a server of files fails and forgets it, the journals still tell what was made.
         """
         text = json.dumps(values, separators=(",", ":"))
-        return make_once(self._search / "claims" / str(number), text, durable=False) == text
+        return make_once(self._search / "claims" / str(number), text, partial(write_text, durable=False)) == text
 
     def claims(self, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield every claim after that number, in order."""

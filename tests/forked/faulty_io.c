@@ -83,6 +83,8 @@ ON_FD(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), i
 ON_FD(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n), int, const void *, size_t)
 ON_FD(int, fsync, (int fd), (fd), int)
 ON_FD(int, fdatasync, (int fd), (fd), int)
+ON_FD(int, sync_file_range, (int fd, off64_t at, off64_t n, unsigned flags), (fd, at, n, flags),
+      int, off64_t, off64_t, unsigned)
 ON_FD(int, fchmod, (int fd, mode_t mode), (fd, mode), int, mode_t)
 ON_FD(int, futimens, (int fd, const struct timespec t[2]), (fd, t), int, const struct timespec *)
 ON_FD(int, fstat, (int fd, struct stat *to), (fd, to), int, struct stat *)

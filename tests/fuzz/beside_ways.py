@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hpclaunch.actions.load import context_of
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Code, Request
+from hpclaunch.runs.code_folder import CodeFolder
 from hpclaunch.runs.snapshot import examine
-from hpclaunch.runs.tracked import tracked_in
 from tests.fuzz.data_ways import edited, edits
 from tests.fuzz.scene import Scene, Way
 from tests.fuzz.text_ways import words
@@ -176,7 +176,7 @@ def read_code(code: Code, scene: Scene) -> None:
 
 def read_index(scene: Scene) -> None:
     with scene.met():
-        names = tracked_in(scene.place / "project/code")
+        names = CodeFolder(scene.place / "project/code").tracked
     scene.outcome = "refused" if names is None else "result"
 
 

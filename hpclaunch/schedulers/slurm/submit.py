@@ -14,7 +14,8 @@ from pathlib import Path
 
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
-from hpclaunch.runs import JOB_ID, Run, leases, write_text
+from hpclaunch.core.files import write_new
+from hpclaunch.runs import JOB_ID, Run, leases
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm.components import job_of
@@ -133,7 +134,7 @@ def _submission_file(run: Run, text: str) -> Path:
     folder = run.path / "submitit"
     folder.mkdir(exist_ok=True)
     script = folder / f".submission_file_{uuid.uuid4().hex}.sh"
-    write_text(script, text, durable=False)
+    write_new(script, text, send=False)
     return script
 
 

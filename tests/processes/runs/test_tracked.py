@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from hpclaunch.core.spec import Code
 from hpclaunch.runs import tracked
+from hpclaunch.runs.code_folder import CodeFolder
 from hpclaunch.runs.snapshot import choose
-from hpclaunch.runs.tracked import tracked_in
+
+
+def tracked_in(folder: Path) -> frozenset[str] | None:
+    return CodeFolder(folder).tracked
+
 
 NAMES = ["train.py", "a b.csv", "net/model.py", "ü/\n.txt", "x" * 200, "data/table.csv", ".hidden"]
 

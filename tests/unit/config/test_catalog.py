@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpclaunch.config.catalog import JOB, SITE, Catalog, bundled
+from hpclaunch.config.catalog import JOB, SITE, Catalog, Found, bundled
 from hpclaunch.config.job import load_job
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import InvalidFile, NotFound, did_you_mean
@@ -24,11 +25,21 @@ def put(root: Path, text: str) -> Path:
 
 
 def test_the_project_wins_over_the_user_and_the_user_over_what_is_bundled(catalog: Catalog) -> None:
-    assert catalog.find(SITE, "local").origin == "bundled"
+    def found() -> Found:
+        return replace(catalog, _known_roots={}, _known_files={}).find(SITE, "local")
+
+    assert found().origin == "bundled"
     user = put(catalog.user, "site_configs/local.yaml")
-    assert (catalog.find(SITE, "local").path, catalog.find(SITE, "local").origin) == (user, "user")
+    assert (found().path, found().origin) == (user, "user")
     project = put(catalog.project, "site_configs/local.yaml")
-    assert (catalog.find(SITE, "local").path, catalog.find(SITE, "local").origin) == (project, "project")
+    assert (found().path, found().origin) == (project, "project")
+
+
+def test_what_a_command_has_found_stays_the_same_until_it_ends(catalog: Catalog) -> None:
+    user = put(catalog.user, "site_configs/local.yaml")
+    assert catalog.find(SITE, "local").path == user
+    put(catalog.project, "site_configs/local.yaml")
+    assert catalog.find(SITE, "local").path == user
 
 
 def test_a_job_is_a_folder_with_a_job_file(catalog: Catalog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,10 @@ def _usual_mask() -> Iterator[None]:
     os.umask(before)
 
 
-def make_run(folder: Path) -> runs.Run:
+def make_run(folder: Path, announce: Callable[[runs.Run], None] = lambda run: None) -> runs.Run:
     code = Code(folder=str(folder.parent / "none"), entry="")
     spec = replace(planned(), run_dir=str(folder / "train-1"), code=code)
-    return runs.create(spec, Script(text="", library=""), choose(code), runs.Submission(host="host"))
+    return runs.create(spec, Script(text="", library=""), choose(code), runs.Submission(host="host"), announce)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,13 @@ def test_folders_that_are_missing_on_the_way_are_made(tmp_path: Path) -> None:
     run = make_run(tmp_path / "scratch" / "ada" / "runs")
     assert (tmp_path / "scratch" / "ada" / "runs" / "train-1" / "run.json").is_file()
     assert (run.state, run.tasks, run.index) == ("RENDERED", 0, -1)
+
+
+def test_a_run_is_announced_when_it_has_a_record_and_nothing_else(tmp_path: Path) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    def announce(run: runs.Run) -> None:
+        seen.append((runs.load(run.path).state, sorted(path.name for path in run.path.iterdir())))
+
+    made = make_run(tmp_path / "runs", announce)
+    assert seen == [("INCOMPLETE", ["run.json", "states.jsonl"])] and made.state == "RENDERED"
