@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import Any, Callable
 
@@ -57,13 +58,35 @@ class MetricsLog:
 def metrics_log(
     run_dir: str, is_root: bool, synthetic: bool, also: Callable[[str, dict[str, Any]], None] | None = None
 ) -> MetricsLog:
-    """The log of this rank for a run directory."""
+    """The log of this rank for a run directory. Raises TrainingError if it cannot be written."""
     if not is_root:
         return MetricsLog(None, synthetic)
     path = os.path.join(run_dir, FILE)
     start = fence.number()
+    if not start:
+        return MetricsLog(path, synthetic, also)
+    _copy_anew(path)
     # If somebody has removed the claims, the script counts from 1 again. Its lines must not look older than the others.
-    return MetricsLog(path, synthetic, also, max(start, _last_start(path)) if start else 0)
+    return MetricsLog(path, synthetic, also, max(start, _last_start(path)))
+
+
+def _copy_anew(path: str) -> None:
+    """Put a copy in the place of the file, if there is one.
+
+    A line that an earlier start has written when its node was cut off may reach the file server later. On NFS it is a
+    write at an offset, where this start has a line by then. So it goes to the old file, which nobody reads any more.
+    """
+    leave_if_superseded()
+    try:
+        with open(path, "rb") as old, open(path + ".new", "wb") as new:
+            shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(path + ".new", path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise TrainingError("cannot write metrics: {}: {}".format(path, error.strerror)) from error
 
 
 def _last_start(path: str) -> int:

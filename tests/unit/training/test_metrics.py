@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("numpy", reason="group training: numpy is not installed")
 
 from hpclaunch.training.metrics import kept_bytes, metrics_log
+from hpclaunch.training.rank.failure import TrainingError
 from tests.unit.training.disk_calls import disk_calls
 
 
@@ -40,6 +42,38 @@ def test_lines_never_count_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with (tmp_path / "metrics.jsonl").open("a") as file:  # whatever else is there
             file.write('{"start_number": "5"}\n{"start_number": true}\n[]\nno line')
             file.write("\n")
+
+
+def test_what_an_earlier_start_still_sends_changes_no_line_of_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On NFS a line is a write at an offset, which may arrive when the later start has a line there."""
+    written(tmp_path, monkeypatch, "1")
+    path = tmp_path / "metrics.jsonl"
+    with path.open("r+b") as cut_off:
+        cut_off.seek(0, os.SEEK_END)
+        written(tmp_path, monkeypatch, "2", loss=1.0)
+        before = path.read_bytes()
+        cut_off.write(b"a line that was on its way\n")
+    assert path.read_bytes() == before and before.count(b"\n") == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_the_copy_is_whole_before_it_takes_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, monkeypatch, "1")
+    calls, path = disk_calls(monkeypatch), tmp_path / "metrics.jsonl"
+    written(tmp_path, monkeypatch, "2")
+    assert calls == [f"fsync {path}.new", f"rename {path}"]
+    number = path.stat().st_ino
+    written(tmp_path, monkeypatch, "")  # a program without a script
+    assert path.stat().st_ino == number
+
+
+def test_a_copy_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, monkeypatch, "1")
+    (tmp_path / "metrics.jsonl.new").symlink_to("/dev/full")
+    with pytest.raises(TrainingError, match=r"cannot write metrics: .*: No space left on device"):
+        written(tmp_path, monkeypatch, "2")
 
 
 def test_a_number_is_found_at_the_end_of_a_long_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,11 @@ def metrics_line(place: Place) -> Writer:
     return Writer(lambda: log.write("epoch", loss=1.0), lambda: log.write("epoch", loss=2.0))
 
 
+def metrics_copied(place: Place) -> Writer:
+    path = place.run_dir / "metrics.jsonl"
+    return Writer(lambda: path.write_text("one\n"), lambda: metrics_log(str(place.run_dir), True, False))
+
+
 def checkpoint_begun(place: Place) -> Writer:
     return Writer(lambda: checkpoint(place, 10), lambda: folders.begin(place.checkpoints, 20, START))
 
@@ -238,6 +243,7 @@ WRITERS = {
     make.__name__: make
     for make in (
         metrics_line,
+        metrics_copied,
         checkpoint_begun,
         checkpoint_file_of_a_rank,
         checkpoint_renamed,
