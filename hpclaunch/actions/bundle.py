@@ -31,6 +31,7 @@ _NO_NETWORK = (
     *("Network is unreachable", "Temporary failure in name resolution", "ConnectTimeoutError", "ProxyError"),
 )
 _LAST_LINES = 4
+_LONGEST_LINE = 65_536
 
 
 @record
@@ -106,7 +107,7 @@ def _run_pip(system: System, words: Sequence[str], target: BundleTarget) -> None
         errors="replace",
     ) as pip:
         assert pip.stdout is not None
-        for line in pip.stdout:
+        while line := pip.stdout.readline(_LONGEST_LINE):
             last.append(line.strip())
             if line.startswith("Saved "):
                 system.tell(f"  {Path(line[6:].strip()).name}")

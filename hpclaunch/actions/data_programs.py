@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from hpclaunch.core.errors import Fault, Refused, did_you_mean
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs, parameter_word
+
+_LONGEST_LINE = 65_536
+"""Characters that are read at once of a program, which may write no end of a line."""
 
 KEPT = "made.json"
 """The file in a made data set with the parameters that the program got, and with the path of its source."""
@@ -98,13 +102,13 @@ def _run(command: Sequence[str], say: Callable[[str], None]) -> tuple[int, str]:
         )
         try:
             assert process.stdout is not None
-            for line in process.stdout:
+            while line := process.stdout.readline(_LONGEST_LINE):
                 say(line.rstrip("\n"))
             code = process.wait()
         except BaseException:
             process.kill()
             process.wait()
             raise
-        messages.seek(0)
+        messages.seek(max(0, messages.seek(0, os.SEEK_END) - _LONGEST_LINE))
         lines = [line for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
     return code, lines[-1].strip() if lines else ""

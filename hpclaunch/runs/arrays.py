@@ -124,6 +124,11 @@ class ArrayTasks:
         self.states = {index: state for index, state in states.items() if state.job_id}
         self._array = array
 
+    @property
+    def lines(self) -> int:
+        """The most lines about tasks of its jobs: a question that names an array is answered for each of its tasks."""
+        return self._array.tasks * (1 + len(self._array.earlier))
+
     @cached_property
     def identities(self) -> dict[int, JobIdentity]:
         """Index -> the identity of the run's present job."""
@@ -149,7 +154,10 @@ class Jobs(Mapping[JobIdentity, Run]):
     """Identity -> run, of single runs and of runs of arrays. A run of an array is made when it is looked up."""
 
     def __init__(self, single: Iterable[Run], arrays: Iterable[ArrayTasks] = ()) -> None:
+        arrays = list(arrays)
         self._single = {identity_of(run): run for run in single if run.job_id}
+        self.lines = len(self._single) + sum(tasks.lines for tasks in arrays)
+        """The most lines about jobs in a scheduler's answer."""
         self._tasks = {identity: (tasks, index) for tasks in arrays for index, identity in tasks.identities.items()}
         self._numbered: dict[str, list[JobIdentity]] = {}
         for identity in self:

@@ -14,6 +14,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from hpclaunch.core import waiting
 from hpclaunch.runs.snapshot import Snapshot
 
 _GIT = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -41,24 +42,28 @@ def git_state(snapshot: Snapshot) -> str:
         commit = _git(snapshot.folder, "rev-parse", "--verify", "--quiet", "HEAD").decode("ascii", "replace").strip()
         if not _COMMIT.fullmatch(commit):
             return ""
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, waiting.TooLong, subprocess.SubprocessError):
         return ""
     try:
         return f"{commit}+changes" if _differs(snapshot, commit) else commit
-    except (OSError, ValueError, subprocess.SubprocessError):
+    except (OSError, ValueError, waiting.TooLong, subprocess.SubprocessError):
         return f"{commit}+changes"
 
 
 def _git(folder: Path, *words: str) -> bytes:
-    return subprocess.run(
-        [*_GIT, "-C", str(folder), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **_ENVIRONMENT},
-        timeout=_SECONDS,
-        check=True,
-    ).stdout
+    """Return the output of git. Raises OSError, TooLong and SubprocessError, also for a code other than 0."""
+    command = [*_GIT, "-C", str(folder), *words]
+    environment = {**os.environ, **_ENVIRONMENT}
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(command, stdin=nothing, stdout=pipe, stderr=nothing, env=environment) as process:
+        try:
+            output, _ = waiting.communicate(process, "git", _SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output
 
 
 def _differs(snapshot: Snapshot, commit: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.config.job import Job
+from hpclaunch.core import waiting
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.folders import cache_folder
@@ -177,11 +178,13 @@ def _run(script: str, shell: Sequence[str], folder: str, environment: Mapping[st
         start_new_session=True,
     )
     try:
-        _, stderr = process.communicate(timeout=SECONDS)
+        _, stderr = waiting.communicate(process, "the model", SECONDS)
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
         if isinstance(error, subprocess.TimeoutExpired):
             raise NotFoundOut(f"no answer within {SECONDS} s") from None
+        if isinstance(error, waiting.TooLong):
+            raise NotFoundOut(str(error)) from None
         raise
     return process.returncode, stderr.decode("utf-8", errors="replace")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ from difflib import get_close_matches
 
 from hpclaunch.config.limits import Limits
 from hpclaunch.core import waiting
-from hpclaunch.core.errors import Fault, did_you_mean
+from hpclaunch.core.errors import Fault, SchedulerError, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime, whole_number
@@ -28,7 +29,7 @@ from hpclaunch.sites.detect import cluster_name
 _SECONDS = 15
 _ACCOUNTING = "Slurm's accounting"
 _PARTITIONS = ("scontrol", "show", "partition", "--all", "--oneliner")  # hidden ones too
-_FIELD = re.compile(r"(\w+)=(\S*)")
+_FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|\s*$)")  # names of partitions may contain blanks
 
 
 @record
@@ -119,32 +120,39 @@ def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
     return [_answer(name, process, deadline) for name, process in running]
 
 
-def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
             start_new_session=True,
         )
     except OSError:
         return None
 
 
-def _answer(name: str, process: subprocess.Popen[str] | None, deadline: float) -> str:
+def _answer(name: str, process: subprocess.Popen[bytes] | None, deadline: float) -> str:
+    """Return the program's output; nothing of one that fails. Raises SchedulerError for an answer without an end."""
     if process is None:
         return ""
     try:
         # A program that has answered by the deadline is still read after it.
         text, _ = waiting.communicate(process, name, max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # children of a wrapper too: they would keep the pipe open
-        process.communicate()
+        _kill(process)
         return ""
-    return text if process.returncode == 0 else ""
+    except waiting.TooLong as error:
+        _kill(process)
+        next_step = f"{shlex.join(process.args)} shows it; ask the site's staff"  # type: ignore[arg-type]
+        raise SchedulerError(Fault(where=name, what=str(error), next=next_step, subject="scheduler")) from None
+    return text.decode("utf-8", "replace") if process.returncode == 0 else ""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)  # children of a wrapper too
+    process.wait()
 
 
 def _partition_faults(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:

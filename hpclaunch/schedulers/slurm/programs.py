@@ -1,4 +1,4 @@
-"""Runs Slurm's programs, without variables that would change their output, and for a bounded time."""
+"""Runs Slurm's programs, without variables that would change their output, and for a bounded time and answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from hpclaunch.core import waiting
 from hpclaunch.core.records import record
 
 _SECONDS = 60
+_LEAST_BYTES = 2**20
+_BYTES_A_JOB = 2**10
+"""Room for a line about one job: its folder, its nodes and its reason."""
 _PING_SECONDS = 4
 _RECENT_SECONDS = 5
 """How long an answer counts as the present one: the steps of one submission ask the same in turn."""
@@ -49,8 +52,11 @@ def ask(
     seconds: float = _SECONDS,
     undecodable: str = "replace",
     epoch_times: bool = False,
+    most: int = waiting.MOST_BYTES,
 ) -> Answer:
     """Run one of Slurm's programs with ``text`` as its input; one that is missing or hangs gives a failed answer.
+
+    So does one that writes more than ``most`` bytes. It is ended then, as one that hangs is.
 
     ``without``: variables to remove, in addition to those that would change the format of the output.
     ``undecodable``: what becomes of bytes in its output that are not UTF-8 (``surrogateescape`` keeps them, for paths).
@@ -63,9 +69,11 @@ def ask(
         environment["SLURM_TIME_FORMAT"] = "%s"
     content = text.encode("utf-8", errors="surrogateescape")
     try:
-        code, output, complaints = _run(command, content, seconds, environment)
+        code, output, complaints = _run(command, content, seconds, environment, most)
     except subprocess.TimeoutExpired:
         return Answer(ok=False, messages=f"did not answer within {seconds:g} s")
+    except waiting.TooLong as error:
+        return Answer(ok=False, messages=f"was ended, as {error}")
     except FileNotFoundError:
         return Answer(ok=False, messages="is not on this machine")
     except (OSError, ValueError) as error:
@@ -75,20 +83,25 @@ def ask(
 
 
 def _run(
-    command: Sequence[str], content: bytes, seconds: float, environment: Mapping[str, str]
+    command: Sequence[str], content: bytes, seconds: float, environment: Mapping[str, str], most: int
 ) -> tuple[int, bytes, bytes]:
-    """Return the exit code, the output and the messages. Raises TimeoutExpired, OSError and ValueError.
+    """Return the exit code, the output and the messages. Raises TimeoutExpired, TooLong, OSError and ValueError.
 
     A process that the program left behind, and that keeps its output open, is not waited for after that.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
         try:
-            output, complaints = waiting.communicate(process, command[0], seconds, content)
+            output, complaints = waiting.communicate(process, command[0], seconds, content, most=most)
         except BaseException:
             process.kill()
             raise
     return process.returncode, output, complaints
+
+
+def room_for(jobs: int) -> int:
+    """Return the most bytes of an answer about so many jobs, of which each task of an array counts."""
+    return min(_LEAST_BYTES + jobs * _BYTES_A_JOB, waiting.MOST_BYTES)
 
 
 def cluster_key() -> tuple[str | None, ...]:

@@ -23,7 +23,7 @@ from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, i
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
 from hpclaunch.schedulers.slurm.configuration import cluster
 from hpclaunch.schedulers.slurm.markers import status_by_markers
-from hpclaunch.schedulers.slurm.programs import NO_NODES, ask
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
 
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
@@ -143,7 +143,7 @@ def own_jobs(found: Sequence[Run]) -> list[JobIdentity]:
 def _squeue(numbers: Sequence[str], jobs: Jobs) -> _Queue:
     """Call squeue once. Its --json differs between versions, so it is not used."""
     options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%V|%Z"]
-    answer = ask(["squeue", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
+    answer = ask(["squeue", *options, f"--jobs={','.join(numbers)}"], epoch_times=True, most=room_for(jobs.lines))
     found: dict[JobIdentity, Status] = {}
     further: list[tuple[JobIdentity, FurtherNodes]] = []
     strangers: dict[JobIdentity, str] = {}
@@ -189,7 +189,7 @@ def _sacct(ended: Iterable[JobIdentity], jobs: Jobs) -> dict[JobIdentity, Status
     options = ["--noheader", "--parsable2", "--allocations", f"--format={fields}", "--starttime=now-365days"]
     # The lines of an array's other tasks say that accounting knows the array.
     numbers = dict.fromkeys(job.array_id for job in ended)
-    answer = ask(["sacct", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
+    answer = ask(["sacct", *options, f"--jobs={','.join(numbers)}"], epoch_times=True, most=room_for(jobs.lines))
     found: dict[JobIdentity, Status] = {}
     further: list[tuple[JobIdentity, FurtherNodes]] = []
     for line in answer.text.split("\n"):

@@ -29,6 +29,8 @@ _PAUSES = (1.0, 2.0, 4.0)
 _SBATCH_SECONDS = 120
 """The longest time for a call of sbatch, which itself waits for MessageTimeout (10 to 100 s at most sites)."""
 _SECONDS_TO_END = 30
+_MOST_WORDS = 4 * 2**20
+"""Bytes that are read of sbatch, with a site's banners."""
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
@@ -141,13 +143,13 @@ def _submission_file(run: Run, text: str) -> Path:
 def _read_output(process: subprocess.Popen[bytes]) -> SbatchAnswer:
     """Return the answer of sbatch. A process that it left behind, and that keeps its output open, is not waited for."""
     try:
-        out, err = waiting.communicate(process, "sbatch", _SBATCH_SECONDS + _SECONDS_TO_END)
+        out, err = waiting.communicate(process, "sbatch", _SBATCH_SECONDS + _SECONDS_TO_END, most=_MOST_WORDS)
     except subprocess.TimeoutExpired as error:
         process.kill()
-        for stream in (process.stdout, process.stderr):
-            if stream:
-                stream.close()
         return read_answer(None, error.output or b"", error.stderr or b"")
+    except waiting.TooLong as error:
+        process.kill()
+        return read_answer(None, error.output, error.messages)
     return read_answer(process.returncode, out, err)
 
 

@@ -28,6 +28,7 @@ from hpclaunch.actions.array_parts import submit_array
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.retry import retry
 from hpclaunch.actions.states import refreshed
+from hpclaunch.core import waiting
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs.ownership import new_token
@@ -225,12 +226,16 @@ def _become(  # noqa: C901  the class of programs belongs to the clock that it w
         def __exit__(self, *_: object) -> None:
             return
 
+    def communicate(process: Popen, name: str, seconds: float, content: bytes = b"", **_: Any) -> tuple[bytes, bytes]:
+        return process.communicate(content, timeout=seconds)
+
     machine = os.uname()
     os.uname = lambda: os.uname_result((machine[0], host, *machine[2:]))  # type: ignore[method-assign]
     time.sleep = lambda seconds: ask("sleep", seconds)
     time.time = lambda: EPOCH + clock[0] + skew
     time.monotonic = lambda: clock[0] + began
     subprocess.Popen = Popen  # type: ignore[assignment,misc]
+    waiting.communicate = communicate  # type: ignore[assignment]  # the pipes have real time
 
 
 class Simulation:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.site import Defaults
-from hpclaunch.core.errors import Fault
+from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.schedulers.slurm import limits as slurm_limits
 from hpclaunch.schedulers.slurm.limits import _ask_all, objections
 from tests.builders import HOUR, a_site, partition_line, planned
@@ -283,3 +283,22 @@ def test_a_program_that_hangs_is_given_up_with_all_that_it_started_and_the_other
     readings = iter([0.0, 60.0, 60.0, 0.0])
     monkeypatch.setattr(slurm_limits, "time", SimpleNamespace(monotonic=lambda: next(readings)))
     assert _ask_all(["scontrol"], ["sacctmgr"], ["sshare"], seconds=60) == ["", "", "an answer\n"]
+
+
+def test_an_answer_without_an_end_is_one_clear_error(slurm: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    slurm(scontrol="")
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/number\nexec yes\n")
+    with pytest.raises(
+        SchedulerError, match=r"(?s)scontrol: its answer has more than 64 MiB.*next: scontrol show part"
+    ):
+        objections(planned(a_site(), partition="batch"))
+    assert not Path("/proc", (tmp_path / "number").read_text().strip()).exists()
+
+
+def test_a_partition_may_have_blanks_in_its_name(slurm: Any) -> None:
+    name = "GPU nodes (nvidia)"
+    slurm(scontrol=f"{partition_line(name, longest='1-00:00:00')}\n{BATCH}\n")
+    assert objections(replace(planned(a_site()), partition=name)) == []
+    (fault,) = objections(replace(planned(a_site()), partition="gpu"))
+    assert fault.allowed == f"{name}, batch"
