@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -19,6 +20,7 @@ from jinja2 import (
     PrefixLoader,
     StrictUndefined,
     TemplateError,
+    TemplateNotFound,
 )
 from jinja2 import compiler as jinja_compiler
 from jinja2.bccache import Bucket, BytecodeCache
@@ -28,7 +30,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
-from hpclaunch.core.files import read_bytes
+from hpclaunch.core.files import is_there, read_bytes
 from hpclaunch.core.records import record
 from hpclaunch.core.resources import TooMuch, bounded
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -46,6 +48,8 @@ _LARGEST_FILE = 256 * 1024
 SHELL = "shell.sh.j2"
 """The template of the file that an interactive shell reads."""
 Roots = Sequence[tuple[str, Path]]
+Check = Callable[[str, Path], None]
+"""Raises HpclaunchError for a file of an origin (``project``, ``user`` or ``bundled``) that must not be used."""
 
 
 @record
@@ -70,26 +74,34 @@ class ShellParts:
     login_shell: bool = True
 
 
-def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | None = None) -> str:
+def _accept(origin: str, path: Path) -> None:
+    """Take every file."""
+
+
+def render(
+    spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | None = None, check: Check = _accept
+) -> str:
     """Return the script. ``roots`` are the template folders (origin, folder), highest precedence first, bundled last.
 
     A ``standalone`` script contains the library; any other names its path and SHA-256. Compiled templates are kept in
-    the folder ``cache``, if that can be used; without one, in the memory of this process.
-    Raises InvalidFile, with the template and the line, if a person's own template has an error.
+    the folder ``cache``, if that can be used; without one, in the memory of this process. ``check`` sees each file
+    before it is read. Raises InvalidFile, with the template and the line, if a person's own template has an error.
     """
-    text = library(roots)
+    text = library(roots, check)
     inside = text.removeprefix("# shellcheck shell=bash\n")  # allowed only at the beginning of a file
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     values = {"spec": spec, "library": about, "standalone": standalone}
-    return _render_template(spec.template, values, roots, cache)
+    return _render_template(spec.template, values, roots, cache, check)
 
 
-def render_shell(spec: JobSpec, parts: ShellParts, roots: Roots, cache: Path | None = None) -> str:
+def render_shell(
+    spec: JobSpec, parts: ShellParts, roots: Roots, cache: Path | None = None, check: Check = _accept
+) -> str:
     """Return the file that an interactive shell reads: the environment of the spec's script, from the same template.
 
     Raises InvalidFile, as ``render`` does.
     """
-    _, _, rest = library(roots).partition("# --- Messages and checks\n")
+    _, _, rest = library(roots, check).partition("# --- Messages and checks\n")
     before, _, after = rest.partition("# --- The start of a run\n")[0].strip().partition("stop() {")
     checks = before + after.partition("\n}\n\n")[2]  # a shell has its own stop
     values = {
@@ -100,16 +112,18 @@ def render_shell(spec: JobSpec, parts: ShellParts, roots: Roots, cache: Path | N
         "login_shell": parts.login_shell,
         "job_id": f"${SCHEDULERS[spec.scheduler].inside_job}",
     }
-    text = _render_template(SHELL, values, roots, cache)
+    text = _render_template(SHELL, values, roots, cache, check)
     if not text.startswith("# The environment of a job"):
         what = "it has no block script, which a shell's file replaces"
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what, next='extend "bundled/base.sh.j2"'))
     return text
 
 
-def _render_template(name: str, values: Mapping[str, Any], roots: Roots, cache: Path | None) -> str:
+def _render_template(
+    name: str, values: Mapping[str, Any], roots: Roots, cache: Path | None, check: Check = _accept
+) -> str:
     spec = values["spec"]
-    environment = _environment(roots, cache)
+    environment = _environment(roots, cache, check)
     facts = {"launcher": LAUNCHERS[spec.launcher], "scheduler": SCHEDULERS[spec.scheduler]}
     try:
         # A template is a program: one of a project could compute for ever.
@@ -127,9 +141,11 @@ def _render_template(name: str, values: Mapping[str, Any], roots: Roots, cache: 
         raise InvalidFile(Fault(where=where, what=str(error) or type(error).__name__)) from None
 
 
-def library(roots: Roots) -> str:
+def library(roots: Roots, check: Check = _accept) -> str:
     """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
-    path = next((folder / LIBRARY for _, folder in roots if os.path.isfile(folder / LIBRARY)), roots[-1][1] / LIBRARY)
+    origin, folder = next((root for root in roots if is_there(root[1] / LIBRARY)), roots[-1])
+    path = folder / LIBRARY
+    check(origin, path)
     return _text_of(path, "the library of the scripts")
 
 
@@ -149,7 +165,7 @@ def override_of(spec: JobSpec, roots: Roots) -> Path | None:
     """Return the project's or the user's own template that replaces a bundled one, or None."""
     for origin, folder in roots:
         for name in (spec.template, "base.sh.j2", LIBRARY):
-            if origin != "bundled" and os.path.isfile(folder / name):
+            if origin != "bundled" and is_there(folder / name):
                 return folder / name
     return None
 
@@ -222,23 +238,33 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-class _SmallFiles(FileSystemLoader):
-    """Templates in a folder, whose size is looked at before they are read."""
+class _Templates(FileSystemLoader):
+    """The templates in one folder, each of which is looked at before it is read."""
+
+    def __init__(self, origin: str, folder: Path, check: Check) -> None:
+        super().__init__(str(folder))
+        self._origin, self._folder, self._check = origin, folder, check
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
-        """Return a template's text, its path, and whether it is unchanged. Raises TemplateError for a large one."""
-        for folder in self.searchpath:
-            file = os.path.join(folder, *split_template_path(template))
-            if os.path.isfile(file) and os.path.getsize(file) > _LARGEST_FILE:
-                raise TemplateError(f"{file} is larger than {_LARGEST_FILE // 1024} KB")
-        return super().get_source(environment, template)
+        """Return a template's text and its path. Raises TemplateError for one that cannot be read."""
+        file = self._folder.joinpath(*split_template_path(template))
+        if not is_there(file):
+            raise TemplateNotFound(template)
+        self._check(self._origin, file)
+        try:
+            return read_bytes(file, _LARGEST_FILE).decode("utf-8"), str(file), lambda: True
+        except UnicodeDecodeError:
+            why = "is not UTF-8 text"
+        except OSError as error:
+            why = str(error.strerror) if error.errno == errno.EFBIG else f"cannot be read: {error.strerror}"
+        raise TemplateError(f"{file} {why}")
 
 
-def _environment(roots: Roots, cache: Path | None) -> _Sandbox:
-    shipped = str(roots[-1][1])
-    loaders = [_SmallFiles(str(folder)) for _, folder in roots]
+def _environment(roots: Roots, cache: Path | None, check: Check = _accept) -> _Sandbox:
+    shipped = _Templates(*roots[-1], check)
+    loaders = [_Templates(origin, folder, check) for origin, folder in roots[:-1]]
     environment = _Sandbox(
-        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": _SmallFiles(shipped)})]),
+        loader=ChoiceLoader([*loaders, shipped, PrefixLoader({"bundled": shipped})]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -14,7 +14,6 @@ from hpclaunch.config.data_sets import layout_in
 from hpclaunch.config.job import DATASET, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -34,7 +33,7 @@ def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     data = job.data_for(request.settings)
     if data is None:
         raise Refused(Fault(what=f"the job {request.target} reads no data set"))
-    settings = load_settings(user_folder(system.environment), system.cwd)
+    settings = load_settings(system.catalog)
     site = choose_site(system, request.site, settings).site
     case = Case(site=site, job=job, request=request, settings=settings, context=context_of(system, request))
     folder, _ = data_folder(case, Decisions())

@@ -164,7 +164,10 @@ def write(found: SiteDraft, path: Path) -> SiteDraft:
         raise Refused(Fault(where=str(path), what="exists already", next="choose another path")) from None
     try:
         with file:
-            file.write(found.text)
+            os.fchmod(
+                file.fileno(), os.fstat(file.fileno()).st_mode & ~0o022
+            )  # else umask 002 makes it one that others
+            file.write(found.text)  # can change, which is not used
         read(path, Site, name=path.stem)
     except (InvalidFile, OSError):
         path.unlink(missing_ok=True)

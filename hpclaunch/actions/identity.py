@@ -106,11 +106,10 @@ def _known_site() -> str:
     from hpclaunch.actions.load import choose_site
     from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
-    from hpclaunch.core.folders import user_folder
 
     system = System()
     try:
-        chosen = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
+        chosen = choose_site(system, None, load_settings(system.catalog))
     except HpclaunchError:
         return ""
     return chosen.site.name if chosen.here else ""

@@ -11,7 +11,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.actions.trust import trust_folder
 from hpclaunch.config.catalog import JOB, NAME, Found
 from hpclaunch.config.job import Job, load_job
-from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.core.errors import ChangeableByOthers, Fault, InvalidFile, InvalidRequest, Refused
 
 _NEW_JOB = """\
 # The keys: hpclaunch docs job-files. To see the script: hpclaunch submit {name} --dry-run
@@ -75,7 +75,7 @@ def new_job(system: System, name: str, script: str | None) -> Path:
         shutil.copy2(source, folder / source.name)
         program = _program_line(source.name)
     (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
-    with contextlib.suppress(Refused):  # where the list cannot be written, the first plan asks
+    with contextlib.suppress(Refused, ChangeableByOthers):  # the first plan asks, or says why it is not used
         trust_folder(system.environment, folder)
     return folder
 

@@ -30,7 +30,7 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
 
     Runs no program and writes nothing. Raises HpclaunchError for a file that cannot be used.
     """
-    settings = load_settings(user_folder(system.environment), system.cwd)
+    settings = load_settings(system.catalog)
     check_settings(system.catalog, settings)
     chosen = choose_site(system, request.site, settings)
     job = job or load_job(system.catalog, request.target, system.cwd)
@@ -111,10 +111,10 @@ def _own_files(system: System, job: Job, request: Request, site: Site) -> list[s
     notices = [
         f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
     ]
-    for family in (SITE, JOB):
-        for origin, folder in system.catalog.roots(family.folder):
+    for noun, name in ((SITE.noun, SITE.folder), (JOB.noun, JOB.folder), ("template", "templates")):
+        for origin, folder in system.catalog.roots(name):
             if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
-                notices.append(f"the {family.noun} files of the {origin} are not used, as you may not read {folder}")
+                notices.append(f"the {noun} files of the {origin} are not used, as you may not read {folder}")
     if os.path.isfile(system.cwd / PROJECT_FILE):
         notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")
     return notices

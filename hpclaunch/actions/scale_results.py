@@ -188,7 +188,7 @@ def _mode(study: ScalingStudy) -> Mode:
 
 def job_of(system: System, study: ScalingStudy) -> Job:
     """Return the job of a study, as it is now. Raises HpclaunchError."""
-    catalog = Catalog(project=Path(study.cwd), user=user_folder(system.environment))
+    catalog = Catalog(project=Path(study.cwd), user=user_folder(system.environment), keeper=system.keeper)
     return load_job(catalog, study.target, Path(study.cwd))
 
 

@@ -68,8 +68,8 @@ def prepare_shell(system: System, request: Request) -> InteractiveShell:
     notices = (*spec.warnings, *case.context.notices)
     prepared = Prepared(case=case, spec=spec, script=Script(text="", library=""), notices=notices, faults=tuple(faults))
     command = scheduler_of(spec.scheduler).shell_command(spec, [_BASH, "-c", _OPEN])
-    roots, cache = system.catalog.roots("templates"), template_cache(system)
-    text = "" if faults else render_shell(spec, _parts_of(spec, case), roots, cache)
+    roots, cache = system.catalog.template_roots(), template_cache(system)
+    text = "" if faults else render_shell(spec, _parts_of(spec, case), roots, cache, system.catalog.require)
     return InteractiveShell(prepared=prepared, text=text, command=command)
 
 

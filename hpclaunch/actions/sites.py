@@ -10,7 +10,6 @@ from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import InvalidFile
-from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Section
@@ -79,5 +78,5 @@ def usual_site(system: System) -> tuple[str, str]:
     from hpclaunch.actions.load import choose_site
     from hpclaunch.config.settings import load_settings
 
-    choice = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
+    choice = choose_site(system, None, load_settings(system.catalog))
     return choice.site.name, choice.origin

@@ -121,12 +121,12 @@ def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     """Return the script with its library, and a notice if a template of the user replaces the bundled one."""
     from hpclaunch.render import library, override_of, render, sampler  # takes 40 ms, which a refusal does not need
 
-    roots = system.catalog.roots("templates")
+    roots, check = system.catalog.template_roots(), system.catalog.require
     override = override_of(spec, roots)
     notices = [f"the template {override} replaces the bundled one"] if override else []
-    text = render(spec, roots, cache=template_cache(system))
+    text = render(spec, roots, cache=template_cache(system), check=check)
     beside = sampler(roots) if spec.samples else ""
-    return Script(text=text, library=library(roots), sampler=beside), notices
+    return Script(text=text, library=library(roots, check), sampler=beside), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:
@@ -135,7 +135,8 @@ def standalone(system: System, prepared: Prepared) -> Prepared:
 
     if not prepared.text:
         return prepared
-    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=template_cache(system))
+    roots, check = system.catalog.template_roots(), system.catalog.require
+    text = render(prepared.spec, roots, standalone=True, cache=template_cache(system), check=check)
     return replace(prepared, script=replace(prepared.script, text=text))
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch.config.catalog import Catalog
+from hpclaunch.core.consents import Keeper, keeper_of
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 
@@ -45,7 +46,12 @@ class System:
     @cached_property
     def catalog(self) -> Catalog:
         """Where sites, jobs and templates are looked up."""
-        return Catalog(project=self.cwd, user=user_folder(self.environment))
+        return Catalog(project=self.cwd, user=user_folder(self.environment), keeper=self.keeper)
+
+    @property
+    def keeper(self) -> Keeper:
+        """What tells which files are taken from a folder."""
+        return keeper_of(self.environment)
 
     @property
     def index(self) -> Path:

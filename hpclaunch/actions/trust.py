@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.settings import PROJECT_FILE
+from hpclaunch.core.consents import keeper_of, make_private
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import append_line, read_text, write_text
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.protection import weak_places
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 
@@ -34,7 +36,13 @@ _MOST_SHOWN = 20
 
 
 def trusted_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Return the folders that the user trusts, sorted; skips damaged lines."""
+    """Return the folders that the user trusts, sorted; skips damaged lines.
+
+    A list that somebody else can change counts as empty.
+    """
+    keeper = keeper_of(environment)
+    if weak_places(_file(environment), keeper.home):
+        return []
     folders = map(_folder_in, read_text(_file(environment)).splitlines())
     return sorted({folder for folder in folders if folder is not None})
 
@@ -52,25 +60,35 @@ def _folder_in(line: str) -> Path | None:
 
 
 def is_trusted(environment: Mapping[str, str], folder: Path) -> bool:
-    """Whether the user trusts exactly this folder, wherever links lead to it from."""
-    return _real_path(folder) in trusted_folders(environment)
+    """Whether the user trusts exactly this folder, wherever links lead to it from, and nobody else can change it."""
+    path = _real_path(folder)
+    return path in trusted_folders(environment) and not keeper_of(environment).doubtful(path)
 
 
 def _real_path(folder: Path) -> Path:
     return Path(os.path.realpath(folder))
 
 
-def trust_folder(environment: Mapping[str, str], folder: Path) -> Path:
-    """Trust a folder from now on, and return its path without links. Raises Refused."""
-    path, file = _real_path(folder), _file(environment)
+def trust_folder(environment: Mapping[str, str], folder: Path, despite_group: bool = False) -> Path:
+    """Trust a folder from now on, and return its path without links.
+
+    With ``despite_group`` also if others can change it, and then its files are taken as those of a folder that only
+    this user can change. Raises Refused, and ChangeableByOthers for such a folder without ``despite_group``.
+    """
+    path, file, keeper = _real_path(folder), _file(environment), keeper_of(environment)
     if not path.is_dir():
         raise Refused(Fault(where=str(path), what="is not a folder", next="name the folder of a project"))
-    if not is_trusted(environment, path):
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+    if not despite_group:
+        keeper.require(path, path, outcome="is not trusted")
+    try:
+        if despite_group:
+            keeper.consent(path)
+        make_private(file)
+        keeper.require_own(file)
+        if path not in trusted_folders(environment):
             append_line(file, json.dumps(str(path)))
-        except OSError as error:
-            raise _unwritable(file, error) from None
+    except OSError as error:
+        raise _unwritable(file, error) from None
     return path
 
 
@@ -78,7 +96,11 @@ def remove_trust(environment: Mapping[str, str], folder: Path) -> Path:
     """Trust a folder no longer, and return its path. Raises NotFound if it is not trusted, and Refused."""
     path, file = _real_path(folder), _file(environment)
     folders = trusted_folders(environment)
-    if path not in folders:
+    try:
+        was_consented = keeper_of(environment).withdraw(path)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    if path not in folders and not was_consented:
         raise NotFound(Fault(where=str(path), what="is not a trusted folder", next="hpclaunch trust --list"))
     try:
         write_text(file, "".join(f"{json.dumps(str(other))}\n" for other in folders if other != path))
@@ -196,7 +218,8 @@ def _template_programs(system: System) -> list[Program]:
 
 def _refusal(system: System, programs: list[Program]) -> str:
     """Return why the programs may not run; empty if the user trusts the folders of all, or trusts the project now."""
-    trusted = set(trusted_folders(system.environment)) if programs else set()
+    known = {folder for program in programs for folder in program.folders}
+    trusted = {folder for folder in known if is_trusted(system.environment, folder)}
     doubtful = [program.words for program in programs if not trusted.intersection(program.folders)]
     if not doubtful:
         return ""
@@ -205,7 +228,11 @@ def _refusal(system: System, programs: list[Program]) -> str:
     system.tell(f"{folder} is not a trusted folder. This of it would run on this machine:")
     for words in shown:
         system.tell(f"  {words}")
-    if system.confirm("trust this folder, now and later? [y/N]"):
-        trust_folder(system.environment, folder)
+    weak = system.keeper.doubtful(folder)
+    if weak:
+        system.tell(f"Others can change this folder: {'; '.join(map(str, weak))}")
+    if system.confirm(f"trust this folder{' all the same' if weak else ''}, now and later? [y/N]"):
+        trust_folder(system.environment, folder, despite_group=bool(weak))
         return ""
-    return f"{folder} is not a trusted folder (to trust it: hpclaunch trust {shell_word(str(folder))})"
+    command = f"hpclaunch trust {shell_word(str(folder))}{' --despite-group' if weak else ''}"
+    return f"{folder} is not a trusted folder (to trust it: {command})"

@@ -196,4 +196,6 @@ def topics(incomplete: str) -> list[str]:
 def _names(family: FileFamily, incomplete: str) -> list[str]:
     from hpclaunch.actions.system import System
 
-    return [file.name for file in System().catalog.names(family) if file.name.startswith(incomplete)]
+    catalog = System().catalog
+    found = [file for file in catalog.names(family) if file.name.startswith(incomplete)]
+    return [file.name for file in found if file.origin == "bundled" or not catalog.keeper.doubtful(file.path)]

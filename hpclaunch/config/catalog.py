@@ -7,6 +7,7 @@ import re
 from dataclasses import field
 from pathlib import Path
 
+from hpclaunch.core.consents import Keeper
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.files import is_there
 from hpclaunch.core.folders import PACKAGE
@@ -42,15 +43,17 @@ class Found:
 
 @record
 class Catalog:
-    """The three places to look in, highest precedence first.
+    """The three places to look in, highest precedence first; ``keeper`` tells which of their files are taken.
 
     A folder, or a file that was found, is looked up once: a command makes a catalog for itself.
     """
 
     project: Path
     user: Path
+    keeper: Keeper = Keeper()
     _known_roots: dict[str, list[tuple[str, Path]]] = field(default_factory=dict, compare=False, repr=False)
     _known_files: dict[tuple[str, str], Found] = field(default_factory=dict, compare=False, repr=False)
+    _taken: set[Path] = field(default_factory=set, compare=False, repr=False)
 
     def roots(self, folder: str) -> list[tuple[str, Path]]:
         """Return (origin, folder) of those that exist, highest precedence first.
@@ -63,6 +66,16 @@ class Catalog:
             found = [(origin, path) for origin, path in own if _is_another(path, shipped)]
             self._known_roots[folder] = [*found, ("bundled", shipped)]
         return self._known_roots[folder]
+
+    def template_roots(self) -> list[tuple[str, Path]]:
+        """Return the folders of templates as `roots` does, without those that this user may not read."""
+        return [root for root in self.roots("templates") if not _is_closed(root[1])]
+
+    def require(self, origin: str, path: Path) -> None:
+        """Raise ChangeableByOthers for a file that others can change; what is bundled is trusted as hpclaunch is."""
+        if origin != "bundled" and path not in self._taken:
+            self.keeper.require(path, self.project if origin == "project" else self.user)
+            self._taken.add(path)
 
     def find(self, family: FileFamily, name: str) -> Found:
         """Return where ``name`` is. Raises NotFound with the nearest names.

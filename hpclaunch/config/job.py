@@ -320,6 +320,7 @@ def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
     if looks_like_path(target):
         return script_job(cwd / target)
     found = catalog.find(JOB, target)
+    catalog.require(found.origin, found.path)
     return job_of_file(found.path, target)
 
 

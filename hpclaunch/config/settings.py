@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from hpclaunch.config.catalog import Catalog
 from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, LauncherName, Line, Walltime, read
 from hpclaunch.core.files import is_there
 from hpclaunch.core.records import record
@@ -95,15 +96,23 @@ class Settings(SiteSettings):
         return [*own, *(self.weaker.named_sites() if self.weaker else [])]
 
 
-def load_settings(user: Path, project: Path) -> Settings:
-    """Return the project's settings, which override the user's; a missing file is empty. Raises InvalidFile."""
-    weaker = _read(user / SETTINGS_FILE)
-    path = project / PROJECT_FILE
-    return replace(_read(path), origin=f"project {PROJECT_FILE}", weaker=weaker) if is_there(path) else weaker
+def load_settings(catalog: Catalog) -> Settings:
+    """Return the project's settings, which override the user's; a missing file is empty.
+
+    Raises InvalidFile, also for a file that others can change: its lines would run in every job.
+    """
+    weaker = _read(catalog, "user", catalog.user / SETTINGS_FILE)
+    path = catalog.project / PROJECT_FILE
+    if not is_there(path):
+        return weaker
+    return replace(_read(catalog, "project", path), origin=f"project {PROJECT_FILE}", weaker=weaker)
 
 
-def _read(path: Path) -> Settings:
-    return read(path, Settings) if is_there(path) else Settings()
+def _read(catalog: Catalog, origin: str, path: Path) -> Settings:
+    if not is_there(path):
+        return Settings()
+    catalog.require(origin, path)
+    return read(path, Settings)
 
 
 def shell_choices(scheduler: SchedulerRow, environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -374,6 +374,10 @@ OURS = "hpclaunch"
 
 
 def load_site(catalog: Catalog, name: str) -> Site:
-    """Return the site of that name. Raises NotFound, or InvalidFile with all faults."""
+    """Return the site of that name. Raises NotFound, or InvalidFile with all faults.
+
+    InvalidFile: also for a file that others can change.
+    """
     found = catalog.find(SITE, name)
+    catalog.require(found.origin, found.path)
     return read(found.path, Site, name=name)

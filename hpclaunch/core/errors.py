@@ -68,6 +68,10 @@ class InvalidFile(HpclaunchError):
     """A site, job, settings or template file has an error."""
 
 
+class ChangeableByOthers(InvalidFile):
+    """A file or folder is not used, because somebody else can change it (``core/protection.py``)."""
+
+
 class InvalidRequest(HpclaunchError):
     """The command line is wrong, regardless of the site and the job."""
 

@@ -10,7 +10,7 @@ from hpclaunch.config.detection import Detect
 from hpclaunch.config.host_patterns import host_pattern
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site, load_site
-from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
+from hpclaunch.core.errors import ChangeableByOthers, Fault, InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 
@@ -89,6 +89,8 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
             continue
         try:
             detect = load_site(catalog, found.name).detect
+        except ChangeableByOthers:
+            raise  # else another site would be chosen without a word
         except InvalidFile:
             continue
         if detect is not None and holds(detect, here):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Desk, make_desk, with_slurm
+from tests.cli.conftest import Desk, forking_server, make_desk, with_slurm
 from tests.forked.server import Outcome, Server, Trial
 
 ADA, BOB = 12345, 23456
@@ -95,7 +95,7 @@ def shared() -> Iterator[Shared]:
     if os.geteuid() != 0:
         pytest.skip("group root: only root can become other users")
     # pytest's own folders may be entered only by root.
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, Server() as server:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         desk = with_slurm(make_desk(Path(folder)))
         for name in ("squeue", "scancel", "srun", "scontrol", "sacctmgr", "sshare"):
@@ -104,10 +104,12 @@ def shared() -> Iterator[Shared]:
             desk.program(name, text.format(spool=desk.spool))
         for place in (desk.project, desk.spool):
             place.chmod(0o777)
-        both = Shared(desk, server)
+        both = Shared(desk, forking_server())
         for user in (ADA, BOB):
             both.home(user).mkdir()
             os.chown(both.home(user), user, user)
+            # Both know that the other can change the project's files.
+            assert both.type(user, "trust", "--despite-group").code == 0
         yield both
 
 

@@ -73,7 +73,7 @@ def test_the_example_of_a_site_can_be_planned_for(tmp_path: Path) -> None:
 
 def test_the_example_of_settings_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(example("settings.md", "settings"), encoding="utf-8")
-    settings = load_settings(tmp_path, tmp_path / "project")
+    settings = load_settings(Catalog(user=tmp_path, project=tmp_path / "project"))
     site = bundled_site("perlmutter")
     spec = planned(site, users=settings)
     directives = dict(spec.directives)

@@ -246,7 +246,7 @@ def feed_settings_file(scene: Scene, edits: Any, junk: bytes) -> None:
     file.write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     try:
         with scene.met(place / COMPILED):
-            load_settings(place / "home", place / "project")
+            load_settings(Catalog(user=place / "home", project=place / "project"))
             prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")
     finally:

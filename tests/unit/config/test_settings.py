@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.config.catalog import Catalog
 from hpclaunch.config.settings import Settings, load_settings, shell_choices
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 
 
 def test_an_absent_file_is_an_empty_one(tmp_path: Path) -> None:
-    assert load_settings(tmp_path / "user", tmp_path / "project") == Settings()
+    assert load_settings(Catalog(user=tmp_path / "user", project=tmp_path / "project")) == Settings()
 
 
 def test_a_value_for_one_site_wins_over_the_one_for_all(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text("site: here\naccount: all\nqos: low\nsites: {there: {account: special}}\n")
-    settings = load_settings(tmp_path, tmp_path)
+    settings = load_settings(Catalog(user=tmp_path, project=tmp_path))
     assert settings.default_site() == ("settings", "here")
     assert settings.offer("account", "there") == ("settings", "special")
     assert settings.offer("account", "here") == ("settings", "all")
@@ -45,7 +46,7 @@ remove: [--b]
 environment: {setup: [two], variables: {B: project}}
 sites: {there: {walltime: 2h}}
 """)
-    return load_settings(user, project)
+    return load_settings(Catalog(user=user, project=project))
 
 
 def test_the_projects_settings_win_over_the_users(both: Settings) -> None:
@@ -72,7 +73,7 @@ def test_environments_of_all_levels_are_one(both: Settings) -> None:
 def test_every_fault_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text("acount: x\nsites: {there: {qso: low}}\n")
     with pytest.raises(InvalidFile) as caught:
-        load_settings(tmp_path, tmp_path)
+        load_settings(Catalog(user=tmp_path, project=tmp_path))
     text = str(caught.value)
     assert "settings.yaml: acount: unknown key; did you mean 'account'?" in text
     assert "settings.yaml: sites.there.qso: unknown key; did you mean 'qos'?" in text
@@ -119,7 +120,7 @@ def test_what_settings_may_not_say_is_told_with_file_and_key(
 ) -> None:
     (tmp_path / file).write_text(content)
     with pytest.raises(InvalidFile) as caught:
-        load_settings(tmp_path, tmp_path)
+        load_settings(Catalog(user=tmp_path, project=tmp_path))
     assert f"{tmp_path / file}: {message}" in str(caught.value)
 
 
@@ -128,7 +129,7 @@ def test_the_projects_value_for_all_sites_wins_over_the_users_for_one(tmp_path: 
     for folder, content in ((user, "sites: {here: {qos: a}}\n"), (project, "qos: b\n")):
         folder.mkdir()
         (folder / ("settings.yaml" if folder == user else "hpclaunch.yaml")).write_text(content)
-    settings = load_settings(user, project)
+    settings = load_settings(Catalog(user=user, project=project))
     assert settings.offer("qos", "here") == ("project hpclaunch.yaml", "b")
     assert [origin for origin, _ in settings.levels("here")] == ["project hpclaunch.yaml"] * 2 + ["settings"] * 2
 
@@ -136,15 +137,15 @@ def test_the_projects_value_for_all_sites_wins_over_the_users_for_one(tmp_path: 
 def test_only_a_projects_file_is_read_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/settings.yaml").write_text("account: x\n")
-    assert load_settings(tmp_path / "user", tmp_path / "project") == Settings()
+    assert load_settings(Catalog(user=tmp_path / "user", project=tmp_path / "project")) == Settings()
 
 
 @pytest.mark.parametrize("name", ["settings.yaml", "hpclaunch.yaml"])
 def test_settings_that_cannot_be_read_are_an_error_and_not_none(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to("nowhere")
     with pytest.raises(InvalidFile, match=f"{name}: is a link to nowhere, which does not exist"):
-        load_settings(tmp_path, tmp_path)
+        load_settings(Catalog(user=tmp_path, project=tmp_path))
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
     with pytest.raises(InvalidFile, match=f"{name}: cannot be read: is a folder"):
-        load_settings(tmp_path, tmp_path)
+        load_settings(Catalog(user=tmp_path, project=tmp_path))

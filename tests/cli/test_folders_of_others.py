@@ -1,0 +1,204 @@
+"""Settings, sites, jobs and templates that somebody else can change: none is used, until the user consents once.
+
+Needs root, which becomes a user without a name. As `.ci/run` does this as root, it is skipped elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_two_users import ADA, BOB, SACCT, SBATCH, Shared
+from tests.cli.test_two_users import shared as both_consent
+
+__all__ = ["SACCT", "SBATCH", "both_consent"]
+
+SETTINGS = "environment:\n  setup: ['echo > {}/set-up']\n"
+
+
+@pytest.fixture
+def shared(both_consent: Shared) -> Shared:
+    """A project of Ada, who has no consents, and into which only she may write."""
+    for user in (ADA, BOB):
+        shutil.rmtree(both_consent.home(user) / ".local/state/hpclaunch")
+    give(both_consent.desk.project, ADA)
+    both_consent.desk.project.chmod(0o755)
+    return both_consent
+
+
+def give(path: Path, user: int) -> None:
+    for each in (path, *path.rglob("*")):
+        os.chown(each, user, user, follow_symlinks=False)
+
+
+def put(shared: Shared, name: str, text: str, owner: int = ADA) -> Path:
+    path = shared.desk.write(name, text)
+    for each in (path, *path.parents):
+        if each == shared.desk.project:
+            break
+        os.chown(each, owner, owner)
+    return path
+
+
+JOB = "summary: x\nscript: train.py\n"
+CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "settings": ("hpclaunch.yaml", "walltime: '00:04:00'\n", ("submit", "./train.py", "--dry-run")),
+    "settings of plan": ("hpclaunch.yaml", "walltime: '00:04:00'\n", ("plan", "cifar")),
+    "site": ("site_configs/slurmsite.yaml", "", ("submit", "./train.py", "--dry-run")),
+    "job": ("jobs/mine/job.yaml", JOB, ("submit", "mine", "--dry-run")),
+    "template": ("templates/base.sh.j2", '{% extends "bundled/base.sh.j2" %}\n', ("submit", "./train.py", "--dry-run")),
+    "part of a template": ("templates/base.sh.j2", '{% extends "own.j2" %}\n', ("render", "./train.py")),
+    "library": ("templates/hpclaunch.sh", "true\n", ("submit", "./train.py", "--dry-run")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_file_of_another_user_is_refused_with_the_command_to_go_on(shared: Shared, case: str) -> None:
+    """Bob types in Ada's project."""
+    name, text, words = CASES[case]
+    if text:
+        put(shared, name, text)
+    if case == "part of a template":
+        put(shared, "templates/own.j2", '{% extends "bundled/base.sh.j2" %}\n', owner=0)
+    shared.desk.project.chmod(0o755)
+    for path in (shared.desk.project, shared.desk.project / "site_configs"):
+        os.chown(path, 0, 0)
+    os.chown(shared.desk.project / "site_configs/slurmsite.yaml", 0 if text else ADA, 0)
+    file = shared.desk.project / name
+    done = shared.type(BOB, *words)
+    assert (done.code, f"error: {file}: is not used, as others can change it: " in done.err) == (1, True), done.text
+    assert f"belongs to the user with uid {ADA}" in done.err
+    assert f"next: if you trust them: hpclaunch trust {shared.desk.project} --despite-group" in done.err
+    assert shared.type(ADA, *words).code == 0
+    assert shared.type(BOB, "trust", "--despite-group").code == 0
+    done = shared.type(BOB, *words)
+    assert done.code == 0, done.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project: project.chmod(0o775),
+        lambda project: os.chown(project, BOB, ADA),
+        lambda project: os.chown(project, ADA, BOB),
+        lambda project: (
+            shutil.copytree(project, f"{project}2"),
+            shutil.rmtree(project),
+            os.rename(f"{project}2", project),
+        ),
+    ],
+    ids=["permissions", "owner", "group", "inode"],
+)
+def test_a_consent_ends_when_what_it_was_given_for_changes(shared: Shared, change: Callable[[Path], object]) -> None:
+    put(shared, "hpclaunch.yaml", "walltime: '00:04:00'\n")
+    assert shared.type(BOB, "trust", "--despite-group").code == 0
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 0
+    change(shared.desk.project)
+    if shared.desk.project.stat().st_uid == 0:
+        give(shared.desk.project, ADA)
+    done = shared.type(BOB, "submit", "./train.py", "--dry-run")
+    assert (done.code, "--despite-group" in done.err) == (1, True), done.text
+
+
+def test_a_consent_ends_when_a_folder_above_changes(shared: Shared) -> None:
+    os.chown(shared.desk.root, ADA, ADA)
+    assert shared.type(BOB, "trust", "--despite-group").code == 0
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 0
+    shared.desk.root.chmod(0o777)
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 1
+
+
+def test_a_consent_is_for_its_folder_alone_and_can_be_taken_back(shared: Shared) -> None:
+    beside = shared.desk.root / "beside"
+    shutil.copytree(shared.desk.project, beside)
+    give(beside, ADA)
+    assert shared.type(BOB, "trust", str(beside), "--despite-group").code == 0
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 1
+    assert shared.type(BOB, "trust", "--despite-group").code == 0
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 0
+    assert shared.type(BOB, "trust", "--remove").code == 0
+    assert shared.type(BOB, "submit", "./train.py", "--dry-run").code == 1
+    assert shared.type(BOB, "trust", "--remove").code == 1
+    assert shared.type(BOB, "trust", "--list").out == f"{beside}\n"
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o775, 0o1775])
+def test_a_folder_that_others_may_write_to_is_not_trusted(shared: Shared, mode: int) -> None:
+    """Also a sticky one: whoever may add files to it writes the job that runs."""
+    shared.desk.project.chmod(mode)
+    done = shared.type(ADA, "trust")
+    assert (done.code, done.out) == (1, ""), done.text
+    assert f"{shared.desk.project}: is not trusted, as others can change it: " in done.err
+    assert f"next: chmod go-w {shared.desk.project}; or, if you trust them: hpclaunch trust" in done.err
+    assert shared.type(ADA, "trust", "--list").out == ""
+    assert shared.type(ADA, "trust", "--despite-group").out == f"{shared.desk.project}\n"
+    assert shared.type(ADA, "trust", "--list").out == f"{shared.desk.project}\n"
+
+
+def test_trust_rests_while_others_can_change_the_folder(shared: Shared) -> None:
+    put(shared, "hpclaunch.yaml", SETTINGS.format(shared.desk.spool))
+    put(shared, "elsewhere.sh", "true\n")
+    elsewhere = shared.desk.root / "elsewhere"
+    elsewhere.mkdir()
+    shutil.move(shared.desk.project / "elsewhere.sh", elsewhere / "run.sh")
+    words = ("submit", str(elsewhere / "run.sh"), "--site", "local", "--wait")
+    assert shared.type(ADA, "trust").code == 0
+    assert shared.type(ADA, *words).code == 0
+    assert (shared.desk.spool / "set-up").exists()
+    (shared.desk.spool / "set-up").unlink()
+    assert shared.type(ADA, "trust", "--despite-group").code == 0
+    shared.desk.project.chmod(0o1777)
+    assert shared.type(ADA, *words).code == 1
+    assert not (shared.desk.spool / "set-up").exists()
+
+
+def test_a_list_of_trusted_folders_that_others_can_change_is_empty(shared: Shared) -> None:
+    state = shared.home(ADA) / ".local/state/hpclaunch"
+    assert shared.type(ADA, "trust", "--despite-group").code == 0
+    for file in ("trusted-folders.txt", "shared-folders.jsonl"):
+        assert stat.S_IMODE((state / file).stat().st_mode) == 0o600
+    (state / "shared-folders.jsonl").chmod(0o666)
+    shared.home(ADA).chmod(0o755)
+    for folder in (state, state.parent, state.parent.parent):
+        folder.chmod(0o755)
+    done = shared.type(ADA, "trust", "--despite-group")
+    assert (done.code, "others can change what is kept here" in done.err) == (1, True)
+    assert f"next: chmod go-w {state}/shared-folders.jsonl\n" in done.err
+    (state / "trusted-folders.txt").chmod(0o666)
+    assert shared.type(ADA, "trust", "--list").out == ""
+    (state / "trusted-folders.txt").chmod(0o600)
+    assert shared.type(ADA, "trust", "--list").out == f"{shared.desk.project}\n"
+
+
+def test_what_others_can_change_is_not_completed(shared: Shared) -> None:
+    put(shared, "jobs/mine/job.yaml", JOB)
+    completing = {"COMP_WORDS": "hpclaunch\nsubmit\nmi", "COMP_CWORD": "2", "_HPCLAUNCH_COMPLETE": "complete_bash"}
+    shared.desk.environment.update(completing)
+    assert [shared.type(user).out.split() for user in (ADA, BOB)] == [["mine"], []]
+
+
+def test_a_users_own_folder_that_a_group_may_write_to(shared: Shared) -> None:
+    """``umask 002`` with a group that is not private: only where others can get into the home folder."""
+    folder = shared.home(ADA) / ".config/hpclaunch"
+    folder.mkdir(parents=True)
+    (folder / "settings.yaml").write_text("walltime: '00:04:00'\n")
+    give(shared.home(ADA), ADA)
+    folder.chmod(0o775)
+    words = ("submit", "./train.py", "--dry-run")
+    shared.home(ADA).chmod(0o700)
+    assert shared.type(ADA, *words).code == 0
+    shared.home(ADA).chmod(0o755)
+    done = shared.type(ADA, *words)
+    assert (done.code, f"next: chmod go-w {folder}; or, if" in done.err) == (1, True), done.text
+    assert shared.type(ADA, "trust", str(folder), "--despite-group").code == 0
+    assert shared.type(ADA, *words).code == 0
+
+
+def test_the_flags_of_trust_that_exclude_each_other(shared: Shared) -> None:
+    for words in (("--list", "--despite-group"), ("--remove", "--despite-group")):
+        assert shared.type(ADA, "trust", *words).code == 2
