@@ -27,8 +27,8 @@ from tests.forked.server import Server, Trial
 
 PATIENCE = 120
 TOOLS = [
-    *("bash", "cat", "cut", "date", "env", "find", "git", "grep", "ln", "mkdir", "rm", "sed", "sha256sum", "sleep"),
-    *("stat", "tee", "timeout", "wc"),
+    *("bash", "cat", "cut", "date", "dd", "env", "find", "git", "grep", "ln", "mkdir", "rm", "sed", "sha256sum"),
+    *("sleep", "stat", "tail", "tee", "timeout", "wc"),
 ]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args
@@ -44,7 +44,8 @@ exit {code}
 
 WITH_FOLDERS = """#!/bin/bash
 # with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
-# that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now.
+# that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now. A job that
+# completed has left its proof.
 file=$1
 shift
 [ "$SLURM_TIME_FORMAT" = %s ] && form='%(%s)T' || form='%(%Y-%m-%dT%H:%M:%S)T'
@@ -58,6 +59,16 @@ case "$*" in
   *) exec cat "$file" ;;
 esac
 declare -A home
+prove() { # prove FOLDER ID: leave what the script of a job leaves that completed, unless there are marks of its own
+  local folder=$1 task
+  case $2 in
+    *_*) for task in "$1"/[0-9]*; do [ "$((10#${task##*/}))" != "${2#*_}" ] || folder=$task; done ;;
+  esac
+  compgen -G "$folder/attempts/$2.*" > /dev/null && return
+  mkdir -p "$folder/attempts/$2.0" 2> /dev/null || return
+  echo "$2.0 1" > "$folder/attempts/$2.0/completed"
+  date -u +%Y-%m-%dT%H:%M:%SZ > "$folder/attempts/$2.0/started"
+}
 while IFS=: read -r record id; do
   id=${id//[^0-9]/}
   [[ -n ${home[$id]-} && ! $record -nt ${home[$id]}/run.json ]] || home[$id]=${record%/run.json}
@@ -71,6 +82,7 @@ while IFS= read -r line || [ -n "$line" ]; do
     folder=/${line#*|/}
     line=${line%%|/*}
   fi
+  [[ -z $folder || $line != "$id|COMPLETED"* ]] || prove "$folder" "$id"
   [ "$bars" -gt 0 ] || line=$id
   there=${line//[^|]/}
   while [ -n "$folder" ] && [ ${#there} -lt "$bars" ]; do
