@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import leave_proof
 from tests.cli.conftest import Desk, wait_for
 
 # Keeps the calls of each program, one a line, and answers with the contents of NAME.out.
@@ -191,8 +192,7 @@ def test_who_is_cancelled_while_it_waits_is_told_so_at_once(site: Desk) -> None:
 
 def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
-    (path / "0001/attempts/4711_1.0").mkdir(parents=True)
-    (path / "0001/attempts/4711_1.0/exit-code").write_text("0\n")
+    leave_proof(path / "0001", "4711_1.0")
     assert [one["state"] for one in told(site, "status")] == ["UNKNOWN", "COMPLETED", "UNKNOWN"]
     assert "UNKNOWN" in site.type("status").out.splitlines()[1].split("\t")[3]
 

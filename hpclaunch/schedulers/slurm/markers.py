@@ -54,13 +54,13 @@ def status_by_markers(run: Run, silence: str) -> Status:
         begun = bool(last_start(run))
         return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
     ended = _ended_by_slurm(run, code, seconds)
-    ended = ended or (_by_exit_code(run, code) if code is not None else None)
+    ended = ended or (_status_of_exit_code(run, code) if code is not None else None)
     if ended and not (silence and (ended.state in _REPEATED or (code != 0 and _requeues(run)))):
         return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
 
 
-def _by_exit_code(run: Run, code: int) -> Status:
+def _status_of_exit_code(run: Run, code: int) -> Status:
     if code == 0 and is_complete(run):
         return Status(state="COMPLETED")
     return Status(state="FAILED", reason=UNPROVEN if code == 0 else "")
