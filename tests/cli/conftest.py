@@ -60,14 +60,23 @@ case "$*" in
 esac
 declare -A home
 prove() { # prove FOLDER ID: leave what the script of a job leaves that completed, unless there are marks of its own
-  local folder=$1 task
-  case $2 in
-    *_*) for task in "$1"/[0-9]*; do [ "$((10#${task##*/}))" != "${2#*_}" ] || folder=$task; done ;;
-  esac
-  compgen -G "$folder/attempts/$2.*" > /dev/null && return
-  mkdir -p "$folder/attempts/$2.0" 2> /dev/null || return
-  echo "$2.0 1" > "$folder/attempts/$2.0/completed"
-  date -u +%Y-%m-%dT%H:%M:%SZ > "$folder/attempts/$2.0/started"
+  local folder=$1 id=$2 task line
+  [ -e "$1/run.json" ] || return
+  if [[ $2 == *_\\[* ]]; then # ARRAY_[1-3,7]
+    line=${2#*_[}
+    for line in ${line//[],]/ }; do
+      for ((task = ${line%-*}; task <= ${line#*-}; task++)); do prove "$1" "${2%%_*}_$task"; done
+    done
+    return
+  fi
+  if [[ $2 == *_* ]]; then # a task has the folder that its line in the file of values names
+    mapfile -t -s "${2#*_}" -n 1 line < "$1/values"
+    folder+="/${line%%$'\\t'*}"
+  fi
+  compgen -G "$folder/attempts/$id.*" > /dev/null && return
+  mkdir -p "$folder/attempts/$id.0" 2> /dev/null || return
+  echo "$id.0 1" > "$folder/attempts/$id.0/completed"
+  date -u +%Y-%m-%dT%H:%M:%SZ > "$folder/attempts/$id.0/started"
 }
 while IFS=: read -r record id; do
   id=${id//[^0-9]/}

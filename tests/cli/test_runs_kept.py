@@ -53,9 +53,8 @@ def test_list_tells_the_records_and_asks_no_scheduler(cluster: Desk) -> None:
 def test_a_run_directory_tells_everything(cluster: Desk) -> None:
     run = submit(cluster, 7)
     (run / "logs/slurm-7.out").write_text("hello\n")
-    (run / "attempts/7.0").mkdir()
+    leave_proof(run, "7.0")
     (run / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
-    (run / "attempts/7.0/exit-code").write_text("0\n")
     (run / "attempts/7.0/broadcast").write_text("/sw/venv, 12.3 MB, copied to /dev/shm/x on every node in 4 s\n")
     (run / "checkpoints/step-10").mkdir()
     (run / "model").mkdir()

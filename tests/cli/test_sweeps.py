@@ -274,7 +274,7 @@ def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:
 def test_runs_all_over_a_large_array_are_retried_as_one_array(site: Desk) -> None:
     """Their list is longer than Linux allows a word of a command line to be (128 KiB)."""
     path = submitted(site, "--sweep", "seed=1..50000")
-    ends = ("COMPLETED|0:0|n1", "NODE_FAIL|0:0|n2")
+    ends = ("CANCELLED by 7|0:15|n1", "NODE_FAIL|0:0|n2")
     answers(site, "", "".join(f"4711_{n}|{ends[n % 2]}\n" for n in range(50000)))
     (site.spool / "sbatch.out").write_text("Submitted batch job 4800\n")
     done = site.type("retry", path.name)

@@ -201,6 +201,7 @@ def test_two_runs_with_one_number_get_each_its_own_answer(tmp_path: Path, progra
         f"#!/bin/bash\necho '1|COMPLETED|0:0|n1|lab|5|{mine.path}'; echo '1|FAILED|7:0|n2|lab|5|{other.path}'\n"
     )
     (program / "sacct").chmod(0o755)
+    leave_proof(mine.path, "1.0")
     told = states.states(Jobs([mine, other]))
     assert (told[identity_of(mine)].state, told[identity_of(other)].state) == ("COMPLETED", "FAILED")
 
