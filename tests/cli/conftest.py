@@ -44,8 +44,8 @@ exit {code}
 
 WITH_FOLDERS = """#!/bin/bash
 # with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
-# that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now. A job that
-# completed has left its proof.
+# that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now.
+# A job that completed has left its proof.
 file=$1
 shift
 [ "$SLURM_TIME_FORMAT" = %s ] && form='%(%s)T' || form='%(%Y-%m-%dT%H:%M:%S)T'
