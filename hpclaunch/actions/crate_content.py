@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.actions.inspect import MODEL
+from hpclaunch.actions.inspect import MODEL, hidden_values_of
 from hpclaunch.actions.recorded_times import times_of
-from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core import inside
+from hpclaunch.core.errors import Fault, Refused, shorten
+from hpclaunch.core.files import json_object
+from hpclaunch.core.records import record
+from hpclaunch.core.secret_names import content_reason, file_reason
+from hpclaunch.core.spec import LIBRARY, SAMPLER
 from hpclaunch.reports.exports.crate import (
     CODE,
     METADATA,
@@ -28,19 +32,39 @@ from hpclaunch.reports.exports.crate import (
 )
 from hpclaunch.reports.exports.private_paths import PrivatePaths, private_paths
 from hpclaunch.runs import Run, training_library
+from hpclaunch.runs.create import CODE_FILES
+from hpclaunch.runs.metric_events import EPOCH, KINDS, Thinned, metric_lines
+from hpclaunch.runs.snapshot import MOST_BYTES, matches
 
 _LARGEST_TEXT = 64 * 2**20
-"""Bytes; a larger log or file of metrics is left out: it is searched for folders of the machine as a whole."""
+"""Bytes of a record, a log or a file of metrics, which is searched for folders of the machine as a whole."""
+_FIRST_OF_A_LOG, _LAST_OF_A_LOG = 8 * 2**20, 24 * 2**20
+"""Bytes that are kept of a larger log."""
+_LARGEST_MODEL = 16 * 2**30
+"""Bytes of the files in model/ together; more is left out, and named."""
+_SEARCHED = 2**20
+"""Bytes of a file that are searched for a private key, which stands at the front of its file."""
 _LAYOUT = ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node")
+Content = bytes | inside.InsideFile
+
+
+@record
+class CrateContent:
+    """The files of a crate by path, those whose text was changed, and what was left out or shortened, with reasons."""
+
+    files: Mapping[str, Content]
+    changed: frozenset[str]
+    left_out: Mapping[str, str]
+    shortened: Mapping[str, str]
 
 
 def facts_of(run: Run, license: str, with_paths: bool) -> RunFacts:
     """Return what the record says of a run. Raises Refused for a run without spec.json or script."""
     spec = run.spec()
-    if not spec or not run.script.is_file():
+    if not spec or inside.size_of(run.home, run.script.name) is None:
         what = f"{run.label} has no spec.json and job.sh that can be read, so its crate would have no workflow"
         raise Refused(Fault(where=str(run.home), what=what, next="choose another run: hpclaunch runs list"))
-    names = _names_for(run) if not with_paths else private_paths({})
+    names, hidden = _names_for(run) if not with_paths else private_paths({}), hidden_values_of(run)
     began, ended = _times(run)
     layout = spec.get("layout")
     sizes = {key: str(layout[key]) for key in _LAYOUT if layout.get(key)} if isinstance(layout, dict) else {}
@@ -52,14 +76,14 @@ def facts_of(run: Run, license: str, with_paths: bool) -> RunFacts:
         job=run.name,
         site=run.site,
         state=run.state,
-        error=names.without(run.reason or (f"exit code {run.exit_code}" if run.exit_code else "")),
+        error=hidden.without(names.without(run.reason or (f"exit code {run.exit_code}" if run.exit_code else ""))),
         user=run.user,
-        command=names.without(words),
+        command=hidden.without(names.without(words)),
         began=began,
         ended=ended,
         version=str(spec.get("version", "")),
         license=license,
-        parameters={name: names.without(value) for name, value in parameters.items()},
+        parameters={name: hidden.without(names.without(value)) for name, value in parameters.items()},
         layout={name: value for name, value in sizes.items() if name not in parameters},
         data=_data_of(run, spec),
         replaced=names.meanings,
@@ -83,7 +107,7 @@ def _data_of(run: Run, spec: dict[str, Any]) -> tuple[str, str] | None:
 
 def _names_for(run: Run) -> PrivatePaths:
     """Return the folders of the machine that the record names."""
-    spec, environment = run.spec(), json_object(read_text(run.home / "environment.json"))
+    spec, environment = run.spec(), json_object(inside.read_text(run.home, "environment.json"))
     data, code = spec.get("data"), spec.get("code")
     found = {
         "RUN": (str(run.home), "the run directory"),
@@ -98,71 +122,249 @@ def _names_for(run: Run) -> PrivatePaths:
     return private_paths(found)
 
 
-def crate_files(run: Run, facts: RunFacts, with_paths: bool) -> dict[str, bytes | Path]:
-    """Return path -> content of the crate's files, sorted, with its metadata first; the same for the same run."""
-    names = private_paths({}) if with_paths else _names_for(run)
-    found = dict(_records(run, names))
-    changed = {path for path, content in found.items() if isinstance(content, bytes)}
-    found |= dict(_folder(run.home / "code", CODE, left_out=_library(run.home / "code")))
-    found |= dict(_folder(run.path / MODEL, f"{MODEL}/"))
-    found[README] = readme_of(facts).encode()
+def content_of(run: Run, with_paths: bool, include: Sequence[str]) -> CrateContent:
+    """Return the files of a run that its crate holds, besides metadata and README; the same for the same run.
+
+    ``include``: patterns (of --include) of files in code/ and model/ that are taken although they may hold a secret,
+    are large, or were not copied by hpclaunch. Raises Refused for a list of code that names a file outside of code/,
+    and for a pattern that matches nothing.
+    """
+    chooser = _Chooser(run, include)
+    records = _Records(run, private_paths({}) if with_paths else _names_for(run))
+    files: dict[str, Content] = dict(records.files())
+    files |= {f"{CODE}{name}": inside.InsideFile(root=run.home, name=f"code/{name}") for name in chooser.code()}
+    own = run.name_of(MODEL)
+    files |= {f"{MODEL}/{name}": inside.InsideFile(root=run.home, name=f"{own}/{name}") for name in chooser.model()}
+    chooser.refuse_unmatched()
+    return CrateContent(
+        files={path: files[path] for path in sorted(files)},
+        changed=frozenset(records.changed),
+        left_out={**records.left_out, **chooser.left_out},
+        shortened=records.shortened,
+    )
+
+
+def crate_files(content: CrateContent, facts: RunFacts) -> dict[str, Content]:
+    """Return path -> content of all files of the crate, its metadata first."""
+    files = {**content.files, README: readme_of(facts, content.left_out, content.shortened).encode("utf-8", "replace")}
     described = [
-        CrateFile(path=path, size=_size(found[path]), sha256=_sha256(found[path]), changed=path in changed)
-        for path in sorted(found)
+        CrateFile(path=path, size=_size(files[path]), sha256=_sha256(files[path]), changed=path in content.changed)
+        for path in sorted(files)
     ]
-    return {METADATA: metadata_of(facts, described).encode(), **{path: found[path] for path in sorted(found)}}
+    return {METADATA: metadata_of(facts, described).encode(), **{path: files[path] for path in sorted(files)}}
 
 
-def _records(run: Run, names: PrivatePaths) -> Iterator[tuple[str, bytes | Path]]:
-    """Yield the script, its library, the records and the logs; as bytes if folders in them were replaced."""
-    places = [(SCRIPT, run.script)]
-    places += [(name, run.home / name) for name in ("hpclaunch.sh", "sampler.py", "spec.json", "environment.json")]
-    places += [(METRICS, run.path / METRICS), *((f"logs/{path.name}", path) for path in run.logs())]
-    places += [(f"logs/{path.name}", path) for path in sorted((run.path / "logs").glob("rank-*.out"))]
-    for name, path in places:
-        if not path.is_file() or path.stat().st_size > _LARGEST_TEXT:
-            continue
-        text = path.read_bytes().decode("utf-8", errors="surrogateescape")
-        if name == "environment.json":
-            text = _leave_out_host(text, names)
-        public = names.without(text)
-        yield name, path if public == text and name != "environment.json" else public.encode("utf-8", "surrogateescape")
+class _Records:
+    """The script, its library, the records and the logs; as bytes if folders or values of variables were replaced."""
+
+    def __init__(self, run: Run, names: PrivatePaths) -> None:
+        self.changed: set[str] = set()
+        self.left_out: dict[str, str] = {}
+        self.shortened: dict[str, str] = {}
+        self._run, self._names, self._hidden = run, names, hidden_values_of(run)
+
+    def files(self) -> Iterator[tuple[str, Content]]:
+        """Yield path in the crate -> content."""
+        run = self._run
+        for name in (SCRIPT, LIBRARY, SAMPLER, "spec.json", "environment.json"):
+            yield from self._file(name, name)
+        yield from self._metrics()
+        logs = [path.relative_to(run.home).as_posix() for path in run.logs()]
+        ranks = [run.name_of(f"logs/{name}") for name in inside.names_in(run.home, run.name_of("logs"))]
+        logs += [name for name in ranks if name.rpartition("/")[2].startswith("rank-") and name.endswith(".out")]
+        for name in dict.fromkeys(logs):
+            yield from self._file(f"logs/{name.rpartition('/')[2]}", name)
+
+    def _file(self, path: str, name: str) -> Iterator[tuple[str, Content]]:
+        size = inside.size_of(self._run.home, name)
+        if size is None:
+            why = inside.problem(self._run.home, name)
+            self.left_out |= {path: f"it cannot be read: {why}"} if why else {}
+            return
+        if size > _LARGEST_TEXT and not path.startswith("logs/"):
+            self.left_out[path] = f"it is large ({_show_size(size)})"
+            return
+        raw = self._ends_of_log(path, name, size) if size > _LARGEST_TEXT else self._read_whole(name)
+        reason = content_reason(raw)
+        if reason:
+            self.left_out[path] = reason
+            return
+        public = self._public(path, raw)
+        if public == raw and path not in self.shortened:
+            yield path, inside.InsideFile(root=self._run.home, name=name)
+            return
+        if public != raw:
+            self.changed.add(path)
+        yield path, public
+
+    def _read_whole(self, name: str) -> bytes:
+        return inside.read_bytes(self._run.home, name, _LARGEST_TEXT)
+
+    def _ends_of_log(self, path: str, name: str, size: int) -> bytes:
+        """Return the beginning and the end of a large log, with a line between them that says what is missing."""
+        left = size - _FIRST_OF_A_LOG - _LAST_OF_A_LOG
+        with os.fdopen(inside.open_file(self._run.home, name), "rb") as file:
+            first = file.read(_FIRST_OF_A_LOG)
+            file.seek(size - _LAST_OF_A_LOG)
+            last = file.read(_LAST_OF_A_LOG)
+        self.shortened[path] = f"its first {_show_size(_FIRST_OF_A_LOG)} and last {_show_size(_LAST_OF_A_LOG)}"
+        self.shortened[path] += f" of {_show_size(size)}"
+        return first + f"\n[hpclaunch: {left:,} bytes of this log are left out here]\n".encode() + last
+
+    def _metrics(self) -> Iterator[tuple[str, Content]]:
+        """Yield metrics.jsonl; a large one thinned, with the first and the last line of every kind."""
+        size = inside.size_of(self._run.home, self._run.name_of(METRICS))
+        if size is None:
+            return
+        if size <= _LARGEST_TEXT:
+            yield from self._file(METRICS, self._run.name_of(METRICS))
+            return
+        lines, seen = thinned_lines(self._run)
+        self.shortened[METRICS] = (
+            f"{len(lines):,} of its {seen:,} lines, the first, the last and some at even distances"
+        )
+        self.changed.add(METRICS)
+        yield METRICS, self._public(METRICS, b"".join(lines))
+
+    def _public(self, path: str, raw: bytes) -> bytes:
+        """Return a file without the machine's folders, unless they stay, and without values that may be secrets."""
+        text = raw.decode("utf-8", errors="surrogateescape")
+        if path in ("spec.json", "environment.json"):
+            text = self._public_values(path, text)
+        text = self._names.without(text)
+        # The library is hpclaunch's own; it sets variables, and holds no value of the user's.
+        text = text if path in (LIBRARY, SAMPLER) else self._hidden.without(text)
+        return text.encode("utf-8", "surrogateescape")
+
+    def _public_values(self, path: str, text: str) -> str:
+        """Return a record of JSON as `_public` does; what is no object has no value that could be told from another."""
+        values = json_object(text)
+        public = self._hidden.plain(values)
+        if path == "environment.json" and self._names.names:
+            public.pop("host", None)
+        return text if public == values else json.dumps(public, indent=2) + "\n"
 
 
-def _leave_out_host(text: str, names: PrivatePaths) -> str:
-    """Return environment.json; without the host's name if the machine's folders are left out as well."""
-    values = json_object(text) if names.names else {}
-    if not values:
-        return text
-    return json.dumps({key: value for key, value in values.items() if key != "host"}, indent=2) + "\n"
+class _Chooser:
+    """Which files of code/ and model/ are in a crate, and why others are not."""
+
+    def __init__(self, run: Run, include: Sequence[str]) -> None:
+        self.left_out: dict[str, str] = {}
+        self._run, self._include = run, include
+        self._matched: set[str] = set()
+
+    def code(self) -> list[str]:
+        """Return the names of the code, relative to code/: of those that hpclaunch copied, no secrets and no links."""
+        home = self._run.home
+        environment = json_object(inside.read_text(home, "environment.json"))
+        listed = environment.get(CODE_FILES)
+        copied = frozenset(map(str, listed)) if isinstance(listed, list) else None
+        self._refuse_outside(copied or ())
+        parts = inside.names_in(home, f"code/{training_library.FOLDER}")
+        is_library = training_library.ARCHIVE in parts or "training" in parts
+        library = f"{training_library.FOLDER}/" if is_library else ""
+        chosen, left = [], MOST_BYTES
+        for path, about in self._walk("code"):
+            name = path.removeprefix("code/")
+            if (library and name.startswith(library)) or "__pycache__/" in path:
+                continue
+            if copied is not None and name not in copied:
+                reason = "hpclaunch did not copy it there"
+            else:
+                reason = file_reason(name)
+            if self._is_taken(path, about, reason, left, f"code has at most {_show_size(MOST_BYTES)}"):
+                chosen.append(name)
+                left -= about.st_size
+        return chosen
+
+    def model(self) -> list[str]:
+        """Return the names of the trained model, relative to model/."""
+        own = self._run.name_of(MODEL)
+        chosen, left = [], _LARGEST_MODEL
+        for path, about in self._walk(own):
+            name = path.removeprefix(f"{own}/")
+            shown = f"{MODEL}/{name}"
+            why = f"the files of a model have at most {_show_size(_LARGEST_MODEL)} together"
+            if self._is_taken(path, about, file_reason(name), left, why, shown):
+                chosen.append(name)
+                left -= about.st_size
+        return chosen
+
+    def _walk(self, folder: str) -> list[tuple[str, os.stat_result]]:
+        try:
+            return list(inside.walk(self._run.home, folder))
+        except FileNotFoundError:
+            return []
+        except (OSError, OverflowError) as error:
+            what = getattr(error, "strerror", None) or str(error)
+            raise Refused(Fault(where=str(self._run.home / folder), what=what)) from None
+
+    def _is_taken(
+        self, path: str, about: os.stat_result, reason: str, left: int, limit: str, shown: str | None = None
+    ) -> bool:
+        """Whether a file is taken; else the reason is noted under its path in the crate."""
+        home, shown = self._run.home, shown or path
+        why = inside.kind_in_words(about.st_mode) or inside.problem(home, path)
+        if why:
+            self.left_out[shown] = f"it {why}" if why.startswith(("is ", "has ")) else f"it cannot be read: {why}"
+            return False
+        matching = [pattern for pattern in self._include if matches(shown, [pattern])]
+        self._matched.update(matching)
+        if matching:
+            return True
+        if about.st_size > left:
+            reason = f"it is large ({_show_size(about.st_size)}): {limit}"
+        reason = reason or content_reason(_read_beginning(home, path))
+        if reason:
+            self.left_out[shown] = reason
+        return not reason
+
+    def _refuse_outside(self, copied: Iterable[str]) -> None:
+        outside = [name for name in copied if name.startswith("/") or ".." in name.split("/")]
+        if outside:
+            what = f"its list of code names a file outside of code/: {shorten(outside[0], 100)!r}"
+            next_step = "the record was changed; hpclaunch writes no such list"
+            raise Refused(Fault(where=str(self._run.home / "environment.json"), what=what, next=next_step))
+
+    def refuse_unmatched(self) -> None:
+        """Raise Refused for patterns of --include that match no file."""
+        unmatched = [pattern for pattern in self._include if pattern not in self._matched]
+        if unmatched:
+            what = f"no regular file in code/ or model/ of {self._run.label} matches {unmatched[0]!r}"
+            raise Refused(Fault(where="--include", what=what, allowed="a pattern such as 'code/server.pem' or '*.csv'"))
 
 
-def _folder(folder: Path, name: str, left_out: str = "") -> Iterator[tuple[str, bytes | Path]]:
-    """Yield the regular files below a folder; links are left out, because they may lead out of it."""
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one != "__pycache__")
-        for file in sorted(files):
-            path = Path(place, file)
-            relative = path.relative_to(folder).as_posix()
-            inside = not (left_out and relative.startswith(left_out))
-            if inside and path.is_file() and not path.is_symlink():
-                yield f"{name}{relative}", path
+def thinned_lines(run: Run) -> tuple[list[bytes], int]:
+    """Return lines of a large metrics.jsonl in their order, and how many it has: of every kind the first and last."""
+    kinds: dict[str, Thinned[tuple[int, bytes]]] = {}
+    seen = 0
+    for number, (line, event) in enumerate(metric_lines(run)):
+        kind = str(event.get("event"))
+        kind = kind if kind == EPOCH or kind in KINDS else ""
+        kinds.setdefault(kind, Thinned()).add((number, line if line.endswith(b"\n") else line + b"\n"), len(line))
+        seen = number + 1
+    kept = sorted(item for one in kinds.values() for _, item in one.kept())
+    return [line for _, line in kept], seen
 
 
-def _library(code: Path) -> str:
-    """Return the folder of hpclaunch's own training library in a copy of code; empty for a folder of the user's."""
-    return f"{training_library.FOLDER}/" if training_library.has_library(code) else ""
+def _read_beginning(home: Path, name: str) -> bytes:
+    with os.fdopen(inside.open_file(home, name), "rb") as file:
+        return file.read(_SEARCHED)
 
 
-def _size(content: bytes | Path) -> int:
-    return len(content) if isinstance(content, bytes) else content.stat().st_size
+def _show_size(size: int) -> str:
+    return f"{size / 2**40:,.1f} TB" if size >= 2**40 else f"{size / 2**20:,.0f} MB"
 
 
-def _sha256(content: bytes | Path) -> str:
+def _size(content: Content) -> int:
+    return len(content) if isinstance(content, bytes) else content.size()
+
+
+def _sha256(content: Content) -> str:
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     digest = hashlib.sha256()
-    with open(content, "rb") as file:
+    with content.open() as file:
         while piece := file.read(2**20):
             digest.update(piece)
     return digest.hexdigest()

@@ -8,14 +8,14 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.core.files import read_text
+from hpclaunch.core import inside
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import parse_memory
 from hpclaunch.guidelines.utilization import Quantity, Suggestion, Usage, quantities, suggestions
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import further_layouts, options_of, walltime_of
-from hpclaunch.runs.samples import NodeSamples, samples_of
+from hpclaunch.runs.samples import FOLDER, NodeSamples, samples_of
 from hpclaunch.schedulers import JobUsage, scheduler_of
 
 START_S = 60
@@ -86,7 +86,7 @@ def efficiencies(found: Sequence[Run], ask: bool = True) -> list[Efficiency]:
     were not sampled, and whose longest start took at least a minute: a shorter run mostly starts up.
     """
     begun = [run for run in runs.each(found) if run.attempts()]
-    sampled = {run.path: samples_of(run.path) for run in begun}
+    sampled = {run.path: samples_of(run.home, run.name_of(FOLDER)) for run in begun}
     accounted = _accounts([run for run in begun if ask or (not sampled[run.path] and _longest_start(run) >= START_S)])
     return [_efficiency(run, sampled[run.path], accounted.get(runs.identity_of(run))) for run in begun]
 
@@ -167,11 +167,13 @@ def _longest_start(run: Run) -> float:
     """Return the seconds of the longest start that has ended, as its markers say; 0 if none has."""
     lengths = [0.0]
     for name in run.attempts():
-        folder = run.path / "attempts" / name
+        folder = run.name_of(f"attempts/{name}")
+        ended = inside.changed_at(run.home, f"{folder}/exit-code")
         try:
-            began = datetime.strptime(read_text(folder / "started").strip(), "%Y-%m-%dT%H:%M:%SZ")
-            ended = (folder / "exit-code").stat().st_mtime
-        except (OSError, ValueError):
+            began = datetime.strptime(inside.read_text(run.home, f"{folder}/started").strip(), "%Y-%m-%dT%H:%M:%SZ")
+        except ValueError:
+            continue
+        if ended is None:
             continue
         lengths.append(ended - began.replace(tzinfo=timezone.utc).timestamp())
     return max(lengths)

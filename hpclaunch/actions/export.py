@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpclaunch import runs
-from hpclaunch.actions.crate_content import crate_files, facts_of
+from hpclaunch.actions.crate_content import Content, content_of, crate_files, facts_of
+from hpclaunch.actions.inspect import hidden_values_of
 from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean, unwritable
-from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.quoting import shell_word, shown_name
 from hpclaunch.core.records import record
 from hpclaunch.runs import Run
+from hpclaunch.runs.metric_events import metric_events
+from hpclaunch.runs.unread import ATTEMPTS, LOGS, MODEL, refuse_unread
 
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*|https?://[^\s<>\"{}|\\^`]+")
 TENSORBOARD, MLFLOW, RO_CRATE = FORMATS = ("tensorboard", "mlflow", "ro-crate")
@@ -23,13 +26,25 @@ TENSORBOARD, MLFLOW, RO_CRATE = FORMATS = ("tensorboard", "mlflow", "ro-crate")
 
 @record
 class CrateOptions:
-    """Of an RO-Crate: its ``license`` (empty: none is named), and whether folders of the machine stay in it."""
+    """Of an RO-Crate: its ``license`` (empty: none is named), and whether folders of the machine stay in it.
+
+    ``include``: patterns of files that are taken although they look like secrets, or are large.
+    """
 
     license: str = ""
     with_paths: bool = False
+    include: tuple[str, ...] = ()
 
 
-def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -> list[Run]:
+@record
+class Exported:
+    """The exported runs, and what of them is not in the export: lines for the user."""
+
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+
+
+def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -> Exported:
     """Write ended runs into the new folder ``target``; returns the exported runs, each one of an array by itself.
 
     ``form``: one of ``FORMATS``. ``crate``: for an RO-Crate alone. Raises InvalidRequest and Refused; then nothing is
@@ -39,7 +54,7 @@ def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -
         what = f"{form!r} is no format{did_you_mean(form, FORMATS)}"
         raise InvalidRequest(Fault(where="--to", what=what, allowed=", ".join(FORMATS)))
     if form != RO_CRATE and crate != CrateOptions():
-        where = "--license" if crate.license else "--with-paths"
+        where = "--license" if crate.license else "--with-paths" if crate.with_paths else "--include"
         raise InvalidRequest(Fault(where=where, what="belongs to an RO-Crate", next="--to ro-crate, or leave it out"))
     if crate.license and not _LICENSE.fullmatch(crate.license):
         allowed = "an identifier of SPDX (spdx.org/licenses), or an address that begins with https://"
@@ -48,15 +63,24 @@ def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -
     _refuse_open(single)
     if form == RO_CRATE:
         _refuse_several(found)
-    files = {
+    refuse_unread(single, (ATTEMPTS, LOGS, MODEL) if form == RO_CRATE else (ATTEMPTS,))
+    files, notes = {
         TENSORBOARD: lambda: _event_files(single),
         MLFLOW: lambda: _mlflow_files(single, target),
-        RO_CRATE: lambda: crate_files(
-            single[0], facts_of(single[0], crate.license, crate.with_paths), crate.with_paths
-        ),
+        RO_CRATE: lambda: _crate_files(single[0], crate),
     }[form]()
     _write(files, target)
-    return single
+    return Exported(runs=tuple(single), notes=tuple(notes))
+
+
+def _crate_files(run: Run, crate: CrateOptions) -> tuple[dict[str, Content], list[str]]:
+    facts = facts_of(run, crate.license, crate.with_paths)
+    content = content_of(run, crate.with_paths, crate.include)
+    notes = [f"not in the crate: {shown_name(path)}: {why}" for path, why in sorted(content.left_out.items())]
+    notes += [
+        f"only a part in the crate: {shown_name(path)}: {what}" for path, what in sorted(content.shortened.items())
+    ]
+    return crate_files(content, facts), notes
 
 
 def _refuse_open(found: Sequence[Run]) -> None:
@@ -81,18 +105,20 @@ def _refuse_several(found: Sequence[Run]) -> None:
         raise InvalidRequest(Fault(what="an RO-Crate describes one run", next="name one run"))
 
 
-def _event_files(found: Sequence[Run]) -> dict[str, bytes | Path]:
+def _event_files(found: Sequence[Run]) -> tuple[dict[str, Content], list[str]]:
     from hpclaunch.reports.exports.event_file import event_files
 
-    files: dict[str, bytes | Path] = {}
-    silent = []
+    files: dict[str, Content] = {}
+    silent, notes = [], []
     for run in found:
-        own = event_files(list(run.metrics()))
+        events = metric_events(run)
+        notes += [f"{run.label}: {events.note()}"] if events.note() else []
+        own = event_files(events.everything)
         silent += [] if own else [run]
         files |= {f"{run.label}/{path}": content for path, content in own.items()}
     if not files:
         raise Refused([_silence(run) for run in silent[:5]])
-    return files
+    return files, notes
 
 
 def _silence(run: Run) -> Fault:
@@ -100,12 +126,14 @@ def _silence(run: Run) -> Fault:
     return Fault(where=str(run.path), what=what, next=f"hpclaunch logs {run.label}")
 
 
-def _mlflow_files(found: Sequence[Run], target: Path) -> dict[str, bytes | Path]:
+def _mlflow_files(found: Sequence[Run], target: Path) -> tuple[dict[str, Content], list[str]]:
     from hpclaunch.reports.exports.mlflow_files import LoggedRun, store_files
 
-    logged = []
+    logged, notes = [], []
     for run in found:
         began, ended = times_of(run)
+        events, hidden = metric_events(run), hidden_values_of(run)
+        notes += [f"{run.label}: {events.note()}"] if events.note() else []
         tags = {"mlflow.source.git.commit": run.git.removesuffix("+changes"), "git": run.git, "run_dir": str(run.path)}
         logged.append(
             LoggedRun(
@@ -115,15 +143,17 @@ def _mlflow_files(found: Sequence[Run], target: Path) -> dict[str, bytes | Path]
                 began=int(1000 * began),
                 ended=int(1000 * ended),
                 user=run.user,
-                parameters={**run.parameters(), **runs.swept(run)},
+                parameters={
+                    name: hidden.without(text) for name, text in {**run.parameters(), **runs.swept(run)}.items()
+                },
                 tags={**tags, "site": run.site, "job_id": run.job_id},
-                events=list(run.metrics()),
+                events=events.everything,
             )
         )
-    return dict(store_files(logged, target))
+    return dict(store_files(logged, target)), notes
 
 
-def _write(files: Mapping[str, bytes | Path], target: Path) -> None:
+def _write(files: Mapping[str, Content], target: Path) -> None:
     """Write the files into a new folder, which appears complete or not at all."""
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         what = "exists already" if target.is_dir() else "exists already, and is no folder"
@@ -140,10 +170,11 @@ def _write(files: Mapping[str, bytes | Path], target: Path) -> None:
                 place.mkdir(parents=True, exist_ok=True)
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                shutil.copyfile(content, place)
-            else:
+            if isinstance(content, bytes):
                 place.write_bytes(content)
+                continue
+            with content.open() as source, place.open("xb") as copy:
+                shutil.copyfileobj(source, copy, 2**20)
         draft.chmod(0o755 & ~_umask())
         os.replace(draft, target)  # an empty folder gives way
     except OSError as error:

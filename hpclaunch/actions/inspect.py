@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.core.files import json_object, read_end, read_text
+from hpclaunch.core import inside
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import json_object
+from hpclaunch.core.hidden_values import HiddenValues, hidden_values, variables_in
+from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
+from hpclaunch.runs.create import CODE_FILES
 from hpclaunch.runs.record import METRICS
 from hpclaunch.runs.recorded_layout import directives_of
+from hpclaunch.runs.request_file import read_request
 from hpclaunch.runs.start_numbers import highest_in, number_of, of_newest
 
 MODEL = "model"
@@ -39,13 +45,13 @@ def everything(run: Run) -> dict[str, Any]:
     return {
         **run.to_json(),
         "spec": run.spec(),
-        "environment": json_object(read_text(run.home / "environment.json")),
+        "environment": json_object(inside.read_text(run.home, "environment.json")),
         "values": runs.swept(run),
         "states": run.history(),
         "attempts": starts[-_STARTS:],
         "logs": [str(path) for path in run.logs()],
         "checkpoints": [str(path) for path in checkpoints(run)],
-        "model": [str(path) for path in _paths_in(run.path / MODEL)],
+        "model": [str(path) for path in _paths_in(run, MODEL)],
         "final": final_metrics(run),
         "size": size_of(run.path),
     }
@@ -53,29 +59,36 @@ def everything(run: Run) -> dict[str, Any]:
 
 def _first_line(run: Run, attempt: str, marker: str) -> str:
     """Return the first line of a file that the script of a start has written; empty if there is none."""
-    return (read_text(run.path / "attempts" / attempt / marker).split("\n") or [""])[0].strip()
+    return (inside.read_text(run.home, run.name_of(f"attempts/{attempt}/{marker}")).split("\n") or [""])[0].strip()
 
 
 def checkpoints(run: Run) -> list[Path]:
     """Return the paths in the run's folder of checkpoints, sorted by name."""
-    return _paths_in(run.path / "checkpoints")
+    return _paths_in(run, "checkpoints")
 
 
-def _paths_in(folder: Path) -> list[Path]:
+def _paths_in(run: Run, folder: str) -> list[Path]:
     """Return the paths in a folder of a run, without hidden ones; empty if there is no such folder."""
-    try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError:
-        return []
+    names = inside.names_in(run.home, run.name_of(folder))
+    return [run.path / folder / name for name in names if not name.startswith(".")]
 
 
 def final_metrics(run: Run) -> dict[str, Any]:
     """Return the run's result: the last event ``end`` of its newest start in metrics.jsonl; empty without one there."""
-    text = read_end(run.path / METRICS, _END_OF_METRICS).decode("utf-8", errors="replace")
+    text = inside.read_end(run.home, run.name_of(METRICS), _END_OF_METRICS).decode("utf-8", errors="replace")
     newest = highest_in(text)
     ends = [json_object(line) for line in text.split("\n")[:-1] if '"end"' in line]
     counting = [one for one in ends if one.get("event") == "end" and number_of(one) in (0, newest)]
     return next(of_newest(reversed(counting)), {})
+
+
+def foreign_results(found: Sequence[Run]) -> list[Fault]:
+    """Return the runs whose metrics.jsonl is not read, with the reason."""
+    return [
+        Fault(where=shown_name(str(run.path / METRICS)), what=f"{why}, and is not read")
+        for run in found
+        if (why := inside.problem(run.home, run.name_of(METRICS)))
+    ]
 
 
 def numbers(run: Run) -> dict[str, str]:
@@ -88,24 +101,47 @@ def numbers(run: Run) -> dict[str, str]:
     }
 
 
-def differences(found: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """Return (name, its value in each run) for every fact (request, environment, result) that differs."""
+def differences(found: Sequence[Run], public: bool = False) -> list[tuple[str, list[str]]]:
+    """Return (name, its value in each run) for every fact (request, environment, result) that differs.
+
+    ``public``: for a page that may leave the machine. Values of variables that may be secrets are then not shown,
+    although they differ.
+    """
     tables = [_facts(run) for run in found]
+    shown = [_public_facts(run) for run in found] if public else tables
     names = list(dict.fromkeys(name for table in tables for name in table))
-    rows = [(name, [table.get(name, "") for table in tables]) for name in names]
-    return [(name, values) for name, values in rows if len(set(values)) > 1]
+    different = [name for name in names if len({table.get(name, "") for table in tables}) > 1]
+    return [(name, [table.get(name, "") for table in shown]) for name in different]
 
 
-def _facts(run: Run) -> dict[str, str]:
-    environment = json_object(read_text(run.home / "environment.json"))
+def _public_facts(run: Run) -> dict[str, str]:
+    hidden = hidden_values_of(run)
+    return {name: hidden.without(text) for name, text in _facts(run, hidden).items()}
+
+
+def hidden_values_of(run: Run) -> HiddenValues:
+    """Return the values of a run's variables that a page or an export does not show."""
+    try:
+        typed = read_request(run.home)[0].variables
+    except Refused:
+        typed = ()
+    return hidden_values(variables_in(run.spec()), typed)
+
+
+def _facts(run: Run, hidden: HiddenValues | None = None) -> dict[str, str]:
+    environment = json_object(inside.read_text(run.home, "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
-    facts |= {f"environment.{name}": _as_text(value) for name, value in environment.items() if name != "folder"}
+    facts |= {f"environment.{name}": _as_text(value) for name, value in environment.items() if name not in _NO_FACTS}
     # Before the command: an argument there overrides a parameter.
     facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
-    spec = run.spec()
+    spec = hidden.plain(run.spec()) if hidden else run.spec()
     facts |= spec_facts(spec, str(run.home), run.scheduler)
     facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
+
+
+_NO_FACTS = ("folder", CODE_FILES)
+"""What environment.json holds that says nothing of the software."""
 
 
 def spec_facts(spec: dict[str, Any], home: str, scheduler: str) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hpclaunch.actions.inspect import MODEL
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object
 from hpclaunch.reports.model_chart import DrawnLayer
 from hpclaunch.runs import Run
 
@@ -18,7 +19,7 @@ MOST_LAYERS, MOST_SIDES, MOST_LENGTH, MOST_LETTERS = 500, 8, 2**40, 60
 def layers_of(run: Run) -> list[DrawnLayer]:
     """Return the layers in their order. Raises Refused if the run has no such list, or one that cannot be drawn."""
     path = run.path / MODEL / ABOUT
-    text = read_text(path)
+    text = inside.read_text(run.home, run.name_of(f"{MODEL}/{ABOUT}"))
     if not text:
         next_step = "a training writes it at its end (training.fit, training.loop), unless export_model=false"
         raise Refused(Fault(where=str(path), what="the run has written no trained model", next=next_step))

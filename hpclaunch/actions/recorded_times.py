@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from hpclaunch.core.files import read_text
+from hpclaunch.core import inside
 from hpclaunch.runs import Run
 
 _LATEST = 2.0**36
@@ -23,7 +23,7 @@ def times_of(run: Run) -> tuple[float, float]:
 
 
 def _time_of_start(run: Run, attempt: str) -> str:
-    return read_text(run.path / "attempts" / attempt / "started").strip()
+    return inside.read_text(run.home, run.name_of(f"attempts/{attempt}/started")).strip()
 
 
 def _seconds_in(value: Any) -> float | None:

@@ -13,8 +13,9 @@ from hpclaunch.actions import states
 from hpclaunch.actions.inspect import differences
 from hpclaunch.actions.system import System
 from hpclaunch.config.site import load_site
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, NotFound, Refused, did_you_mean
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object
 from hpclaunch.core.records import record
 from hpclaunch.core.version import __version__
 from hpclaunch.reports.canvas import import_matplotlib
@@ -28,6 +29,7 @@ from hpclaunch.reports.page.search_section import search_section
 from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.runs import Run
 from hpclaunch.runs.scaling_study import RESULTS, STUDY, ScalingStudy, load_study
+from hpclaunch.runs.unread import READ_BY_A_PAGE, refuse_strange_names, refuse_unread
 from hpclaunch.search.folder import SearchFolder, is_search
 from hpclaunch.search.journal import JournalReader
 from hpclaunch.search.results import summary_of
@@ -92,6 +94,7 @@ def find(system: System, names: Sequence[str]) -> ReportSubject:
 
     Raises NotFound with every unknown name, and InvalidRequest for a study beside other names.
     """
+    refuse_strange_names(names)
     studies = [study for name in names if (study := _study_named(system, name)) is not None]
     if studies and len(names) > 1:
         what = f"{studies[0].name} is a scaling study, which has a page of its own"
@@ -120,20 +123,24 @@ def check_files(files: ReportFiles, subject: ReportSubject) -> None:
 
 def page_of(system: System, subject: ReportSubject) -> Page:
     """Return the page of a run, of an array with its runs, of several runs, or of a study; it reads their files."""
+    refuse_unread(subject.runs, READ_BY_A_PAGE)
     now = system.now().timestamp()
     if subject.study is not None:
-        results = json_object(read_text(subject.study.path / RESULTS))
+        results = json_object(inside.read_text(subject.study.path, RESULTS))
         return study_page(subject.study, results, now, __version__)
     if len(subject.runs) > 1:
-        return runs_page(None, [read_run(run) for run in runs.each(subject.runs)[:MOST_READ]], now, __version__)
+        several = runs.each(subject.runs)[:MOST_READ]
+        refuse_unread(several, READ_BY_A_PAGE)
+        return runs_page(None, [read_run(run) for run in several], now, __version__)
     (run,) = subject.runs
     if is_search(run.path):
         return run_page(_read_run(system, run), now, __version__, first=[_search_section(run)])
     array = _array_of(run)
     if array is None:
         return run_page(_read_run(system, run), now, __version__)
-    each = [read_run(one) for one in runs.tasks_of(array, range(min(array.tasks, MOST_READ)))]
-    return runs_page(read_run(array), each, now, __version__)
+    tasks = runs.tasks_of(array, range(min(array.tasks, MOST_READ)))
+    refuse_unread(tasks, READ_BY_A_PAGE)
+    return runs_page(read_run(array), [read_run(one) for one in tasks], now, __version__)
 
 
 def _read_run(system: System, run: Run) -> RecordedRun:
@@ -172,7 +179,8 @@ def comparison_of(system: System, found: Sequence[Run]) -> Page:
         what = "needs two different runs" if len(found) != 2 else "compares single runs, and one of these is an array"
         next_step = "name two runs: hpclaunch status --all lists them (ARRAY/0007 is a run of an array)"
         raise InvalidRequest(Fault(where="--compare", what=what, next=next_step))
-    rows: list[tuple[str, Any]] = list(differences(found))
+    refuse_unread(found, READ_BY_A_PAGE)
+    rows: list[tuple[str, Any]] = list(differences(found, public=True))
     now = system.now().timestamp()
     return comparison_page([read_run(run) for run in found], rows, now, __version__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +13,12 @@ from pathlib import Path
 from hpclaunch.actions.identity import obstacle, require_permission
 from hpclaunch.actions.retry import retry
 from hpclaunch.actions.states import NEVER_QUEUED, is_lost, refreshed
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run, task_of
 from hpclaunch.runs.recorded_layout import ranks_of
+from hpclaunch.runs.unread import LOGS, refuse_unread
 
 _PATIENCE = 6
 """After so many UNKNOWN states in a row a run is no longer followed."""
@@ -162,6 +165,11 @@ def refuse_array(run: Run) -> None:
     raise Refused(Fault(what=what, next=next_step))
 
 
+def refuse_foreign_log(run: Run) -> None:
+    """Raise Refused if the folder of logs holds a link, or anything else that is not read."""
+    refuse_unread([run], (LOGS,))
+
+
 def own_log(run: Run, rank: int | None) -> int | None:
     """Return the rank whose log to read; None for the log of the job, which a single rank uses too.
 
@@ -200,6 +208,8 @@ def _job_log_command(run: Run) -> str:
 
 _BLOCK = 2**20
 """Bytes of a log that are in memory at once."""
+_LARGEST_LOG, _FIRST_OF_A_LOG, _LAST_OF_A_LOG = 2**30, 8 * _BLOCK, 24 * _BLOCK
+"""Bytes: of a log that is larger than the first of these, the beginning and the end are shown."""
 
 
 class Tail:
@@ -223,9 +233,14 @@ class Tail:
         """
         for path in self._run.logs(self._rank):
             try:
-                with path.open("rb") as file:
-                    offset = self._offsets.get(path, 0)
-                    file.seek(offset if offset <= path.stat().st_size else 0)
+                name = path.relative_to(self._run.home).as_posix()
+                with os.fdopen(inside.open_file(self._run.home, name), "rb") as file:
+                    offset, size = self._offsets.get(path, 0), os.fstat(file.fileno()).st_size
+                    if offset == _FIRST_OF_A_LOG and size > _LARGEST_LOG:
+                        self._offsets[path] = size - _LAST_OF_A_LOG
+                        left = size - _FIRST_OF_A_LOG - _LAST_OF_A_LOG
+                        return f"\n[hpclaunch: {left:,} bytes are left out here; {path} has all]\n".encode()
+                    file.seek(offset if offset <= size else 0)
                     block = file.read(_BLOCK)
                     self._offsets[path] = file.tell()
             except OSError:

@@ -67,8 +67,14 @@ def show(
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_details
+    from hpclaunch.runs.unread import READ_BY_A_PAGE, refuse_strange_names, strange_place, unread
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
+    refuse_strange_names([run] if run else [])
+    if strange := strange_place(found.home):
+        raise Refused(strange)
+    for fault in unread(found, READ_BY_A_PAGE):
+        console.warn(str(fault))
     if draw_model is not None:
         _draw_model(found, draw_model)
     run_details.show_everything(found, json)
@@ -140,6 +146,13 @@ def export(
         bool,
         typer.Option("--with-paths", help="Leave this machine's folders in an RO-Crate [default: names for them]."),
     ] = False,
+    include: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN",
+            help="Take files of an RO-Crate's code/ and model/ that look like secrets, or are large. Repeatable.",
+        ),
+    ] = [],  # noqa: B006
     json: flags.Json = False,
 ) -> None:
     """Write ended runs as files of other tools.
@@ -150,14 +163,19 @@ def export(
     from hpclaunch.actions import export, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
+    from hpclaunch.runs.unread import refuse_strange_names
 
+    refuse_strange_names(run)
     found = states.find(System(warn=console.warn), run)
-    options = export.CrateOptions(license=license_, with_paths=with_paths)
+    options = export.CrateOptions(license=license_, with_paths=with_paths, include=tuple(include))
     exported = export.export(found, to, output, options)
+    for note in exported.notes:
+        console.warn(note)
     if json:
-        console.write_json("export", {"format": to, "folder": str(output), "runs": [one.label for one in exported]})
+        labels = [one.label for one in exported.runs]
+        console.write_json("export", {"format": to, "folder": str(output), "runs": labels})
         return
-    console.say(f"{count(len(exported), 'run')} written as {to}")
+    console.say(f"{count(len(exported.runs), 'run')} written as {to}")
     command = export.next_command(to, output)
     if command:
         console.say(f"  {command}")

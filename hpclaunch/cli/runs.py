@@ -92,9 +92,12 @@ def logs(
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
+    from hpclaunch.runs.unread import refuse_strange_names
 
+    refuse_strange_names([run] if run else [])
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
     wait.refuse_array(found)
+    wait.refuse_foreign_log(found)
     rank = wait.own_log(found, rank)
     is_followed, last, parts = follow and bool(found.job_id), found, list[bytes]()
     try:
@@ -240,9 +243,18 @@ def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) ->
 @app.command("results")
 def results(run: flags.Runs = None, json: flags.Json = False) -> None:
     """Show the final metrics of runs, newest first."""
-    from hpclaunch.actions import states
+    from hpclaunch.actions import inspect, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
+    from hpclaunch.runs.unread import refuse_strange_names, strange_place
 
     system = System(warn=console.warn)
-    run_tables.show_results(states.find(system, run) if run else states.all_runs(system), json)
+    found = states.find(system, run) if run else states.all_runs(system)
+    refuse_strange_names(run or [])
+    strange = [fault for one in found for fault in strange_place(one.home)]
+    if run and strange:
+        raise Refused(strange)
+    found = [one for one in found if not strange_place(one.home)] if strange else found
+    for fault in (*strange, *inspect.foreign_results(found)):
+        console.warn(str(fault))
+    run_tables.show_results(found, json)

@@ -9,11 +9,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-_MOST_BYTES = 16 * 2**20
+MOST_BYTES = 16 * 2**20
 """A larger record or marker was not written by hpclaunch, and is not read. JSON of this size takes 400 MB at most."""
-_LONGEST_LINE = 2**20
+LONGEST_LINE = 2**20
 """Bytes; a longer line of events was not written by hpclaunch either."""
 
 
@@ -138,23 +138,28 @@ def read_bytes(path: Path | str, most: int) -> bytes:
     Raises OSError, also if the file is larger (EFBIG), or of another kind (EINVAL): a FIFO can wait for ever, and a
     device never ends. Nothing of these is read. Raises ValueError for a name that no file can have.
     """
-    _check_kind_and_size(os.stat(path), path, most)  # before it is opened: to open some devices has an effect
+    check_kind_and_size(os.stat(path), path, most)  # before it is opened: to open some devices has an effect
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        size = _check_kind_and_size(os.fstat(descriptor), path, most)
-        blocks = []
-        left = most + 1  # it may grow while it is read, and files of /proc have no size
-        while left > 0 and (block := os.read(descriptor, min(left, max(size + 1, 2**16)))):
-            blocks.append(block)
-            left -= len(block)
+        return read_descriptor(descriptor, path, most)
     finally:
         os.close(descriptor)
+
+
+def read_descriptor(descriptor: int, path: Path | str, most: int) -> bytes:
+    """Return what an open regular file holds, at most ``most`` bytes. Raises OSError as `read_bytes` does."""
+    size = check_kind_and_size(os.fstat(descriptor), path, most)
+    blocks = []
+    left = most + 1  # it may grow while it is read, and files of /proc have no size
+    while left > 0 and (block := os.read(descriptor, min(left, max(size + 1, 2**16)))):
+        blocks.append(block)
+        left -= len(block)
     if left <= 0:
         raise _too_large(path, most)
     return b"".join(blocks)
 
 
-def _check_kind_and_size(about: os.stat_result, path: Path | str, most: int) -> int:
+def check_kind_and_size(about: os.stat_result, path: Path | str, most: int) -> int:
     """Return the size in bytes. Raises OSError if it is above ``most``, or if this is no regular file."""
     if not stat.S_ISREG(about.st_mode):
         kind = "is a folder" if stat.S_ISDIR(about.st_mode) else "is not a regular file"
@@ -179,7 +184,7 @@ def is_there(path: Path | str) -> bool:
     return True
 
 
-def read_text(path: Path | str, most: int = _MOST_BYTES) -> str:
+def read_text(path: Path | str, most: int = MOST_BYTES) -> str:
     """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one.
 
     A file of more than ``most`` bytes counts as not readable.
@@ -215,15 +220,23 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return
         with open(path, "rb") as file:
-            place = os.fstat(file.fileno()).st_size - _MOST_BYTES
-            if place > 0:
-                file.seek(place)
-                file.readline(_MOST_BYTES)  # the rest of a line
-            while line := file.readline(_LONGEST_LINE):
-                event = json_object(line.decode("utf-8", errors="replace"))
-                if event:
-                    yield event
+            yield from json_lines_of(file)
     except (OSError, ValueError):
+        return
+
+
+def json_lines_of(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Yield the objects of an open file as `json_lines` does."""
+    try:
+        place = os.fstat(file.fileno()).st_size - MOST_BYTES
+        if place > 0:
+            file.seek(place)
+            file.readline(MOST_BYTES)  # the rest of a line
+        while line := file.readline(LONGEST_LINE):
+            event = json_object(line.decode("utf-8", errors="replace"))
+            if event:
+                yield event
+    except OSError:
         return
 
 

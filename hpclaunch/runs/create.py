@@ -22,6 +22,8 @@ from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
 
 REQUEST = "request.json"
+CODE_FILES = "code_files"
+"""The key in environment.json of the names of the user's files that were copied to code/."""
 FOLDERS = ("logs", "attempts", "checkpoints")
 _RECORDED_VARIABLES = (
     "CONDA_DEFAULT_ENV",
@@ -136,10 +138,10 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
         write_new(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_new(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
     write_new(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
-    write_new(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
+    write_new(path / "environment.json", json.dumps(_submission_facts(submission, snapshot), indent=2) + "\n")
 
 
-def _submission_facts(submission: Submission) -> dict[str, Any]:
+def _submission_facts(submission: Submission, snapshot: Snapshot) -> dict[str, Any]:
     """Return who submitted, where, and with which software; no variable that could hold a secret."""
     environment = submission.environment
     return {
@@ -150,6 +152,7 @@ def _submission_facts(submission: Submission) -> dict[str, Any]:
         "python": sys.executable,
         "python_version": ".".join(map(str, sys.version_info[:3])),
         "variables": {name: environment[name] for name in _RECORDED_VARIABLES if name in environment},
+        CODE_FILES: [] if snapshot.in_place else list(snapshot.files),
     }
 
 

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.core.files import json_object, read_end
+from hpclaunch.core import inside
+from hpclaunch.core.files import json_object
 from hpclaunch.core.records import record
 from hpclaunch.runs.samples import FOLDER, NodeSamples, last_start, node_in
 
@@ -53,33 +54,31 @@ class UseReader:
     """Reads the last samples of one run directory, again and again."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._folder = os.path.join(run_dir, FOLDER)
+        self._run_dir = run_dir
         self._headers: dict[str, dict[str, Any]] = {}
         self._sizes: dict[str, int] = {}
         self._known: dict[str, NodeSamples] = {}
 
     def read(self) -> RunUse | None:
         """Return the use now; None if nothing was measured."""
-        try:
-            names = sorted(name for name in os.listdir(self._folder) if name.endswith(".jsonl") and name[0] != ".")
-        except OSError:
-            return None
-        for name in names:
-            self._read_node(name)
+        for name in inside.names_in(self._run_dir, FOLDER):
+            if name.endswith(".jsonl") and not name.startswith("."):
+                self._read_node(name)
         nodes = [one for one in last_start([*self._known.values()]) if one.samples][:_MOST_NODES]
         return _use_of(nodes) if nodes else None
 
     def _read_node(self, name: str) -> None:
-        path = os.path.join(self._folder, name)
-        try:
-            size = os.stat(path).st_size
-        except OSError:
-            return
-        if size == self._sizes.get(name) or (len(self._known) >= 4 * _MOST_NODES and name not in self._known):
+        path = f"{FOLDER}/{name}"
+        size = inside.size_of(self._run_dir, path)
+        if (
+            size is None
+            or size == self._sizes.get(name)
+            or (len(self._known) >= 4 * _MOST_NODES and name not in self._known)
+        ):
             return
         if name not in self._headers:
-            self._headers[name] = _header_in(path)
-        lines = read_end(path, _END).split(b"\n")[1 if size > _END else 0 : -1]
+            self._headers[name] = _header_in(self._run_dir, path)
+        lines = inside.read_end(self._run_dir, path, _END).split(b"\n")[1 if size > _END else 0 : -1]
         last = [json_object(line.decode("utf-8", errors="replace")) for line in lines[-2:]]
         found = node_in(iter([self._headers[name], *last]), {})
         if found is not None:
@@ -88,9 +87,9 @@ class UseReader:
             del self._headers[name]  # it may have been incomplete
 
 
-def _header_in(path: str) -> dict[str, Any]:
+def _header_in(run_dir: Path, name: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(inside.open_file(run_dir, name), "rb") as file:
             return json_object(file.readline(_LONGEST_HEADER).decode("utf-8", errors="replace"))
     except OSError:
         return {}

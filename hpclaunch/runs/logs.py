@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpclaunch.core import inside
 from hpclaunch.runs.record import Run
 
 _MOST_BYTES = 64 * 2**10
@@ -15,9 +16,5 @@ def end_of_log(run: Run) -> str:
     logs = [path for path in run.logs() if run.job_id and run.job_id in path.name] or run.logs()
     if not logs:
         return ""
-    try:
-        with logs[-1].open("rb") as file:
-            file.seek(max(0, logs[-1].stat().st_size - _MOST_BYTES))
-            return file.read(_MOST_BYTES).decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+    name = logs[-1].relative_to(run.home).as_posix()
+    return inside.read_end(run.home, name, _MOST_BYTES).decode("utf-8", errors="replace")

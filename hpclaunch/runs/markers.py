@@ -1,6 +1,5 @@
 """The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
 
-``attempts/ID.N/completed`` proves that every rank of that start ended with 0: its script writes it, and nobody else.
 ``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
 when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
 process that started a run in an allocation to end it.
@@ -12,6 +11,7 @@ import contextlib
 import os
 import re
 
+from hpclaunch.core import inside
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.runs.record import JOB_ID, Run, utc_now
 
@@ -73,14 +73,8 @@ def successor_of(run: Run, job_id: str) -> str | None:
     return successor if JOB_ID.fullmatch(successor) else ""
 
 
-def is_complete(run: Run) -> bool:
-    """Whether the last start of the run's present job has proven that it completed the run."""
-    start = last_start(run)
-    return bool(start) and run.has_completed(start)
-
-
 def seconds_until_term(run: Run) -> int | None:
     """Return the seconds after which the last start of the present job got SIGTERM; None if it got none."""
     start = last_start(run)
-    text = read_text(f"{run.path}/attempts/{start}/{_TERMINATED}").strip() if start else ""
+    text = inside.read_text(run.home, run.name_of(f"attempts/{start}/{_TERMINATED}")).strip() if start else ""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

@@ -13,8 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NewerFormat
-from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
+from hpclaunch.core.files import append_line, json_object, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -117,6 +118,10 @@ class Run:
         """The folder that holds script, code and spec: the run directory; for a run of an array that of the array."""
         return self.path if self.index < 0 else self.path.parent
 
+    def name_of(self, name: str) -> str:
+        """Return the name of a file of the run itself, relative to ``home``."""
+        return name if self.index < 0 else f"{self.path.name}/{name}"
+
     @property
     def final(self) -> bool:
         """Whether the run has ended: its state cannot change any more by itself."""
@@ -134,20 +139,25 @@ class Run:
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
-        folder = self.path / "logs"
+        found = self._logs_in(self.name_of("logs"))
         if rank is not None:
-            return [path for path in _logs_in(folder) if path.name == f"rank-{rank}.out"]
-        files = [path for path in _logs_in(folder) if not path.name.startswith("rank-")]
+            return [path for path in found if path.name == f"rank-{rank}.out"]
+        files = [path for path in found if not path.name.startswith("rank-")]
         if self.index >= 0:
             # The scheduler writes a log for each job ID into the folder of the whole array.
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
-            files += [path for path in named if os.path.isfile(path)]
+            files += [path for path in named if inside.changed_at(self.home, f"logs/{path.name}") is not None]
         return sorted(files, key=_age)
+
+    def _logs_in(self, folder: str) -> list[Path]:
+        """Return the log files in a folder; none if this user may not read it."""
+        names = [f"{folder}/{name}" for name in inside.names_in(self.home, folder) if name.endswith(".out")]
+        return [self.home / name for name in names if inside.changed_at(self.home, name) is not None]
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the events in metrics.jsonl, without a line that is still being written, or of a superseded start."""
-        return of_newest(json_lines(self.path / METRICS))
+        return of_newest(inside.json_lines(self.home, self.name_of(METRICS)))
 
     def spec(self) -> dict[str, Any]:
         """Return the spec that the script was rendered from, as plain values; empty if it cannot be read.
@@ -156,7 +166,7 @@ class Run:
         """
         file = f"{self.home}/spec.json"
         try:
-            about = os.stat(file)
+            about = os.lstat(file)
         except OSError:
             return {}
         return _spec_in(file, about.st_ino, about.st_mtime_ns)
@@ -169,15 +179,12 @@ class Run:
 
     def history(self) -> list[dict[str, Any]]:
         """Return every recorded state with its time, oldest first."""
-        return list(json_lines(self.path / HISTORY))
+        return list(inside.json_lines(self.home, self.name_of(HISTORY)))
 
     def attempts(self) -> list[str]:
         """Return the names JOBID.RESTART of all starts that left a marker file, in order."""
         folder = f"{self.path}/attempts"
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            return []
+        names = inside.names_in(self.home, self.name_of("attempts"))
         markers = ("started", "exit-code")
         begun = [name for name in names if any(os.path.exists(f"{folder}/{name}/{marker}") for marker in markers)]
         return sorted(begun, key=_order)
@@ -186,22 +193,10 @@ class Run:
         """Return start (JOBID.RESTART) -> the script's exit code, from the marker files in the run directory."""
         codes = {}
         for attempt in self.attempts():
-            text = read_text(self.path / "attempts" / attempt / "exit-code").strip()
+            text = inside.read_text(self.home, self.name_of(f"attempts/{attempt}/exit-code")).strip()
             if re.fullmatch("[0-9]{1,3}", text):
                 codes[attempt] = int(text)
         return codes
-
-    def has_completed(self, start: str) -> bool:
-        """Return whether this start (JOBID.RESTART) has completed the run; its exit code alone does not tell.
-
-        The script of a start marks it after every rank has ended with 0. An older hpclaunch, which had no folder
-        ``ranks``, left this mark without a text.
-        """
-        folder = f"{self.path}/attempts/{start}"
-        if read_text(f"{folder}/completed").partition(" ")[0].strip() == start:
-            return True
-        is_older = os.path.isfile(f"{folder}/completed") and not os.path.isdir(f"{folder}/ranks")
-        return is_older and read_text(f"{folder}/exit-code").strip() == "0"
 
     def last_exit_code(self, job_id: str) -> int | None:
         """Return the exit code of that job's last start; None if it has not written one."""
@@ -250,7 +245,7 @@ _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribu
 @lru_cache(maxsize=1)
 def _spec_in(file: str, _number: int, _changed: int) -> dict[str, Any]:
     """Return the object in a file, which is another one when its number or the time of its change is."""
-    return json_object(read_text(file, _LARGEST_RECORD))
+    return json_object(inside.read_text(os.path.dirname(file), os.path.basename(file), _LARGEST_RECORD))
 
 
 def load(path: Path) -> Run:
@@ -260,7 +255,7 @@ def load(path: Path) -> Run:
     NewerFormat if a newer hpclaunch wrote it.
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
-    record = json_object(read_text(file, _LARGEST_RECORD))
+    record = json_object(inside.read_text(path, RECORD, _LARGEST_RECORD))
     _check_format(path, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
@@ -313,7 +308,7 @@ def _latest_news(path: Path, edition: int) -> dict[str, str]:
     A line that is incomplete is ignored. If a process ended between writing the record and the line, the last line
     belongs to an earlier edition, and the record is newer.
     """
-    for line in reversed(read_text(f"{path}/{HISTORY}").split("\n")[:-1]):
+    for line in reversed(inside.read_text(path, HISTORY).split("\n")[:-1]):
         news = json_object(line)
         if STATE.fullmatch(str(news.get("state", ""))):
             if news.get("edition") != edition:
@@ -391,15 +386,6 @@ def _write_later(path: str, text: str) -> None:
 
 def _shorten_reason(text: str) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
-
-
-def _logs_in(folder: Path) -> list[Path]:
-    """Return the log files in a folder; none if this user may not read it."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return [folder / name for name in names if name.endswith(".out") and os.path.isfile(folder / name)]
 
 
 def _age(path: Path) -> float:

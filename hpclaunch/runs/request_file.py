@@ -7,8 +7,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object
 from hpclaunch.core.spec import Request
 from hpclaunch.runs.create import REQUEST
 
@@ -49,7 +50,7 @@ def read_request(run_dir: Path, otherwise: str = WITHOUT_REQUEST) -> tuple[Reque
     that has another type than its field.
     """
     file = run_dir / REQUEST
-    recorded = json_object(read_text(file))
+    recorded = json_object(inside.read_text(run_dir, REQUEST))
     problems = [problem for field in fields(Request) if (problem := _problem(field.name, str(field.type), recorded))]
     problems += [] if _is_text(recorded.get("cwd")) else ["'cwd' must be a text"]
     if problems:

@@ -5,14 +5,13 @@ A damaged line, or a field of another kind, counts as not measured. A run withou
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.core.files import json_lines, read_text
+from hpclaunch.core import inside
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
 
@@ -150,17 +149,13 @@ class NodeSamples:
         return _sum(one.joules for one in self.samples)
 
 
-def samples_of(run_dir: Path) -> list[NodeSamples]:
+def samples_of(home: Path, folder: str = FOLDER) -> list[NodeSamples]:
     """Return what was measured of a run, one entry for each node and start, in the order of their beginning.
 
-    It is empty if nothing was measured. The folder of an array's run is that of the run, not of the array.
+    It is empty if nothing was measured. ``folder``, below ``home``: for a run of an array ``0007/samples``.
     """
-    folder = os.path.join(run_dir, FOLDER)
-    try:
-        names = [name for name in os.listdir(folder) if name.endswith(".jsonl") and not name.startswith(".")]
-    except OSError:
-        return []
-    found = [one for name in names if (one := _read_node(Path(folder, name))) is not None]
+    names = [name for name in inside.names_in(home, folder) if name.endswith(".jsonl") and not name.startswith(".")]
+    found = [one for name in names if (one := _read_node(home, f"{folder}/{name}")) is not None]
     return sorted(found, key=lambda one: (one.began, one.node))
 
 
@@ -170,9 +165,9 @@ def last_start(nodes: Sequence[NodeSamples]) -> list[NodeSamples]:
     return [one for one in nodes if one.attempt == attempt]
 
 
-def _read_node(path: Path) -> NodeSamples | None:
+def _read_node(home: Path, name: str) -> NodeSamples | None:
     """Return the content of one file; None if it has no valid header, or a newer format."""
-    return node_in(json_lines(path), _ends(path.with_suffix(".ranks")))
+    return node_in(inside.json_lines(home, name), _ends(home, f"{name.removesuffix('.jsonl')}.ranks"))
 
 
 def node_in(lines: Iterator[dict[str, Any]], ends: Mapping[int, RankEnd]) -> NodeSamples | None:
@@ -241,9 +236,11 @@ def _device(place: int, one: Mapping[str, Any]) -> GpuDevice:
     return replace(device, name=name) if isinstance(name, str) else device
 
 
-def _ends(path: Path) -> dict[int, RankEnd]:
+def _ends(home: Path, name: str) -> dict[int, RankEnd]:
     """Return the accounts in lines ``end RANK SECONDS MILLISECONDS READ WRITTEN``, which the shells of ranks write."""
-    found = [match for line in read_text(path, _LARGEST_ENDS).splitlines() if (match := _ENDED.fullmatch(line))]
+    found = [
+        match for line in inside.read_text(home, name, _LARGEST_ENDS).splitlines() if (match := _ENDED.fullmatch(line))
+    ]
     numbers = [tuple(map(int, match.groups())) for match in found[:_MOST_RANKS]]
     return {rank: RankEnd(t=t, cpu=cpu / 1000, read=read, write=write) for rank, t, cpu, read, write in numbers}
 

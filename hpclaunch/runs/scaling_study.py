@@ -12,8 +12,9 @@ from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NewerFormat, NotFound, Refused
-from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.files import json_object, write_text
 from hpclaunch.core.records import record
 
 STUDY, RESULTS = "study.json", "results.json"
@@ -117,9 +118,11 @@ def save_study(study: ScalingStudy) -> None:
 
 def load_study(folder: Path) -> ScalingStudy:
     """Return the study in a folder. Raises NotFound, NewerFormat, and Refused for a damaged record."""
-    text = read_text(folder / STUDY)
+    text = inside.read_text(folder, STUDY)
     if not text and os.path.lexists(folder / STUDY):
-        raise Refused(Fault(where=str(folder / STUDY), what="the record of the study cannot be read", next="try again"))
+        why = inside.problem(folder, STUDY)
+        what = "the record of the study cannot be read" + (f": it {why}" if why else "")
+        raise Refused(Fault(where=str(folder / STUDY), what=what, next="try again"))
     if not text:
         what = "this folder has no scaling study"
         raise NotFound(Fault(where=str(folder), what=what, next="hpclaunch scale JOB --nodes 1,2,4"))
@@ -187,5 +190,5 @@ def table_rows(folder: Path) -> list[dict[str, Any]]:
     efficiency, step_s, split (or None), predicted, prediction_error, cost_of_epoch, unit, verdict. It is for pages that
     show studies: it reads one file, and computes nothing.
     """
-    rows = json_object(read_text(folder / RESULTS)).get("rows")
+    rows = json_object(inside.read_text(folder, RESULTS)).get("rows")
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -155,7 +155,7 @@ def _rule_of(code: Code, tracked: frozenset[str] | None) -> tuple[str, Test]:
         return "the job's folder", lambda name: not _is_hidden(name)
 
     def is_code(name: str) -> bool:
-        named = name == code.entry or _matches(name, code.include)
+        named = name == code.entry or matches(name, code.include)
         return named or (name.endswith(CODE_SUFFIXES) and not _is_hidden(name))
 
     included = " and --include" if code.include else ""
@@ -170,7 +170,7 @@ def _is_hidden(name: str) -> bool:
     return os.path.basename(name).startswith(".")
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a pattern of --include matches a path, its last part, or a folder that it is in."""
     return any(
         fnmatch.fnmatchcase(name, pattern)
@@ -182,7 +182,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _check_included(code: Code, found: CodeFiles) -> None:
     for pattern in code.include:
-        if not any(_matches(name, [pattern]) for name in found.names):
+        if not any(matches(name, [pattern]) for name in found.names):
             what = f"no file beside {code.entry} matches {pattern!r}"
             allowed = f"a pattern such as '*.csv', or a folder, in {code.folder}"
             raise UnusableCode(

@@ -7,7 +7,8 @@ from functools import lru_cache
 from itertools import product, repeat
 from pathlib import Path
 
-from hpclaunch.core.files import read_bytes, write_text
+from hpclaunch.core import inside
+from hpclaunch.core.files import write_text
 from hpclaunch.core.spec import Sweep, parameter_word
 from hpclaunch.core.units import CONTROL, whole_number
 
@@ -81,7 +82,7 @@ def _decode_word(word: str) -> Iterator[str]:
 
 def values_at(folder: Path, index: int) -> dict[str, str]:
     """Return a run's values by parameter name, followers too; none if its line is missing or damaged."""
-    lines = _lines(folder / VALUES, _age(folder / VALUES))
+    lines = _lines(folder, inside.changed_at(folder, VALUES) or 0.0)
     words = lines[index].split("\t") if 0 <= index < len(lines) else []
     if not words or whole_number(words[0]) != index:
         return {}
@@ -93,16 +94,9 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _lines(path: Path, age: float) -> list[str]:
+def _lines(folder: Path, age: float) -> list[str]:
     """Return the lines of the file. It is read once for all runs, and again when its time of change differs."""
     try:
-        return read_bytes(path, _MOST_BYTES).decode("utf-8", errors="replace").split("\n")
+        return inside.read_bytes(folder, VALUES, _MOST_BYTES).decode("utf-8", errors="replace").split("\n")
     except (OSError, ValueError):
         return []
-
-
-def _age(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

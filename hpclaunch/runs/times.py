@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import calendar
-import os
 import time
 
-from hpclaunch.core.files import read_text
+from hpclaunch.core import inside
 from hpclaunch.runs.markers import last_start, seconds_until_term
 from hpclaunch.runs.record import Run
 
@@ -14,7 +13,7 @@ from hpclaunch.runs.record import Run
 def began_at(run: Run) -> float | None:
     """Return the Unix seconds at which the last start of the present job began; None if it has not begun."""
     start = last_start(run)
-    text = read_text(f"{run.path}/attempts/{start}/started").strip() if start else ""
+    text = inside.read_text(run.home, run.name_of(f"attempts/{start}/started")).strip() if start else ""
     try:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
     except (ValueError, OverflowError):
@@ -29,8 +28,8 @@ def took(run: Run) -> float | None:
     start, began = last_start(run), began_at(run)
     if began is None:
         return None
-    try:
-        return max(0.0, os.stat(f"{run.path}/attempts/{start}/exit-code").st_mtime - began)
-    except OSError:
+    ended = inside.changed_at(run.home, run.name_of(f"attempts/{start}/exit-code"))
+    if ended is None:
         seconds = seconds_until_term(run)
         return None if seconds is None else float(seconds)
+    return max(0.0, ended - began)

@@ -8,6 +8,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core import inside
 from hpclaunch.core.files import json_object
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
@@ -56,7 +57,7 @@ class ProgressReader:
     """Reads the progress of one run directory, again and again."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._path = f"{run_dir}/{METRICS}"
+        self._run_dir = run_dir
         self._file: tuple[int, int] = (0, 0)
         self._begin()
 
@@ -74,7 +75,7 @@ class ProgressReader:
     def read(self) -> TrainingProgress | None:
         """Return the progress now; None if the program has written no event of a training."""
         try:
-            about = os.stat(self._path)
+            about = os.lstat(f"{self._run_dir}/{METRICS}")
         except OSError:
             return self.progress
         if not stat.S_ISREG(about.st_mode) or about.st_size == self._offset:
@@ -89,7 +90,7 @@ class ProgressReader:
         return self.progress
 
     def _read_new(self, size: int) -> None:
-        with open(self._path, "rb", buffering=0) as file:
+        with os.fdopen(inside.open_file(self._run_dir, METRICS), "rb", buffering=0) as file:
             place = self._offset
             if size - place > max(_MOST_NEW, 2 * _BLOCK) or (place == 0 and size > 2 * _BLOCK):
                 if place == 0:

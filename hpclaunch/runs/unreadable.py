@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import stat
 from pathlib import Path
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted
-from hpclaunch.core.files import read_bytes
 
 
 def missing_record(path: Path, file: str, missing: list[str], largest: int) -> NotFound:
@@ -16,7 +18,8 @@ def missing_record(path: Path, file: str, missing: list[str], largest: int) -> N
     ``missing``: the fields that were not found; ``largest``: the most bytes that a record has.
     """
     try:
-        os.stat(file)
+        if stat.S_ISLNK(os.lstat(file).st_mode):
+            return _unreadable_file(file, OSError(errno.ELOOP, "it is a link, and a record is a regular file"))
         permitted = os.access(file, os.R_OK)
     except PermissionError:
         permitted = False
@@ -32,7 +35,7 @@ def missing_record(path: Path, file: str, missing: list[str], largest: int) -> N
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
     try:
-        read_bytes(file, largest)  # opens no pipe
+        inside.read_bytes(os.path.dirname(file), os.path.basename(file), largest)  # opens no pipe, and follows no link
     except OSError as error:
         return _unreadable_file(file, error)
     return damaged_record(Path(file), f"it has no {', '.join(missing)}")
@@ -47,4 +50,6 @@ def damaged_record(file: Path, why: str) -> NotFound:
 
 def _unreadable_file(file: str, error: OSError) -> NotFound:
     next_step = "try again; if it stays so, ask the site's staff about this file system"
+    if error.errno in (errno.ELOOP, errno.EINVAL, errno.EPERM):
+        next_step = f"hpclaunch did not write it: ls -l {shlex.quote(file)}"
     return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))

@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NotFound
-from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.files import json_object, write_text
 from hpclaunch.core.records import record
 from hpclaunch.runs.leases import make_once
 from hpclaunch.search.terms import SearchTerms, terms_of_json
@@ -63,7 +64,7 @@ class SearchFolder:
 
     def read(self) -> SearchRecord:
         """Return what ``search.json`` holds. Raises NotFound if there is none, or if it is damaged."""
-        values = json_object(read_text(self.path / FILE))
+        values = json_object(inside.read_text(self.path, FILE))
         if not values:
             what = "is not a search" if (self.path / "run.json").exists() else "there is no search"
             raise NotFound(Fault(where=str(self.path), what=what, next="hpclaunch search JOB --space FILE starts one"))
@@ -94,6 +95,14 @@ class SearchFolder:
         """Return the file with the totals of a worker's journal (`search.totals`)."""
         return self._search / "journal" / f"{worker}.totals"
 
+    def open_journal(self, worker: int) -> int:
+        """Return a descriptor of a worker's journal, for reading. Raises OSError."""
+        return inside.open_file(self.path, f"search/journal/{worker}.jsonl")
+
+    def totals_text(self, worker: int) -> str:
+        """Return the text of a worker's totals; empty if there are none."""
+        return inside.read_text(self.path, f"search/journal/{worker}.totals")
+
     def journals(self) -> list[int]:
         """Return the numbers of the workers that have a journal."""
         return sorted(_numbers(self._search / "journal", ".jsonl"))
@@ -108,11 +117,11 @@ class SearchFolder:
 
     def workers(self) -> dict[int, dict[str, Any]]:
         """Return number -> what is recorded of every worker; those that have ended have ``ended``."""
-        folder = self._search / "workers"
         found = {}
-        for number in sorted(_numbers(folder)):
-            ended = read_text(folder / f"{number}.ended").strip()
-            found[number] = {**json_object(read_text(folder / str(number))), **({"ended": ended} if ended else {})}
+        for number in sorted(_numbers(self._search / "workers")):
+            ended = inside.read_text(self.path, f"search/workers/{number}.ended").strip()
+            recorded = json_object(inside.read_text(self.path, f"search/workers/{number}"))
+            found[number] = {**recorded, **({"ended": ended} if ended else {})}
         return found
 
     def end_worker(self, number: int, why: str) -> None:
@@ -130,7 +139,7 @@ class SearchFolder:
     def claims(self, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield every claim after that number, in order."""
         number = after + 1
-        while text := read_text(self._search / "claims" / str(number)):
+        while text := inside.read_text(self._search / "claims", str(number)):
             yield number, json_object(text)
             number += 1
 

@@ -6,9 +6,8 @@ import contextlib
 import os
 import time
 import zlib
-from pathlib import Path
 
-from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.files import json_object, write_text
 from hpclaunch.search.events import Event, event_in
 from hpclaunch.search.folder import SearchFolder
 from hpclaunch.search.table import TrialTable
@@ -132,7 +131,7 @@ class JournalReader:
     def _read_journal(self, worker: int) -> None:
         place = self._places.get(worker, 0)
         try:
-            with open(self.folder.journal(worker), "rb") as file:
+            with os.fdopen(self.folder.open_journal(worker), "rb") as file:
                 file.seek(place)
                 rest = b""
                 while block := file.read(_BLOCK):
@@ -156,8 +155,8 @@ def read_with_totals(folder: SearchFolder, terms: SearchTerms) -> tuple[TrialTab
     """
     reader, parts = JournalReader(folder), []
     for worker in folder.journals():
-        totals = totals_in(json_object(read_text(folder.totals(worker))), terms)
-        if totals and _crc_of(folder.journal(worker), totals.bytes) == totals.crc:
+        totals = totals_in(json_object(folder.totals_text(worker)), terms)
+        if totals and _crc_of(folder, worker, totals.bytes) == totals.crc:
             reader.add_counted(worker, totals)
             parts.append(totals)
     table = reader.read(claims=False)
@@ -166,11 +165,11 @@ def read_with_totals(folder: SearchFolder, terms: SearchTerms) -> tuple[TrialTab
     return JournalReader(folder).read(claims=False), []
 
 
-def _crc_of(path: Path, size: int) -> int | None:
-    """Return the CRC-32 of the first bytes of a file; None if it has fewer."""
+def _crc_of(folder: SearchFolder, worker: int, size: int) -> int | None:
+    """Return the CRC-32 of the first bytes of a journal; None if it has fewer."""
     crc = 0
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(folder.open_journal(worker), "rb") as file:
             while size and (block := file.read(min(size, _BLOCK))):
                 crc, size = zlib.crc32(block, crc), size - len(block)
     except OSError:

@@ -12,8 +12,8 @@ from hpclaunch import runs
 from hpclaunch.actions import states
 from hpclaunch.actions.api.messages import LOGGER, this_system
 from hpclaunch.actions.progress import ProgressOfRuns
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
-from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class SubmittedRun:
     @property
     def script(self) -> str:
         """The script that was submitted."""
-        return read_text(self._load().script, LARGEST_SCRIPT)
+        run = self._load()
+        return inside.read_text(run.home, run.script.name, LARGEST_SCRIPT)
 
     def status(self) -> RunStatus:
         """Return how the run is now; the scheduler is asked once."""

@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from hpclaunch.config.job import Job, Role
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
@@ -264,10 +264,10 @@ def elapsed_s(run: Run) -> float | None:
     attempts = run.attempts()
     if len(attempts) != 1:  # of a failed start, or of several, the whole time is not that of its epochs
         return None
-    folder = run.path / "attempts" / attempts[0]
+    folder = run.name_of(f"attempts/{attempts[0]}")
+    ended = inside.changed_at(run.home, f"{folder}/exit-code")
     try:
-        began = datetime.strptime(read_text(folder / "started").strip(), "%Y-%m-%dT%H:%M:%SZ")
-        ended = (folder / "exit-code").stat().st_mtime
-    except (OSError, ValueError):
+        began = datetime.strptime(inside.read_text(run.home, f"{folder}/started").strip(), "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
         return None
-    return ended - began.replace(tzinfo=timezone.utc).timestamp()
+    return None if ended is None else ended - began.replace(tzinfo=timezone.utc).timestamp()

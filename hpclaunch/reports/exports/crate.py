@@ -92,8 +92,11 @@ def metadata_of(facts: RunFacts, files: Sequence[CrateFile]) -> str:
     return json.dumps({"@context": list(CONTEXT), "@graph": graph}, indent=2) + "\n"
 
 
-def readme_of(facts: RunFacts) -> str:
-    """Return the text of README.md: what the crate holds, and what its names stand for."""
+def readme_of(facts: RunFacts, left_out: Mapping[str, str], shortened: Mapping[str, str]) -> str:
+    """Return the text of README.md: what the crate holds, what it lacks and why, and what its names stand for.
+
+    ``left_out``, ``shortened``: path -> the reason, and what of it is here.
+    """
     lines = [
         f"# {facts.label}",
         "",
@@ -101,12 +104,29 @@ def readme_of(facts: RunFacts) -> str:
         "",
         f"- `{SCRIPT}`: {_HELD[SCRIPT]}; `hpclaunch.sh`: {_HELD['hpclaunch.sh']}",
         f"- `{CODE}`: the code of the job, without the training library, which is part of hpclaunch {facts.version}",
-        f"- `{METRICS}`: {_HELD[METRICS]}",
+        f"- `{METRICS}`: {_HELD[METRICS]}"
+        + (f". Of this long file: {shortened[METRICS]}" if METRICS in shortened else ""),
+        "",
+        "Values of variables (`export NAME=…`, `--env`) are left out, except those of known settings such as",
+        "`OMP_NUM_THREADS`. What the program itself printed, and arguments that were typed for it, are as they were.",
     ]
+    cut = {path: what for path, what in shortened.items() if path != METRICS}
+    if cut:
+        lines += ["", "Only a part of these files is here:", ""]
+        lines += [f"- {_quote_path(path)}: {what}" for path, what in sorted(cut.items())]
+    if left_out:
+        lines += ["", "These files of the run are not here:", ""]
+        lines += [f"- {_quote_path(path)}: {reason}" for path, reason in sorted(left_out.items())]
     if facts.replaced:
         lines += ["", "Folders of the machine are replaced by names:", ""]
         lines += [f"- `{name}`: {what}" for name, what in facts.replaced.items()]
     return "\n".join(lines) + "\n"
+
+
+def _quote_path(path: str) -> str:
+    """Return a path as Markdown shows it, however it is spelled: control characters as escapes."""
+    plain = path.encode("unicode_escape").decode("ascii").replace("`", "'")
+    return f"`{plain}`"
 
 
 def _description(facts: RunFacts) -> str:
@@ -302,7 +322,7 @@ def _file(one: CrateFile, facts: RunFacts) -> Entity:
     if one.path == README:
         entity["about"] = _link("./")
     words = _HELD.get(one.path, "")
-    changed = "folders are replaced by names (README.md)" if one.changed else ""
+    changed = "folders are replaced by names, and values of variables left out (README.md)" if one.changed else ""
     if words or changed:
         entity["description"] = "; ".join(filter(None, (words, changed)))
     if one.path == METRICS:

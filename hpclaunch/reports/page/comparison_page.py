@@ -77,7 +77,8 @@ def _curves(found: Sequence[RecordedRun]) -> PageSection:
     labels = [one.run.label for one in found]
     figures = [figure for name in metrics if (figure := metric_figure(found, labels, name)) is not None]
     left = len(figures) - _MOST_FIGURES
-    blocks: list[Block] = [*figures[:_MOST_FIGURES]]
+    notes = [f"{one.run.label}: {one.thinned}." for one in found if one.thinned]
+    blocks: list[Block] = [*(Sentence(text=text, tone="warning") for text in notes), *figures[:_MOST_FIGURES]]
     if left > 0:
         blocks.append(Sentence(text=f"{left} more metrics are not drawn."))
     if not blocks:

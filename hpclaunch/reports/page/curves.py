@@ -43,7 +43,8 @@ def training_section(recorded: RecordedRun) -> PageSection:
         words = "The run wrote no epochs (lines with the event epoch in metrics.jsonl), so there are no curves."
         return PageSection(name="training", title="Loss and metrics", blocks=(Sentence(text=words),))
     groups = metric_groups(recorded.epochs)
-    blocks: list[Block] = [_figure(recorded, name, names) for name, names in list(groups.items())[:_MOST_FIGURES]]
+    blocks: list[Block] = [Sentence(text=f"{recorded.thinned}.", tone="warning")] if recorded.thinned else []
+    blocks += [_figure(recorded, name, names) for name, names in list(groups.items())[:_MOST_FIGURES]]
     left = list(groups)[_MOST_FIGURES:]
     if left:
         blocks.append(Sentence(text=f"Not drawn: {', '.join(left[:50])}."))

@@ -5,26 +5,28 @@ The directory may be damaged or belong to a program of the user's own: what has 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
-from hpclaunch.core.files import json_lines, json_object, read_text
+from hpclaunch.core.files import json_object
+from hpclaunch.core.hidden_values import NOT_SHOWN, hidden_values, variables_in
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request
+from hpclaunch.core.secret_names import is_public_variable
+from hpclaunch.core.spec import Pairs, Request
 from hpclaunch.core.units import whole_number
 from hpclaunch.reports.page.amounts import seconds_of_time
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.metric_events import metric_events
 from hpclaunch.runs.request_file import read_request
-from hpclaunch.runs.samples import NodeSamples, samples_of
+from hpclaunch.runs.samples import FOLDER, NodeSamples, samples_of
 
-_EVENTS = ("start", "resume", "checkpoint", "noise_scale", "communication", "early_stop", "end")
-"""The events, besides those of epochs, that a page uses; a job may write thousands of its own."""
-_MOST_EPOCHS, _MOST_EVENTS, _MOST_STATES, _MOST_STARTS = 20_000, 20_000, 500, 500
+_MOST_STATES, _MOST_STARTS = 500, 500
 _LOG_LINES, _LONGEST_LINE = 40, 500
 _LARGEST_SCRIPT = 100_000
 """Characters; a standalone script with its library has 60,000."""
@@ -67,8 +69,9 @@ class RecordedRun:
     """A run as its directory records it.
 
     ``request``: what was typed (None: missing or damaged), in ``folder``. ``repeated``: epochs whose work was done
-    twice after a restart. ``has_site``: the file of its site was read; ``mtbf_days``: what that says of days between
-    failures of a node (None: nothing).
+    twice after a restart. ``epochs_seen``: how many epochs there were; ``thinned``: in words, what of a long
+    metrics.jsonl is left out. ``has_site``: the file of
+    its site was read; ``mtbf_days``: what that says of days between failures of a node (None: nothing).
     """
 
     run: Run
@@ -82,6 +85,8 @@ class RecordedRun:
     epochs: tuple[Mapping[str, Any], ...]
     events: tuple[Mapping[str, Any], ...]
     repeated: int
+    epochs_seen: int = 0
+    thinned: str = ""
     nodes: tuple[NodeSamples, ...]
     script: str
     log_end: str
@@ -118,24 +123,34 @@ class RecordedRun:
 
 
 def read_run(run: Run) -> RecordedRun:
-    """Return everything that the page of a run shows."""
-    epochs, events = _events(run)
+    """Return everything that the page of a run shows, without values of variables that may be secrets.
+
+    Raises Refused for a metrics.jsonl that is too large.
+    """
+    events = metric_events(run)
     request, folder = _request(run)
+    spec = run.spec()
+    hidden = hidden_values(variables_in(spec), request.variables if request else ())
+    public = replace(request, variables=_public_pairs(request.variables)) if request else None
     return RecordedRun(
-        run=run,
-        spec=run.spec(),
-        request=request,
+        run=replace(run, reason=hidden.without(run.reason)),
+        spec=hidden.plain(spec),
+        request=public,
         folder=folder,
-        environment=json_object(read_text(run.home / "environment.json")),
+        environment=hidden.plain(json_object(inside.read_text(run.home, "environment.json"))),
         values=swept(run),
         changes=tuple(_changes(run))[-_MOST_STATES:],
         starts=tuple(_start(run, name) for name in run.attempts()[-_MOST_STARTS:]),
-        epochs=epochs,
-        events=events,
-        repeated=sum(one.get("event") == "epoch" for one in json_lines(run.path / "metrics-repeated.jsonl")),
-        nodes=tuple(samples_of(run.path)),
-        script=_script(run),
-        log_end=_log_end(run),
+        epochs=events.epochs,
+        events=events.others,
+        epochs_seen=events.epochs_seen,
+        thinned=events.note(),
+        repeated=sum(
+            one.get("event") == "epoch" for one in inside.json_lines(run.home, run.name_of("metrics-repeated.jsonl"))
+        ),
+        nodes=tuple(samples_of(run.home, run.name_of(FOLDER))),
+        script=hidden.without(_script(run)),
+        log_end=hidden.without(_log_end(run)),
     )
 
 
@@ -146,16 +161,8 @@ def _request(run: Run) -> tuple[Request | None, Path]:
         return None, run.home
 
 
-def _events(run: Run) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
-    """Return the epochs and the other events that a page uses."""
-    epochs: list[Mapping[str, Any]] = []
-    events: list[Mapping[str, Any]] = []
-    for event in run.metrics():
-        if event.get("event") == "epoch":
-            epochs.append(event)
-        elif event.get("event") in _EVENTS:
-            events.append(event)
-    return tuple(epochs[-_MOST_EPOCHS:]), tuple(events[-_MOST_EVENTS:])
+def _public_pairs(variables: Pairs) -> Pairs:
+    return tuple((name, value if is_public_variable(name) else NOT_SHOWN) for name, value in variables)
 
 
 def _changes(run: Run) -> Iterator[StateChange]:
@@ -167,28 +174,25 @@ def _changes(run: Run) -> Iterator[StateChange]:
 
 
 def _start(run: Run, name: str) -> RunStart:
-    folder = run.path / "attempts" / name
-    failure = " ".join(read_text(folder / file).strip() for file in ("first-failure", "first-failure.rank"))
+    folder = run.name_of(f"attempts/{name}")
+
+    def text_of(marker: str) -> str:
+        return inside.read_text(run.home, f"{folder}/{marker}").strip()
+
+    failure = " ".join(map(text_of, ("first-failure", "first-failure.rank")))
+    ended = inside.changed_at(run.home, f"{folder}/exit-code")
     return RunStart(
         name=name,
-        began=seconds_of_time(read_text(folder / "started")),
-        ended=_time_of_change(folder / "exit-code"),
-        exit_code=whole_number(read_text(folder / "exit-code").strip()),
-        terminated=os.path.isfile(folder / "terminated"),
+        began=seconds_of_time(text_of("started")),
+        ended=None if ended is None else float(int(ended)),  # whole seconds, as the time of a start
+        exit_code=whole_number(text_of("exit-code")),
+        terminated=inside.changed_at(run.home, f"{folder}/terminated") is not None,
         first_failure=failure.strip()[:200],
     )
 
 
-def _time_of_change(path: Path) -> float | None:
-    """Return the time at which a marker was written, in whole seconds as the time of a start; None without it."""
-    try:
-        return float(int(os.stat(path).st_mtime))
-    except OSError:
-        return None
-
-
 def _script(run: Run) -> str:
-    text = read_text(run.script)
+    text = inside.read_text(run.home, run.script.name)
     return text if len(text) <= _LARGEST_SCRIPT else f"{text[:_LARGEST_SCRIPT]}\n# the rest is left out of this page\n"
 
 

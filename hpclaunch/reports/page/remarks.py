@@ -52,6 +52,8 @@ def _ends_not_finite(recorded: RecordedRun, name: str) -> bool:
 
 
 def _training_remarks(recorded: RecordedRun) -> Iterator[str]:
+    if recorded.thinned:
+        yield f"{recorded.thinned}."
     if any(epoch.get("synthetic") is True for epoch in recorded.epochs):
         yield "The samples were generated (--synthetic): loss and metrics say nothing about real data."
     wanted = whole_number(recorded.parameters.get("epochs", ""))

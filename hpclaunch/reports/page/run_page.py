@@ -90,7 +90,7 @@ def _key_figures(recorded: RecordedRun) -> Iterator[Fact]:
     yield Fact(name="computed for", value=duration(recorded.seconds))
     yield Fact(name="starts", value=str(len(recorded.starts)))
     if recorded.epochs:
-        yield Fact(name="epochs", value=count(len(recorded.epochs), "epoch"))
+        yield Fact(name="epochs", value=count(max(recorded.epochs_seen, len(recorded.epochs)), "epoch"))
     rate = typical_rate(recorded.epochs)
     if rate is not None:
         yield Fact(name="throughput", value=f"{short(rate)} samples/s")

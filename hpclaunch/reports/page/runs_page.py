@@ -166,7 +166,9 @@ def _curves_section(found: Sequence[RecordedRun]) -> PageSection:
     labels = labels_of(found)
     figures = [figure for name in chosen if (figure := metric_figure(found, labels, name)) is not None]
     blocks: tuple[Block, ...] = tuple(figures) or (Sentence(text="No run wrote epochs, so there are no curves."),)
-    return PageSection(name="training", title="Loss and metrics", blocks=blocks)
+    thinned = [f"{one.run.label}: {one.thinned}." for one in found if one.thinned]
+    notes = tuple(Sentence(text=text, tone="warning") for text in thinned)
+    return PageSection(name="training", title="Loss and metrics", blocks=(*notes, *blocks))
 
 
 def _values_section(found: Sequence[RecordedRun]) -> PageSection:

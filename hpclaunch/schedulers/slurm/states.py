@@ -22,7 +22,7 @@ from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
 from hpclaunch.schedulers.slurm.configuration import cluster
-from hpclaunch.schedulers.slurm.markers import status_by_markers, with_proof
+from hpclaunch.schedulers.slurm.markers import status_by_markers
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
 
 _STATE = re.compile("[A-Z_]+")
@@ -83,7 +83,6 @@ def _states_of(wanted: Sequence[JobIdentity], jobs: Jobs, queue: _Queue) -> dict
     accounted = _sacct(ended, jobs) if ended else {}
     missing = [job for job in ended if job not in queue.known and not queue.silence]
     settled = {job: _status_of_ended(job, jobs, queue, accounted.get(job)) for job in ended}
-    settled |= {job: with_proof(jobs[job], status) for job, status in settled.items() if status.state == "COMPLETED"}
     return {**waiting, **settled, **cancelled_while_waiting(missing, jobs, accounted)}
 
 

@@ -1,0 +1,87 @@
+"""Values of variables that must not leave the machine, and texts without them; it reads nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hpclaunch.core.json_values import pairs
+from hpclaunch.core.records import record
+from hpclaunch.core.secret_names import is_public_variable
+
+NOT_SHOWN = "(value not shown)"
+_SHORTEST = 6
+"""Characters of a value that is looked for in other texts; a shorter one stands in too many words."""
+_WORD = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s;&|'"\\])*"""
+_EXPORT = re.compile(rf"(?P<begin>\b(?:export|declare -x)[ \t]+)(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>{_WORD})")
+_TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"]?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>{_WORD})")
+_PAIRS = ("environment", "variables")
+"""The keys of a record under which variables stand, as pairs or as an object."""
+
+
+@record
+class HiddenValues:
+    """The values of variables that are no known settings (`secret_names.is_public_variable`)."""
+
+    values: frozenset[str] = frozenset()
+
+    def without(self, text: str) -> str:
+        """Return a text in which these values are replaced, also as JSON and as a shell spells them.
+
+        Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are.
+        """
+        text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
+        long = {value for value in self.values if len(value) >= _SHORTEST}
+        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], shlex.quote(value)[1:-1])}
+        spelled = {form for form in spelled if len(form) >= _SHORTEST}
+        if not spelled:
+            return text
+        pattern = "|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))
+        return re.sub(pattern, lambda _: NOT_SHOWN, text)
+
+    def plain(self, value: Any, key: str = "") -> Any:
+        """Return plain values (of JSON) without these values; names of variables stay."""
+        if isinstance(value, str):
+            return self.without(value)
+        if isinstance(value, dict):
+            if key in _PAIRS:
+                return {name: one if is_public_variable(str(name)) else NOT_SHOWN for name, one in value.items()}
+            return {name: self.plain(one, str(name)) for name, one in value.items()}
+        if isinstance(value, list | tuple):
+            if key in _PAIRS:
+                return [_hide_pair(one) for one in value]
+            return [self.plain(one) for one in value]
+        return value
+
+
+def hidden_values(*variables: Iterable[tuple[str, Any]]) -> HiddenValues:
+    """Return what to hide of these variables: the values of all that are no known settings."""
+    found = (str(value) for some in variables for name, value in some if not is_public_variable(str(name)))
+    return HiddenValues(values=frozenset(value for value in found if value))
+
+
+def variables_in(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the variables that a spec or a request records."""
+    return [pair for key in _PAIRS for pair in pairs(spec.get(key))]
+
+
+def _hide_pair(pair: Any) -> Any:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return NOT_SHOWN
+    name, value = pair
+    return [name, value if is_public_variable(str(name)) else NOT_SHOWN]
+
+
+def _hide_export(found: re.Match[str]) -> str:
+    if is_public_variable(found["name"]) or not found["value"]:
+        return found[0]
+    return f"{found['begin']}{found['name']}='{NOT_SHOWN}'"
+
+
+def _hide_typed(found: re.Match[str]) -> str:
+    if is_public_variable(found["name"]):
+        return found[0]
+    return f"{found['begin']}{found['quote']}{found['name']}={NOT_SHOWN}"

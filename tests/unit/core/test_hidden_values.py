@@ -1,0 +1,53 @@
+"""Texts and records without values of variables that may be secrets."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from hpclaunch.core.hidden_values import NOT_SHOWN, hidden_values, variables_in
+
+SECRET = 's3cr3t it\'s "quoted" \\ $(x)\n\x1b'
+HIDDEN = hidden_values([("TOKEN", SECRET), ("OMP_NUM_THREADS", "123456789"), ("PIN", "42")])
+
+
+@pytest.mark.parametrize("value", [SECRET, "plain", "a'b", "x;y", "$'quoted'", "back\\", "--env A=b"])
+@pytest.mark.parametrize("begin", ["export ", "  export ", "declare -x ", "cd x && export "])
+def test_an_exported_value_is_left_out_however_it_is_quoted(begin: str, value: str) -> None:
+    line = f"{begin}TOKEN={shlex.quote(value)}\nexport OMP_NUM_THREADS=4; export B='c'\n"
+    shown = hidden_values().without(line)
+    assert shown == f"{begin}TOKEN='{NOT_SHOWN}'\nexport OMP_NUM_THREADS=4; export B='{NOT_SHOWN}'\n"
+
+
+def test_a_value_with_escapes_of_bash_is_left_out() -> None:
+    assert hidden_values().without(r"export TOKEN=$'a\'b\nc' # x") == f"export TOKEN='{NOT_SHOWN}' # x"
+    assert hidden_values().without('export TOKEN="a \\" b" x') == f"export TOKEN='{NOT_SHOWN}' x"
+
+
+def test_a_typed_variable_is_left_out() -> None:
+    words = shlex.join(["hpclaunch", "submit", "x", "--env", f"TOKEN={SECRET}", "--env", "OMP_NUM_THREADS=4"])
+    shown = hidden_values().without(words)
+    assert "s3cr3t" not in shown and "TOKEN=" in shown and "OMP_NUM_THREADS=4" in shown
+
+
+def test_a_long_value_is_left_out_of_every_text() -> None:
+    for text in (SECRET, json.dumps(SECRET), shlex.quote(SECRET)):
+        assert "s3cr3t" not in HIDDEN.without(f"before {text} after")
+    assert HIDDEN.without("42 and 123456789") == "42 and 123456789", "short, and public"
+
+
+def test_a_record_keeps_the_names() -> None:
+    spec = {
+        "environment": [["TOKEN", SECRET], ["OMP_NUM_THREADS", "4"], ["PIN", "42"], "damaged"],
+        "variables": {"LOADEDMODULES": "gcc", "PIN": "42"},
+        "steps": [{"command": "export PIN=42"}, 7, None],
+        "why": f"because of {SECRET}",
+    }
+    shown = HIDDEN.plain(spec)
+    assert shown["environment"] == [["TOKEN", NOT_SHOWN], ["OMP_NUM_THREADS", "4"], ["PIN", NOT_SHOWN], NOT_SHOWN]
+    assert shown["variables"] == {"LOADEDMODULES": "gcc", "PIN": NOT_SHOWN}
+    assert shown["steps"] == [{"command": f"export PIN='{NOT_SHOWN}'"}, 7, None]
+    assert shown["why"] == f"because of {NOT_SHOWN}"
+    assert variables_in(spec) == [("TOKEN", SECRET), ("OMP_NUM_THREADS", "4"), ("PIN", "42")]

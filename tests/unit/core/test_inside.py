@@ -1,0 +1,122 @@
+"""Files below a folder of another person: through no link, regular files alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.core import inside
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file below it, and a file outside of it."""
+    (tmp_path / "run/logs").mkdir(parents=True)
+    (tmp_path / "run/logs/a.out").write_text("own")
+    (tmp_path / "run/top").write_text("top")
+    (tmp_path / "outside/logs").mkdir(parents=True)
+    (tmp_path / "outside/logs/a.out").write_text("theirs")
+    (tmp_path / "outside/top").write_text("theirs")
+    return tmp_path / "run"
+
+
+def test_what_is_inside_is_read(folder: Path) -> None:
+    assert inside.read_text(folder, "top") == "top"
+    assert inside.read_text(folder, "logs/a.out") == "own"
+    assert inside.read_end(folder, "logs/a.out", 2) == b"wn"
+    assert inside.names_in(folder, "logs") == ["a.out"]
+    assert inside.size_of(folder, "logs/a.out") == 3
+    assert inside.changed_at(folder, "top") == os.stat(folder / "top").st_mtime
+    assert [name for name, _ in inside.walk(folder)] == ["top", "logs/a.out"]
+    assert inside.problem(folder, "top") == inside.problem(folder, "missing") == ""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        assert inside.read_text(descriptor, "logs/a.out") == "own"
+        assert inside.read_text(descriptor, "top") == "top"
+    finally:
+        os.close(descriptor)
+
+
+def test_a_link_that_leads_to_the_folder_is_followed(folder: Path) -> None:
+    (folder.parent / "scratch").symlink_to(folder)
+    assert inside.read_text(folder.parent / "scratch", "logs/a.out") == "own"
+
+
+@pytest.mark.parametrize("name", ["top", "logs/a.out", "logs"])
+@pytest.mark.parametrize("relative", [False, True])
+def test_no_part_of_a_name_is_followed(folder: Path, name: str, relative: bool) -> None:
+    (folder / name).rename(folder.parent / "kept")
+    target = folder.parent / "outside" / name
+    (folder / name).symlink_to(os.path.relpath(target, (folder / name).parent) if relative else target)
+    file = "logs/a.out" if name == "logs" else name
+    assert inside.read_text(folder, file) == ""
+    assert inside.read_end(folder, file, 10) == b""
+    assert list(inside.json_lines(folder, file)) == []
+    assert inside.changed_at(folder, file) is inside.size_of(folder, file) is None
+    assert inside.problem(folder, file) == "is a link"
+    with pytest.raises(OSError, match="is a link"):
+        os.close(inside.open_file(folder, file))
+    if name == "logs":
+        assert inside.names_in(folder, "logs") == []
+        with pytest.raises(OSError, match="is a link"):
+            list(inside.walk(folder, "logs"))
+
+
+@pytest.mark.parametrize("name", ["../outside/top", "/etc/passwd", "logs/../top", "logs//a.out", "./top", "..", "a\0b"])
+def test_a_name_that_leads_out_is_refused(folder: Path, name: str) -> None:
+    with pytest.raises(OSError, match="leads out") as error:
+        inside.open_file(folder, name)
+    assert error.value.errno == errno.EXDEV
+    assert inside.read_text(folder, name) == "" and inside.names_in(folder, name) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(os.mkfifo, "is a pipe"), (os.mkdir, "is a folder")],
+    ids=["pipe", "folder"],
+)
+def test_what_is_no_regular_file_is_not_opened(folder: Path, make: Callable[[Path], None], words: str) -> None:
+    make(folder / "other")
+    assert inside.problem(folder, "other") == words
+    assert inside.read_text(folder, "other") == "" and inside.changed_at(folder, "other") is None
+
+
+def test_a_file_that_is_too_large_is_named(folder: Path) -> None:
+    assert inside.problem(folder, "top", 2) == "is larger than 0 KB"
+    assert inside.problem(folder, "top", 3) == ""
+    with pytest.raises(OSError, match="larger"):
+        inside.read_bytes(folder, "top", 2)
+
+
+def test_a_hard_link_of_the_same_owner_is_read_and_of_another_is_not(folder: Path) -> None:
+    os.link(folder.parent / "outside/top", folder / "linked")
+    assert inside.read_text(folder, "linked") == "theirs", "whoever owns both could have copied it"
+    if os.geteuid() != 0:
+        pytest.skip("group root: gives files to other users")
+    os.chown(folder, 23456, 23456)
+    assert inside.read_text(folder, "linked") == ""
+    assert "another owner" in inside.problem(folder, "linked")
+    assert inside.read_text(folder, "top") == "top", "a file with one name may be of anybody"
+
+
+def test_a_walk_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "MOST_NAMES", 2)
+    with pytest.raises(OverflowError, match="more than 2 files"):
+        list(inside.walk(folder))
+
+
+def test_descriptors_are_closed(folder: Path) -> None:
+    os.mkfifo(folder / "logs/pipe")
+    (folder / "logs/link").symlink_to("a.out")
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("top", "logs/a.out", "logs/pipe", "logs/link", "missing", "logs/missing", "missing/x", "top/x"):
+        inside.read_text(folder, name)
+        inside.problem(folder, name)
+        inside.size_of(folder, name)
+        inside.read_end(folder, name, 1)
+    list(inside.walk(folder))
+    assert len(os.listdir("/proc/self/fd")) == before
