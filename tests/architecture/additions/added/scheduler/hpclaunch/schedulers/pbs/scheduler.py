@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
-from hpclaunch.runs import Jobs, Run
+from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.schedulers import ClusterIdentity, Estimate, JobUsage, QueuePlace, Search, Status
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ def search(runs: Sequence[Run]) -> Search:
     return Search(jobs=jobs, answered=True, certain=False)
 
 
-def states(jobs: Jobs) -> dict[str, Status]:
-    """Return job id -> status, with one call of qstat; ``-x`` shows jobs that have ended, too."""
-    answer = _ask("qstat", "-x", "-f", *jobs).stdout
+def states(jobs: Jobs) -> dict[JobIdentity, Status]:
+    """Return job -> status, with one call of qstat; ``-x`` shows jobs that have ended, too."""
+    answer = _ask("qstat", "-x", "-f", *(job.job_id for job in jobs)).stdout
     found = {}
     for text in answer.split("Job Id: ")[1:]:
         values = dict(re.findall(r"^\s+(\w+) = (.*)$", text, re.MULTILINE))
         found[text.partition(".")[0]] = _status(values["job_state"], values.get("Exit_status", ""))
-    return found
+    return {job: found[job.job_id] for job in jobs if job.job_id in found}
 
 
 def _status(letter: str, code: str) -> Status:
@@ -89,22 +89,22 @@ def _status(letter: str, code: str) -> Status:
     return Status(state=state, exit_code=f"{code}:0")
 
 
-def queue_places(job_ids: Sequence[str], partitions: Sequence[str]) -> dict[str, QueuePlace]:
+def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
     """Return nothing: qstat is not asked for places."""
     return {}
 
 
-def usage(jobs: Jobs) -> dict[str, JobUsage]:
+def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
     """Return nothing: PBS keeps its accounts in files of the server."""
     return {}
 
 
-def cancel(runs: Sequence[Run]) -> list[str]:
+def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
     """Delete the jobs with one call."""
     done = _ask("qdel", *(run.job_id for run in runs))
     if done.returncode:
         raise SchedulerError(Fault(where="qdel", what=done.stderr.strip()))
-    return [run.job_id for run in runs]
+    return list(map(identity_of, runs))
 
 
 def cancel_command(run: Run) -> str:
