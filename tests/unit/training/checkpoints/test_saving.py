@@ -1,4 +1,4 @@
-"""How a rank writes its files: to read the arrays may be a collective, so every rank reads all in the same order."""
+"""How ranks save: what each reads and writes in which order, and under which number of a start."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ try:
     import numpy as np
 
     from hpclaunch.training.checkpoints import folders, saving
+    from hpclaunch.training.checkpoints.resuming import Place
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank import stopping
+from hpclaunch.training.rank.failure import Superseded, TrainingError
+from hpclaunch.training.rank.world import World
+from tests.unit.training.disk_calls import disk_calls
 
 PARTS = {"parts": {"count": 2, "arrays": {"weight-000": {"shape": [4], "axis": 0}}}}
 MESH = [SimpleNamespace(part=0), SimpleNamespace(part=1)]
@@ -60,3 +64,73 @@ def test_a_rank_that_cannot_write_reads_the_rest_too(role: str, tmp_path: Path) 
     with pytest.raises(TrainingError, match="cannot write the checkpoint"):
         saving._write(SimpleNamespace(**WORLDS[role]), str(tmp_path / "missing"), arrays(read), PARTS)
     assert [name for name in read if not name.startswith("own")] == ["shared-0", "shared-1", "part-0", "part-1"]
+
+
+class State:
+    """In place of the state of a model."""
+
+    def unite(self) -> None:
+        pass
+
+    def statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {}
+
+    def own(self, metrics: bool) -> dict[str, Any]:
+        return {"random-000": np.zeros(2)}
+
+    def of_copy(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        return arrays
+
+    def shared(self, common: Any, keep: bool) -> Iterator[tuple[str, Any]]:
+        return iter([("weight-000", np.zeros(2))])
+
+    def parts(self, common: Any, keep: bool) -> Iterator[tuple[str, Any]]:
+        return iter(())
+
+    def part_facts(self, common: Any) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture
+def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> saving.Saving:
+    """The saving of start 2 of a run, which has continued from step 8 of start 1; epochs of 4 steps."""
+    import tensorflow as tf
+
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "metrics.jsonl").write_text("{}\n")
+    for name, value in (("HPCLAUNCH_RUN_DIR", str(tmp_path)), ("HPCLAUNCH_START", "2")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(stopping, "LOOK_S", 0.0)
+    monkeypatch.setattr(saving, "LOOK_S", 0.0)
+    world = World(0, 1, 0, 1, "n1", "CPU", 1, str(tmp_path))
+    place = Place(2, 0, 8, lineage=folders.Lineage(2, {1: 8}))
+    asked = SimpleNamespace(checkpoint_steps=0, checkpoint_minutes=0.0, keep_checkpoints=2, epochs=9)
+    made = saving.Saving(world, State(), str(tmp_path / "checkpoints"), asked, 4, place)  # type: ignore[arg-type]
+    made.set_model(tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)]))
+    made.on_epoch_begin(2)
+    return made
+
+
+def test_a_start_saves_under_its_own_number_with_its_lineage(second: saving.Saving, tmp_path: Path) -> None:
+    for batch in range(4):
+        second.on_train_batch_end(batch, {"loss": 1.0})
+    second.on_epoch_end(2, {"loss": 1.0})
+    path = tmp_path / "checkpoints" / "step-00000012-start-2"
+    facts = folders.facts_of(str(path))
+    assert (facts["earlier_starts"], facts["metrics_bytes"]) == ({"1": 8}, 3)
+
+
+def test_the_lines_that_it_continues_are_on_the_disk_before_the_checkpoint(
+    second: saving.Saving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = disk_calls(monkeypatch)
+    second.on_epoch_end(2, {"loss": 1.0})
+    assert calls[0] == f"fsync {tmp_path / 'metrics.jsonl'}" and calls[-2].startswith("rename ")
+
+
+def test_ranks_of_a_superseded_start_end_within_an_epoch(second: saving.Saving, tmp_path: Path) -> None:
+    second.on_train_batch_end(0, {"loss": 1.0})
+    (tmp_path / "claims" / "3").touch()
+    with pytest.raises(Superseded):
+        second.on_train_batch_end(1, {"loss": 1.0})
+    assert not (tmp_path / "checkpoints").exists()
