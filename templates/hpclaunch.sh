@@ -85,6 +85,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   [ $# -eq 1 ] || declare -g "${@:2}"
   restart=0
   "${scheduler}_job"
+  own_directory "${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}"
   start="$job.$restart"
   attempt="$HPCLAUNCH_RUN_DIR/attempts/$start"
   claim
@@ -96,6 +97,17 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+}
+
+own_directory() { # own_directory FOLDER: stop if the run directory or the code in it is neither this user's nor root's,
+  # as others who may write into the folder around it can have exchanged it for one of theirs since the submission
+  local path owner
+  for path in "$1" "$1/code"; do
+    [ -e "$path" ] || continue
+    owner=$(stat --format %u -- "$path" 2> /dev/null)
+    [[ "$owner" = "$UID" || "$owner" = 0 ]] ||
+      stop "$path belongs to the user with uid $owner and not to you: the run directory was exchanged"
+  done
 }
 
 mark_terminated() { # write after how many seconds this script got its first SIGTERM: it has not failed by itself

@@ -20,6 +20,7 @@ from hpclaunch.core.errors import (
     unwritable,
 )
 from hpclaunch.core.files import replace_text
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
@@ -45,7 +46,8 @@ def hand_over(
     says SUBMITTING before the scheduler is asked, so that it is right wherever this is interrupted. Raises Refused,
     SchedulerError, Interrupted.
     """
-    started, lease = _take_over(run, write, news)
+    with runs.opened(state_folder(os.environ), run):  # as others may have exchanged it, nothing of theirs is submitted
+        started, lease = _take_over(run, write, news)
     try:
         job_id = _submit_with_new_number(started, text, walltime, options)
     except Unanswered as error:

@@ -95,7 +95,8 @@ def start_here(system: System, prepared: Prepared, show: Callable[[bytes], None]
     run = create_run(system, prepared)
     with _received_signals() as received:
         try:
-            script = _start_script(system, prepared, run, allocation)
+            with runs.opened(system.index.parent, run):
+                script = _start_script(system, prepared, run, allocation)
         except OSError as error:
             raise unwritable(run.path, error) from None
         run = _record_start(run, script.pid, allocation)

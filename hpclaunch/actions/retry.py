@@ -13,6 +13,7 @@ from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_bytes
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count, format_walltime
@@ -153,7 +154,9 @@ def script_of(run: Run) -> str:
     _refuse_other_directory(run)
     _refuse_longer_walltime(run)
     try:
-        text = read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
+        with runs.opened(state_folder(os.environ), run) as directory:
+            script = f"{directory}/{run.script.name}"
+            text = read_bytes(script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
         why = "" if text else "it is empty"
     except OSError as error:
         why = error.strerror or str(error)

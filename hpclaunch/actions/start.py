@@ -13,6 +13,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.runs import Run
+from hpclaunch.runs.directories import weak_around
 from hpclaunch.runs.snapshot import examine
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def create_run(system: System, prepared: Prepared) -> Run:
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, snapshot, submission, announce=partial(_list_run, system))
+    run = runs.create(spec, prepared.script, snapshot, submission, announce=partial(_list_run, system))
+    _warn_of_others(system, run)
+    return run
 
 
 def _list_run(system: System, run: Run) -> None:
@@ -98,3 +101,15 @@ def _list_run(system: System, run: Run) -> None:
     if not_own:
         adopt = f"hpclaunch runs adopt {shell_word(str(run.path))}"
         system.warn(f"{not_own}; hpclaunch shows this run, but acts on it only after: {adopt}")
+
+
+def _warn_of_others(system: System, run: Run) -> None:
+    """Warn if others can exchange the run directory, unless the user has consented to that."""
+    weak = system.keeper.doubtful(run.path) if weak_around(run.path) else []
+    if weak:
+        places = "; ".join(map(str, weak))
+        consent = f"hpclaunch trust {shell_word(str(run.path.parent))} --despite-group"
+        system.warn(
+            f"others can exchange the run directory while the job waits or runs: {places}; "
+            f"--runs-dir FOLDER chooses another place, and {consent} accepts this one"
+        )

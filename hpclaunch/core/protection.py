@@ -62,6 +62,12 @@ def place_of(path: str, why: str = "") -> WeakPlace:
     return _place(path, os.stat(path), why)
 
 
+def weakness(path: str) -> str:
+    """Return in words who else can change what is in a file or folder itself; empty if nobody can. Raises OSError."""
+    about = os.lstat(path)
+    return _others(about) or _writers(path, about)
+
+
 def weak_places(path: Path | str, home: Path | str = "") -> list[WeakPlace]:
     """Return where somebody else can change what ``path`` is, or its content; none if nobody else can.
 

@@ -28,7 +28,7 @@ from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.job_identity import JobIdentity, identity_of
-from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
+from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, opened, unlist_own
 from hpclaunch.runs.record import (
     FINAL,
     HISTORY,
@@ -87,6 +87,7 @@ __all__ = [
     "locked",
     "newest_own",
     "numbers",
+    "opened",
     "present_states",
     "rebuild",
     "record_tasks",

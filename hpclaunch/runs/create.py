@@ -16,6 +16,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import send_text, sync_folder, write_new
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, SAMPLER, JobSpec, Script
+from hpclaunch.runs.directories import exchanged, make_directory
 from hpclaunch.runs.ownership import new_token
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
@@ -82,12 +83,15 @@ def create(
     )
     try:
         _make_folder_of_runs(path.parent)
-        path.mkdir(mode=0o700)
+        made = make_directory(path)
         sync_folder(path.parent)
-        run = save(run, write=write_new)
+        run = save(replace(run, inode=made.st_ino), write=write_new)
         announce(run)
         _fill(spec, script, snapshot, submission)
-        return save(replace(run, state="RENDERED", reason=""), write=send_text)
+        run = save(replace(run, state="RENDERED", reason=""), write=send_text)
+        if not os.path.samestat(made, os.lstat(path)):
+            raise exchanged(path)
+        return run
     except FileExistsError:
         if os.path.isdir(path.parent):
             raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None

@@ -8,14 +8,17 @@ The file has the run's token as its name, and says in which directory the run is
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.core.errors import unwritable
 from hpclaunch.core.files import json_object, read_text, send_text
+from hpclaunch.runs.directories import exchanged, require_private
 from hpclaunch.runs.record import Run, change
 
 FOLDER = "own-runs"
@@ -35,7 +38,8 @@ def list_own(state: Path, run: Run) -> str:
     try:
         if not (state / FOLDER).is_dir():
             (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-        send_text(state / FOLDER / run.token, json.dumps(_place_of(run)) + "\n")
+        place = {**_place_of(run), **({"inode": run.inode} if run.inode else {})}
+        send_text(state / FOLDER / run.token, json.dumps(place) + "\n")
     except OSError as error:
         return f"{state / FOLDER}: the list of your own runs cannot be written: {error.strerror}"
     return ""
@@ -59,6 +63,29 @@ def is_own(state: Path, run: Run) -> bool:
 
 def _listed_place(state: Path, run: Run) -> dict[str, Any]:
     return json_object(read_text(state / FOLDER / run.token)) if re.fullmatch(_TOKEN, run.token) else {}
+
+
+@contextlib.contextmanager
+def opened(state: Path, run: Run) -> Iterator[str]:
+    """Yield a path by which the directory of a run stays the same one, whoever exchanges its name meanwhile.
+
+    It is the one that was made or adopted, and nobody else can write to it. Raises Refused.
+    """
+    inode = _listed_place(state, run).get("inode") or run.inode
+    try:
+        descriptor = os.open(run.home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise exchanged(run.home) from None
+        raise unwritable(run.home, error, "the run directory cannot be opened") from None
+    try:
+        if inode not in (0, os.fstat(descriptor).st_ino):
+            raise exchanged(run.home)
+        place = f"/proc/self/fd/{descriptor}"
+        require_private(run.home, f"{place}/.")
+        yield place
+    finally:
+        os.close(descriptor)
 
 
 def adopt(state: Path, run: Run, user: str) -> Run:

@@ -75,6 +75,7 @@ class Run:
     - ``offsets``: for each start of an array that the scheduler would not accept as one, the index of the run that is
       task 0; empty: 0 for all starts.
     - ``index``: the index of a run in its array, else -1.
+    - ``inode``: that of the directory, for a run that this process made; else 0.
     - ``edition``: how often the record was written. A line of the history names the edition that it updates.
     """
 
@@ -107,6 +108,7 @@ class Run:
     offsets: tuple[int, ...] = ()
     index: int = -1
     edition: int = 0
+    inode: int = 0
 
     @property
     def label(self) -> str:

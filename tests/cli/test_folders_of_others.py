@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -202,3 +203,122 @@ def test_a_users_own_folder_that_a_group_may_write_to(shared: Shared) -> None:
 def test_the_flags_of_trust_that_exclude_each_other(shared: Shared) -> None:
     for words in (("--list", "--despite-group"), ("--remove", "--despite-group")):
         assert shared.type(ADA, "trust", *words).code == 2
+
+
+def open_project(shared: Shared) -> None:
+    """A project into which everybody may write, with a job that says who wrote it."""
+    shared.desk.environment.update({"HPCLAUNCH_SITE": "slurmsite"})
+    for user in (ADA, BOB):
+        sites = shared.home(user) / ".config/hpclaunch/site_configs"
+        sites.mkdir(parents=True)
+        shutil.copy(shared.desk.project / "site_configs/slurmsite.yaml", sites)
+        give(shared.home(user), user)
+    shutil.rmtree(shared.desk.project / "site_configs")
+    shared.desk.project.chmod(0o777)
+
+
+EVIL = "#!/bin/bash\n#SBATCH --chdir={}\ntouch {}/pwned\n"
+
+
+def exchange(shared: Shared, run: Path) -> Path:
+    """Bob puts a folder of runs of his own in the place of Ada's, with a copy of all that he may know."""
+    runs, away = shared.desk.project / "runs", shared.desk.project / "away"
+    runs.rename(away)
+    shutil.copytree(away, runs)
+    (run / "job.sh").write_text(EVIL.format(run, shared.desk.spool))
+    (run / "code/train.py").write_text(f"open('{shared.desk.spool}/pwned', 'w')\n")
+    give(runs, BOB)
+    for each in (run, *run.rglob("*")):
+        each.chmod(0o777)
+    return away / run.name
+
+
+def test_a_submission_warns_once_where_others_can_exchange_the_run(shared: Shared) -> None:
+    open_project(shared)
+    done = shared.type(ADA, "submit", "./train.py")
+    told = "warning: others can exchange the run directory while the job waits or runs: "
+    assert (done.code, told in done.err) == (0, True), done.text
+    assert f"hpclaunch trust {shared.desk.project}/runs --despite-group accepts this one" in done.err
+    assert stat.S_IMODE(Path(done.out.strip()).stat().st_mode) == 0o700
+    for folder in (shared.desk.project / "runs", shared.desk.project):
+        assert shared.type(ADA, "trust", str(folder), "--despite-group").code == 0
+        done = shared.type(ADA, "submit", "./train.py")
+        assert (done.code, told in done.err) == (0, False), done.text
+    elsewhere = shared.home(ADA) / "runs"
+    assert shared.type(ADA, "trust", "--remove").code == 0
+    done = shared.type(ADA, "submit", "./train.py", "--runs-dir", str(elsewhere))
+    assert (done.code, told in done.err) == (0, False), done.text
+
+
+@pytest.mark.parametrize("words", ["resume {}", "retry {}", "wait {} --retries 2"])
+def test_nothing_of_an_exchanged_run_is_submitted(shared: Shared, words: str) -> None:
+    open_project(shared)
+    done = shared.type(ADA, "submit", "./train.py")
+    run = Path(done.out.strip())
+    shared.desk.program("sacct", SACCT.format(spool=shared.desk.spool).replace("COMPLETED|0:0", "NODE_FAIL|1:0"))
+    assert "NODE_FAIL" in shared.type(ADA, "status", run.name).out
+    exchange(shared, run)
+    jobs = (shared.desk.spool / "jobs").read_text()
+    for name in (run.name, str(run)):
+        done = shared.type(ADA, *words.format(name).split())
+        assert done.code != 0, done.text
+        assert "is not known as a run of yours" in done.err, done.text
+    assert (shared.desk.spool / "jobs").read_text() == jobs
+    assert not (shared.desk.spool / "pwned").exists()
+
+
+# sbatch, which Slurm's filters may slow down, sees the folder of runs exchanged before it reads the script.
+LATE_SBATCH = """#!/bin/bash
+cd {project}
+mv runs away
+cp -r away runs
+while read -r file; do printf '#!/bin/bash\ntouch {spool}/pwned\n' > "$file"; done < <(find runs -name '*.sh')
+cat -- "${{@: -1}}" > {spool}/script
+printf %s "${{@: -1}}" > {spool}/name
+echo 'Submitted batch job 4711'
+"""
+
+
+def test_what_sbatch_reads_cannot_be_exchanged(shared: Shared) -> None:
+    open_project(shared)
+    shared.desk.program("sbatch", LATE_SBATCH.format(project=shared.desk.project, spool=shared.desk.spool))
+    assert shared.type(ADA, "submit", "./train.py").code == 0
+    script = (shared.desk.spool / "script").read_text()
+    assert "pwned" not in script and "#SBATCH --job-name=train" in script
+    copy = Path((shared.desk.spool / "name").read_text())
+    assert copy.parent.name.startswith("hpclaunch-") and not copy.parent.exists()
+
+
+def test_a_job_whose_run_was_exchanged_runs_nothing_of_it(shared: Shared) -> None:
+    """Slurm starts Ada's script, which it has read at the submission, in Bob's directory."""
+    open_project(shared)
+    keep = SBATCH.format(spool=shared.desk.spool).replace("done <", f"done < <(tee {shared.desk.spool}/script <", 1)
+    keep = keep.replace('"${@: -1}"', '"${@: -1}")', 1)
+    shared.desk.program("sbatch", keep)
+    run = Path(shared.type(ADA, "submit", "./train.py").out.strip())
+    exchange(shared, run)
+    done = start_as(shared, ADA, run)
+    assert done.returncode == 78
+    assert f"{run} belongs to the user with uid {BOB} and not to you: the run directory was exchanged" in done.stderr
+    for each in (run, *run.rglob("*")):  # only the code is Bob's
+        if "code" not in each.relative_to(run).parts:
+            os.chown(each, ADA, ADA)
+    done = start_as(shared, ADA, run)
+    assert (done.returncode, f"{run}/code belongs to the user with uid {BOB}" in done.stderr) == (78, True)
+    assert not (shared.desk.spool / "pwned").exists()
+    assert not list((run / "attempts").iterdir())
+
+
+def start_as(shared: Shared, user: int, run: Path) -> subprocess.CompletedProcess[str]:
+    """Start the script as slurmd does."""
+    environment = {**shared.desk.environment, "HOME": str(shared.home(user)), "SLURM_JOB_ID": "4711"}
+    return subprocess.run(
+        ["bash", shared.desk.spool / "script"],
+        user=user,
+        group=user,
+        extra_groups=[],
+        cwd=run,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )

@@ -7,6 +7,7 @@ import datetime
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
 from hpclaunch.core.files import write_new
 from hpclaunch.runs import JOB_ID, Run, leases
+from hpclaunch.runs.directories import weak_around
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm.components import job_of
@@ -122,8 +124,10 @@ def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
         raise _refusal_error(run, f"sbatch was not called: {error}") from None
     with process:
         answer = _read_output(process)
-    if answer.job_id:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if script.parent.parent != run.path:
+            shutil.rmtree(script.parent)
+        elif answer.job_id:
             script.rename(script.with_name(f"{answer.job_id}_submission.sh"))
     return answer
 
@@ -131,9 +135,12 @@ def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
 def _submission_file(run: Run, text: str) -> Path:
     """Write the script that sbatch gets. ``job.sh`` may be written again while sbatch reads.
 
-    sbatch reads it at once, and ``job.sh`` has the same text on disk: so this copy waits for no disk.
+    sbatch reads it at once, and ``job.sh`` has the same text on disk: so this copy waits for no disk. Where others can
+    exchange the run directory, sbatch reads a copy in a folder that they cannot exchange.
     """
     folder = run.path / "submitit"
+    if weak_around(run.path):
+        folder = Path(tempfile.mkdtemp(prefix="hpclaunch-"))
     folder.mkdir(exist_ok=True)
     script = folder / f".submission_file_{uuid.uuid4().hex}.sh"
     write_new(script, text, send=False)
