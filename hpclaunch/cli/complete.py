@@ -146,6 +146,14 @@ def states(incomplete: str) -> list[str]:
 
 
 @plain
+def ends(incomplete: str) -> list[str]:
+    """Return the states that ``runs repair`` can record."""
+    from hpclaunch.actions.repair import STATES
+
+    return _completions(STATES, incomplete)
+
+
+@plain
 def columns(incomplete: str) -> list[str]:
     """Return the columns of the list of runs; after a comma the next one."""
     from hpclaunch.cli.show.run_columns import COLUMNS

@@ -1,4 +1,4 @@
-"""``runs list``, ``show``, ``compare``, ``export``, ``clean``, ``forget``, ``adopt``, ``rebuild``: run directories."""
+"""``runs list``, ``show``, ``compare``, ``export``, ``clean``, ``forget``, ``repair``, ``adopt``, ``rebuild``."""
 
 from __future__ import annotations
 
@@ -268,6 +268,33 @@ def forget(
     if not yes and not console.confirmed(f"close {count(len(found), 'run')}? [y/N]"):
         raise Refused(Fault(what="nothing was changed", next="to close them without confirmation, add --yes"))
     run_tables.show_status(cancel.forget(found), json)
+
+
+@app.command()
+def repair(
+    run: flags.OneRun,
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state", metavar="STATE", autocompletion=complete.ends, help="How it ended: COMPLETED, FAILED, TIMEOUT, …"
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the record is wrong. It is kept.")],
+    json: flags.Json = False,
+) -> None:
+    """Correct the recorded end of a run.
+
+    The record of an ended run is final: no scheduler's answer changes it. This is the only way to change it. The record
+    keeps who did so, when, why, and what it said before.
+    """
+    from hpclaunch.actions import repair as repairing
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    wanted, why = repairing.wanted_state(state), repairing.wanted_reason(reason)
+    (found,) = states.find(System(warn=console.warn), [run])
+    run_tables.show_status([repairing.repair(found, wanted, why)], json)
 
 
 @app.command()

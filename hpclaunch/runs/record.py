@@ -64,7 +64,7 @@ class Run:
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
     - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
-    - ``repaired``: who changed the record of the ended run, when, why, and what it said before (``runs repair``).
+    - ``repaired``: when a person changed the record of the ended run; ``reason`` says who, why, and what it was before.
     - ``submitted``: when the present job was submitted, at the earliest (UTC, by the clock of the submitting host).
     - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
@@ -343,6 +343,11 @@ def _add_to_history(run: Run) -> Run:
     line = {"time": utc_now(), **{key: value for key, value in values.items() if value}}
     append_line(f"{run.path}/{HISTORY}", json.dumps(line))
     return run
+
+
+def add_note(run: Run, **words: str) -> None:
+    """Add a line without a state to the history: what happened to a part of the run. Raises OSError."""
+    append_line(f"{run.path}/{HISTORY}", json.dumps({"time": utc_now(), **words}), durable=True)
 
 
 def _as_text(record: dict[str, Any]) -> str:

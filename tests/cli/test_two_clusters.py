@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from tests.cli.conftest import Desk, Done
 
-# The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER; FOLDER/calls has PROGRAM and IDs.
+# The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER|SUBMITTED (seconds of the epoch);
+# FOLDER/calls has PROGRAM and IDs.
 SLURM = """#!/bin/bash
 program=${{0##*/}}
 asked=
@@ -29,11 +31,13 @@ case $program in
     while IFS= read -r line; do
       case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
     done < "${{@: -1}}"
-    echo "$((${{#jobs[@]}} + 1))|RUNNING|$folder" >> {folder}/jobs
+    echo "$((${{#jobs[@]}} + 1))|RUNNING|$folder|$EPOCHSECONDS" >> {folder}/jobs
     echo "Submitted batch job $((${{#jobs[@]}} + 1))" ;;
   squeue | sacct)
     for job in "${{jobs[@]}}"; do
-      IFS='|' read -r id state folder <<< "$job"
+      IFS='|' read -r id state folder when <<< "$job"
+      [ "${{SLURM_TIME_FORMAT-}}" = %s ] || when=2026-11-28T00:00:00
+      case $state in COMPLETED) code=0:0 ;; *) code=1:0 ;; esac
       [[ -z $asked || ",$asked," == *",$id,"* ]] || continue
       case "$program $state" in
         'squeue RUNNING' | 'squeue PENDING') ;;
@@ -41,10 +45,13 @@ case $program in
       esac
       case "$*" in
         *'%N|%Z'*) echo "$id|$state|None|node1|$folder" ;;
-        *'%N|%V|%Z'*) echo "$id|$state|None|node1|$EPOCHSECONDS|$folder" ;;
-        *NodeList,WorkDir*) echo "$id|$state|1:0|node1|$folder" ;;
-        *NodeList,Cluster,Submit,WorkDir*) echo "$id|$state|1:0|node1|{name}|$EPOCHSECONDS|$folder" ;;
-        *) echo "$id|$EPOCHSECONDS|$folder" ;;
+        *'%N|%V|%Z'*) echo "$id|$state|None|node1|$when|$folder" ;;
+        *NodeList,WorkDir*) echo "$id|$state|$code|node1|$folder" ;;
+        *NodeList,Cluster,Submit,WorkDir*) echo "$id|$state|$code|node1|{name}|$when|$folder" ;;
+        *ConsumedEnergyRaw,Cluster,Submit,WorkDir*) echo "$id|100|1|1|00:10:00|cpu=1||0|{name}|$when|$folder" ;;
+        *'%P|%Q|%S|%V|%Z'*) echo "$id|batch|1|N/A|$when|$folder" ;;
+        *'=%i|%V|%Z'*) echo "$id|$when|$folder" ;;
+        *) echo "unknown format: $*" >&2; exit 1 ;;
       esac
     done ;;
 esac
@@ -80,9 +87,10 @@ class Cluster:
         assert done.code == 0, done.err
         return Path(done.json["run_dir"])
 
-    def jobs(self, *lines: str) -> None:
-        """Replace the jobs of the cluster."""
-        (self.folder / "jobs").write_text("".join(f"{line}\n" for line in lines))
+    def jobs(self, *lines: str, submitted: float | None = None) -> None:
+        """Replace the jobs of the cluster. They were ``submitted`` then, in seconds of the epoch; now if it is None."""
+        when = int(time.time() if submitted is None else submitted)
+        (self.folder / "jobs").write_text("".join(f"{line}|{when}\n" for line in lines))
 
     def calls(self) -> list[list[str]]:
         """The calls since the last question, each as a program and the job IDs that it was given."""
@@ -179,6 +187,73 @@ def test_no_verb_reads_or_ends_the_other_clusters_job_of_the_same_id(alpha: Clus
     assert "is a run of the cluster alpha (controller a1)" in shown["reason"]
     assert alpha.type("cancel", running.name).code == 0
     assert ["scancel", "1"] in alpha.calls()
+
+
+ENDED_VERBS = [
+    *("status", "status ONE", "status --json", "logs ONE", "logs @latest", "wait ONE", "wait TWO", "cancel ONE"),
+    *("results", "runs list", "runs show ONE", "runs compare ONE TWO", "runs rebuild", "efficiency ONE", "report ONE"),
+    *("doctor --from ONE", "profile ./train.py --from TWO", "cancel --all --yes", "status --watch", "watch"),
+    *("runs clean --older-than 30d --yes", "retry ONE", "resume TWO"),
+]
+
+
+@pytest.mark.parametrize("numbers", ["equal", "begin again"])
+def test_no_verb_changes_an_ended_run_when_its_number_belongs_to_another_run(
+    alpha: Cluster, beta: Cluster, numbers: str
+) -> None:
+    """Other runs of the same home, which have ended otherwise: on another cluster, or on one that was set up again."""
+    one, two = alpha.submit(), alpha.submit()
+    alpha.jobs(f"1|FAILED|{one}", f"2|COMPLETED|{two}")
+    assert alpha.type("status").code == 0
+    there = beta if numbers == "equal" else alpha
+    there.jobs()
+    foreign = [there.submit(), there.submit()]
+    assert [record(run)["job_id"] for run in foreign] == ["1", "2"]
+    there.jobs(f"1|COMPLETED|{foreign[0]}", f"2|FAILED|{foreign[1]}")
+    before = {run: (run / "run.json").read_bytes() + (run / "states.jsonl").read_bytes() for run in (one, two)}
+    names = {"ONE": one.name, "TWO": two.name}
+    for verb in ENDED_VERBS:
+        if numbers == "begin again" and verb in ("retry ONE", "resume TWO"):
+            continue  # these are allowed to start them again there
+        there.type(*(names.get(word, word) for word in verb.split()))
+        now = {run: (run / "run.json").read_bytes() + (run / "states.jsonl").read_bytes() for run in before}
+        assert now == before, verb
+    told = {row["run"]: (row["state"], row["exit_code"]) for row in there.type("status", "--json").runs}
+    assert told[one.name] == ("FAILED", "1:0") and told[two.name] == ("COMPLETED", "0:0")
+    assert told[foreign[0].name] == ("COMPLETED", "0:0") and told[foreign[1].name] == ("FAILED", "1:0")
+    assert [there.type("wait", run.name).code for run in (one, two, *foreign)] == [1, 0, 0, 1]
+    efficiency = there.type("efficiency", one.name, "--json")
+    assert '"accounting"' not in efficiency.out, "the other run's account is not this one's"
+
+
+def test_an_ended_run_gets_its_exit_code_later_but_no_other_state(alpha: Cluster) -> None:
+    run = alpha.submit()
+    alpha.jobs(f"1|RUNNING|{run}")
+    assert alpha.type("status").code == 0
+    fail = json.dumps({**record(run), "state": "FAILED", "job_id": "1", "exit_code": ""})
+    (run / "run.json").write_text(fail)
+    (run / "states.jsonl").write_text("")  # as squeue told it, shortly before sacct knew the code
+    for state in ("TIMEOUT", "COMPLETED", "RUNNING"):
+        alpha.jobs(f"1|{state}|{run}")
+        (told,) = alpha.type("status", "--json").runs
+        assert (told["state"], told["exit_code"]) == ("FAILED", ""), state
+    alpha.jobs(f"1|FAILED|{run}", submitted=time.time() - 2 * 3600)
+    assert alpha.type("status", "--json").runs[0]["exit_code"] == "", "an earlier job of the same number and folder"
+    alpha.jobs(f"1|FAILED|{run}")
+    assert alpha.type("status", "--json").runs[0]["exit_code"] == "1:0"
+
+
+def test_a_start_again_never_gets_the_number_of_an_earlier_one(alpha: Cluster) -> None:
+    """Its markers are in the run directory, under that number."""
+    run = alpha.submit()
+    alpha.jobs(f"1|NODE_FAIL|{run}")
+    assert alpha.type("status", run.name, "--json").runs[0]["state"] == "NODE_FAIL"
+    alpha.jobs()  # the cluster was set up again: the next job is 1 once more
+    alpha.calls()
+    done = alpha.type("retry", run.name, "--json")
+    assert (done.code, done.json["job_id"]) == (0, "2"), done.err
+    calls = [call for call in alpha.calls() if call[0] in ("sbatch", "scancel")]
+    assert [call[0] for call in calls] == ["sbatch", "scancel", "sbatch"] and calls[1] == ["scancel", "1"]
 
 
 def test_a_job_that_got_the_id_of_an_old_run_is_not_ended_and_the_old_run_can_be_closed(alpha: Cluster) -> None:
