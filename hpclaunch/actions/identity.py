@@ -18,9 +18,13 @@ def obstacle(run: Run) -> Fault | None:
 
     It is another user's, or its job is on another cluster, where the same job ID belongs to another job.
     """
-    fault = other_users(run)
-    if fault or not run.cluster:
-        return fault
+    return other_users(run) or cluster_obstacle(run)
+
+
+def cluster_obstacle(run: Run) -> Fault | None:
+    """Return on which other cluster the run's job is; None if it is here, or if that is not known."""
+    if not run.cluster:
+        return None
     here = scheduler_of(run.scheduler).cluster()
     return None if here.name in ("", run.cluster) else _other_cluster(run, here)
 

@@ -19,6 +19,7 @@ from hpclaunch.core.version import __version__
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, has_variables
 from hpclaunch.resolve.recipes import sized
+from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
 
 _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
@@ -33,7 +34,8 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     settings = load_settings(system.catalog)
     check_settings(system.catalog, settings)
     chosen = choose_site(system, request.site, settings)
-    job = job or load_job(system.catalog, request.target, system.cwd)
+    folders = CodeFolders()
+    job = job or load_job(system.catalog, request.target, system.cwd, folders.content)
     job = replace(job, in_place=True) if request.code_in_place else job
     context = replace(
         context_of(system, request),
@@ -43,7 +45,8 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         own_site=chosen.own,
         notices=tuple(_own_files(system, job, request, chosen.site)),
     )
-    case = sized(Case(site=chosen.site, job=job, request=request, settings=settings, context=context))
+    case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context, code_folders=folders)
+    case = sized(case)
     return with_run_dir(system, with_active_python(system, case), runs_dir)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
+from hpclaunch.actions.identity import cluster_obstacle, controller_differs, other_users, require_permission
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
 from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
 from hpclaunch.runs.leases import Lease
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
 _MOST_NAMED = 5
+_ONE_SEARCH = threading.Lock()
+"""Runs of a slow file system are looked at many at once, but the scheduler answers one question after the other."""
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
 """States of runs that were never submitted, and so will never end."""
 
@@ -37,22 +41,25 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     The runs of a job array are updated through the array, which is one record for all of them.
     """
     parents = {run.home: runs.whole_of(run) for run in found}
-    obstacles = {path: fault for path, run in parents.items() if (fault := _obstacle_to_asking(run))}
+    theirs = answers(other_users, parents.values())
+    told = zip(parents.items(), theirs, strict=True)
+    obstacles = {path: fault for (path, run), other in told if (fault := other or _obstacle_to_asking(run))}
     # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
     own = [run for path, run in parents.items() if path not in obstacles]
-    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in own])
+    recorded = _settle_all(answers(lambda run: _follow_chain(_find_start_by_hand(run)), own))
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
     news = _ask_schedulers(recorded, tasks)
-    updated = {run.path: _apply_news(run, tasks.get(run.path), news) for run in recorded}
-    now = {**parents, **updated}
+    # Each run is recorded in its own directory, so many can be at once.
+    updated = answers(lambda run: _apply_news(run, tasks.get(run.path), news), recorded)
+    now = {**parents, **{run.path: run for run in updated}}
     asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
     return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
 
 
 def _obstacle_to_asking(run: Run) -> Fault | None:
-    """Return why nothing is asked or recorded about this run. For a run whose end is known the cluster is not asked."""
+    """Return the other cluster that this user's run is on. For a run whose end is known the cluster is not asked."""
     is_settled = run.final and not _may_change(run) and not (run.tasks and runs.is_unfinished(run))
-    return other_users(run) if is_settled else obstacle(run)
+    return None if is_settled else cluster_obstacle(run)
 
 
 def _show_obstacle(run: Run, fault: Fault | None) -> Run:
@@ -209,7 +216,8 @@ def _find_successor(run: Run) -> Run:
     """Return an ended run with the successor that its script asked for without getting a job ID, if it is queued."""
     if not run.final or successor_of(run, run.job_id) != "":
         return run
-    found = scheduler_of(run.scheduler).search([run]).jobs.get(run.path, ())
+    with _ONE_SEARCH:
+        found = scheduler_of(run.scheduler).search([run]).jobs.get(run.path, ())
     successor = next((job_id for job_id in found if _is_new(run, job_id)), "")
     return _record_successor(run, successor) if successor else run
 

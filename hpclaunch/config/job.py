@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import field, replace
 from pathlib import Path
@@ -315,19 +315,31 @@ def _data_faults(job: Job) -> Iterator[KeyFault]:
         yield KeyFault(keys=("other_data",), what="only 'data' can be made by a program", allowed="fetch")
 
 
-def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
+_LARGEST_SCRIPT = 4 * 2**20
+ReadScript = Callable[[Path], bytes]
+"""Returns the content of a script, whose imports are looked for. Raises OSError or ValueError."""
+
+
+def read_script(path: Path) -> bytes:
+    """Return the content of a script. Raises OSError or ValueError."""
+    return read_bytes(path, _LARGEST_SCRIPT)
+
+
+def load_job(catalog: Catalog, target: str, cwd: Path, content_of: ReadScript = read_script) -> Job:
     """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
     if looks_like_path(target):
-        return script_job(cwd / target)
+        return script_job(cwd / target, content_of)
     found = catalog.find(JOB, target)
     catalog.require(found.origin, found.path)
-    return job_of_file(found.path, target)
+    return job_of_file(found.path, target, content_of)
 
 
-def job_of_file(path: Path, name: str) -> Job:
+def job_of_file(path: Path, name: str, content_of: ReadScript = read_script) -> Job:
     """Return the job of a job file, which stands in the job's folder. Raises InvalidFile."""
     job = read(path, Job, name=name, folder=str(path.parent)).sized()
-    return replace(job, uses_library=_uses_library(_imports(path.parent / job.script))) if job.script else job
+    if not job.script:
+        return job
+    return replace(job, uses_library=_uses_library(_imports(path.parent / job.script, content_of)))
 
 
 def looks_like_path(target: str) -> bool:
@@ -335,10 +347,10 @@ def looks_like_path(target: str) -> bool:
     return "/" in target or target.endswith((".py", ".sh"))
 
 
-def script_job(path: Path) -> Job:
+def script_job(path: Path, content_of: ReadScript = read_script) -> Job:
     """Return a job that runs one script, with Python for .py, bash for .sh, else directly; it need not exist yet."""
     program: dict[str, Any] = {"script": path.name} if path.suffix == ".py" else {"command": _command_for(path)}
-    folder, name, imports = str(path.parent), _name_for(path.stem, "script"), _imports(path)
+    folder, name, imports = str(path.parent), _name_for(path.stem, "script"), _imports(path, content_of)
     program |= {"imports": imports, "uses_library": _uses_library(imports)}
     return Job(name=name, folder=folder, summary=f"script {path}", source_only=True, **program)
 
@@ -354,19 +366,18 @@ def _name_for(text: str, otherwise: str) -> str:
     return (re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or otherwise)[:64]
 
 
-_LARGEST_SCRIPT = 4 * 2**20
 _IMPORT = r"(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+))"
 TRAINING_LIBRARY = "hpclaunch.training"
 """The name for the import of the ranks' library as a program of TensorFlow does it."""
 _IMPORT_OF_LIBRARY = r"(?m)^from[ \t]+hpclaunch[ \t]+import[ \t]+training\b"
 
 
-def _imports(path: Path) -> tuple[str, ...]:
+def _imports(path: Path, content_of: ReadScript) -> tuple[str, ...]:
     """Return the modules that a Python script imports in lines without indentation; none if it cannot be read."""
     if path.suffix != ".py":
         return ()
     try:
-        text = read_bytes(path, _LARGEST_SCRIPT).decode("utf-8", "replace")
+        text = content_of(path).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ()
     words = [word for several, one in re.findall(_IMPORT, text) for word in (several or one).split(",")]

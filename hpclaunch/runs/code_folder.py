@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LARGEST_KEPT = 2**20
 """Bytes. A larger file is data or a library, and is read where it is needed."""
+_LARGEST_SCRIPT = 4 * 2**20
 _MOST_KEPT = 32 * 2**20
 """Bytes of all files together that are kept in memory."""
 
@@ -69,10 +70,10 @@ class CodeFolder:
         self.about(name)
         return self._kept.get(name)
 
-    def content(self, name: str) -> bytes:
-        """Return the content of a file. Raises OSError."""
+    def content(self, name: str, most: int = 2**40) -> bytes:
+        """Return the content of a file. Raises OSError, also if it has more than ``most`` bytes."""
         kept = self.kept(name)
-        return read_bytes(self.path / name, 2**40) if kept is None else kept
+        return read_bytes(self.path / name, most) if kept is None else kept
 
     def _look_at(self, name: str) -> os.stat_result:
         # Without waiting: a FIFO may have taken the file's place.
@@ -106,3 +107,7 @@ class CodeFolders:
     def at(self, path: str) -> CodeFolder:
         """Return the folder at ``path``; it is not read before something of it is asked for."""
         return self._folders.setdefault(path, CodeFolder(Path(path)))
+
+    def content(self, path: Path) -> bytes:
+        """Return the content of a script in one of the folders. Raises OSError, also for a very large one."""
+        return self.at(str(path.parent)).content(path.name, _LARGEST_SCRIPT)

@@ -18,6 +18,7 @@ from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_tex
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
+from hpclaunch.core.slow_files import answers
 from hpclaunch.runs.arrays import index_of, load_any, task_of
 from hpclaunch.runs.ownership import is_own, newest_own
 from hpclaunch.runs.record import RECORD, Run, load
@@ -104,24 +105,33 @@ def known(index: Path, folders: Iterable[Path] = ()) -> Known:
         listed = _read_paths(index)
     except OSError:
         unreadable = (index,)
-    found = _load_runs([*reversed(listed), *(path for folder in folders for path in inside(folder))])
+    known_paths = frozenset(listed)
+    found = _load_runs([*reversed(listed), *(path for folder in folders for path in inside(folder, known_paths))])
     return replace(found, unreadable=(*unreadable, *found.unreadable))
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
-    runs, not_permitted, unreadable, newer = [], [], [], []
-    for path in dict.fromkeys(paths):
-        try:
-            runs.append(load(path))
-        except NotPermitted:
-            not_permitted.append(path)
-        except NewerFormat:
-            newer.append(path)
-        except NotFound:
-            if _has_record(path):
-                unreadable.append(path)
-    runs.sort(key=lambda run: run.created, reverse=True)
-    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable), newer=tuple(newer))
+    found = answers(_load_or_skip, dict.fromkeys(paths))
+    runs = sorted((run for run, _ in found if run), key=lambda run: run.created, reverse=True)
+    skipped: dict[str, list[Path]] = {}
+    for _, (why, path) in found:
+        skipped.setdefault(why, []).append(path)
+    return Known(runs=tuple(runs), **{why: tuple(skipped.get(why, ())) for why in _WHY_SKIPPED})
+
+
+_WHY_SKIPPED = ("not_permitted", "unreadable", "newer")
+
+
+def _load_or_skip(path: Path) -> tuple[Run | None, tuple[str, Path]]:
+    """Return the run; else why it is skipped, as `Known` names that. A directory without a record is no run."""
+    try:
+        return load(path), ("", path)
+    except NotPermitted:
+        return None, ("not_permitted", path)
+    except NewerFormat:
+        return None, ("newer", path)
+    except NotFound:
+        return None, ("unreadable" if _has_record(path) else "", path)
 
 
 def _has_record(path: Path) -> bool:
@@ -164,8 +174,10 @@ def _paths_in(content: bytes) -> list[Path]:
     return [Path(line) for line in dict.fromkeys(lines) if "\0" not in line]
 
 
-def inside(folder: Path) -> list[Path]:
+def inside(folder: Path, listed: frozenset[Path] = frozenset()) -> list[Path]:
     """Return the run directories in a folder, sorted by name; none if there is no such folder.
+
+    Those that are ``listed`` are run directories without a look at them.
 
     A folder that cannot be read is returned too: it may be or hold a run directory. `load` then raises the reason.
     """
@@ -176,7 +188,10 @@ def inside(folder: Path) -> list[Path]:
             return []
         except OSError:
             continue
-        return [folder / name for name in names if _has_record(folder / name)]
+        paths = [folder / name for name in names]
+        others = [path for path in paths if path not in listed]
+        without = {path for path, has in zip(others, answers(_has_record, others), strict=True) if not has}
+        return [path for path in paths if path not in without]
     return [folder]
 
 

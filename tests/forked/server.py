@@ -93,13 +93,13 @@ class Server(LineServer):
         return Outcome(**self.ask(asdict(trial)))
 
 
-def compiled(folder: Path) -> str:
-    """The library of ``faulty_io.c``; empty where there is no C compiler."""
+def compiled(folder: Path, source: Path = SOURCE) -> str:
+    """The library of ``faulty_io.c``, or of another file in C; empty where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return ""
-    target = folder / "faulty_io.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-w", "-o", target, SOURCE, "-ldl"], check=True)
+    target = folder / f"{source.stem}.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-w", "-o", target, source, "-ldl"], check=True)
     return str(target)
 
 

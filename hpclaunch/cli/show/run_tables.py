@@ -23,6 +23,7 @@ from hpclaunch.cli.show.console import (
 )
 from hpclaunch.cli.show.run_columns import COLUMNS, EVERY_DEFAULT, ListedRun, fitted
 from hpclaunch.core.records import record
+from hpclaunch.core.slow_files import answers
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _write_changes(updates: Iterable[Sequence[Run]], progress: ProgressOfRuns) -
 
 def _list_runs(found: Sequence[Run], progress: ProgressOfRuns) -> list[ListedRun]:
     now = time.time()
-    return [ListedRun(run=run, progress=progress.of(run, now)) for run in found]
+    return answers(lambda run: ListedRun(run=run, progress=progress.of(run, now)), found)
 
 
 def _lines(listed: Sequence[ListedRun], names: Sequence[str], width: int) -> Lines:

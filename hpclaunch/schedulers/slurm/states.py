@@ -16,6 +16,7 @@ from itertools import islice
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.records import record
+from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import FINAL, JobIdentity, Jobs, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
@@ -82,7 +83,8 @@ def _states_of(wanted: Sequence[JobIdentity], jobs: Jobs, queue: _Queue) -> dict
     ended = [job for job in wanted if job not in waiting]
     accounted = _sacct(ended, jobs) if ended else {}
     missing = [job for job in ended if job not in queue.known and not queue.silence]
-    settled = {job: _status_of_ended(job, jobs, queue, accounted.get(job)) for job in ended}
+    of_ended = answers(lambda job: _status_of_ended(job, jobs, queue, accounted.get(job)), ended)
+    settled = dict(zip(ended, of_ended, strict=True))
     return {**waiting, **settled, **cancelled_while_waiting(missing, jobs, accounted)}
 
 
