@@ -24,7 +24,7 @@ from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
-from hpclaunch.schedulers import scheduler_of
+from hpclaunch.schedulers import HeldRequest, QueuedJob, scheduler_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,7 +49,7 @@ def hand_over(
     with runs.opened(state_folder(os.environ), run):  # as others may have exchanged it, nothing of theirs is submitted
         started, lease = _take_over(run, write, news)
     try:
-        job_id = _submit_with_new_number(started, text, walltime, options)
+        queued = _submit_with_new_number(started, text, walltime, options)
     except Unanswered as error:
         with contextlib.suppress(OSError, NotFound):  # the scheduler's answer counts more
             runs.change(started, reason=" ".join(error.faults[0].what.split()))
@@ -57,7 +57,7 @@ def hand_over(
     except SchedulerError as error:
         outcome = leases.end(lease, leases.NOT_SUBMITTED)
         if outcome != leases.NOT_SUBMITTED:  # hpclaunch status has found the job meanwhile
-            return _record_job(started, outcome)
+            return _record_job(started, QueuedJob(job_id=outcome))
         with contextlib.suppress(OSError, NotFound):
             reason = " ".join(f"{fault.where}: {fault.what}".removeprefix(": ") for fault in error.faults)
             runs.change(started, state="NOT_SUBMITTED", reason=" ".join(reason.split()))
@@ -66,29 +66,30 @@ def hand_over(
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
         what = f"interrupted while {run.label} was being submitted: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
+    job_id = queued.job_id
     try:
         if _decide(lease, started, job_id) != job_id and not _belongs_to_a_start(started, job_id):
             _cancel_second(started, job_id)
-        return _record_job(started, job_id)
+        return _record_job(started, queued)
     except KeyboardInterrupt:
         what = f"interrupted, but {run.label} was submitted as job {job_id}"
         raise Interrupted(Fault(where=str(run.path), what=what, next=f"hpclaunch status {run.label}")) from None
 
 
-def _submit_with_new_number(started: Run, text: str, walltime: int, options: Sequence[str]) -> str:
-    """Submit the script and return the job ID, which no earlier start of this run had. Raises SchedulerError.
+def _submit_with_new_number(started: Run, text: str, walltime: int, options: Sequence[str]) -> QueuedJob:
+    """Submit the script and return its job, whose ID no earlier start of this run had. Raises SchedulerError.
 
     A cluster that was set up again may give the number of an earlier start, whose markers are in the run directory.
     Such a job is cancelled at once, and the script submitted again: the next number is another one.
     """
     scheduler = scheduler_of(started.scheduler)
     for _ in range(len(started.earlier) + 1):
-        job_id = scheduler.submit(started, text, walltime, options)
-        is_repeated = scheduler_row(started.scheduler).has_queue and job_id in started.earlier
+        queued = scheduler.submit(started, text, walltime, options)
+        is_repeated = scheduler_row(started.scheduler).has_queue and queued.job_id in started.earlier
         if not is_repeated:
-            return job_id
-        scheduler.cancel([replace(started, job_id=job_id)])
-    what = f"the cluster gives {started.label} the number of an earlier start, {job_id}, again and again"
+            return queued
+        scheduler.cancel([replace(started, job_id=queued.job_id)])
+    what = f"the cluster gives {started.label} the number of an earlier start, {queued.job_id}, again and again"
     raise SchedulerError(Fault(what=what, next=f"see that this job has ended, then hpclaunch retry {started.label}"))
 
 
@@ -107,6 +108,7 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
     claimed.update({"allocation": "", "repaired": "", "submitted": runs.utc_now()})
+    claimed.update({"said": "", "held": {}, "differs": ""})
     controller = next(iter(cluster.controllers), "")
     claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None
@@ -182,10 +184,24 @@ def _cancel_second(started: Run, job_id: str) -> None:
     raise Refused(Fault(what=f"{what}, so its job {job_id} was cancelled", next=step))
 
 
-def _record_job(started: Run, job_id: str) -> Run:
-    """Record the job of a submitted run, whatever became of the record meanwhile. Raises NotRecorded with the ID."""
-    row = scheduler_row(started.scheduler)
-    news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch"}
+def _record_job(started: Run, queued: QueuedJob) -> Run:
+    """Record the job of a submitted run, with what the scheduler holds of it. Raises NotRecorded with the ID.
+
+    The lease names the job already, so nothing is lost while the scheduler is asked.
+    """
+    held = HeldRequest()
+    try:
+        held = scheduler_of(started.scheduler).held(replace(started, job_id=queued.job_id))
+    finally:  # also if the user does not wait for it
+        run = _write_job(started, queued, held)
+    return run
+
+
+def _write_job(started: Run, queued: QueuedJob, held: HeldRequest) -> Run:
+    """Record the job, whatever became of the record meanwhile. Raises NotRecorded."""
+    row, job_id = scheduler_row(started.scheduler), queued.job_id
+    words: RecordChange = {"said": queued.said, "held": held.values, "differs": held.differs}
+    news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch", **words}
     try:
         if row.has_queue and not started.tasks:
             runs.reserve(started, job_id)
@@ -194,6 +210,8 @@ def _record_job(started: Run, job_id: str) -> Run:
         if job_id not in (run.job_id, *run.earlier):
             corrected: RecordChange = {**news, "reason": "", "earlier": started.earlier}
             run = runs.change(run, **corrected)
+        elif run.job_id == job_id and (run.said, run.held) != (queued.said, held.values):
+            run = runs.change(run, durable=False, **words)  # another process has found the job, but no more of it
         return run
     except (OSError, NotFound) as error:
         raise _lost_record_error(started, job_id, error) from None

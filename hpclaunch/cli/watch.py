@@ -23,6 +23,7 @@ def watch_submitted(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
     """
     from hpclaunch.cli.show import submission
 
+    submission.show_answer(run)
     submission.show_submitted(run, f"; run directory {run.path}")
     if run.tasks:
         (ended,) = watch_all([run], None, 0, json)

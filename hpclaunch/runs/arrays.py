@@ -259,6 +259,8 @@ def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None
         submitted=array.submitted if chain[-1].job_id == array.job_id else "",
         git=array.git,
         submission=array.submission,
+        held=array.held,
+        differs=array.differs,
         nodes=now.nodes,
         excluded=array.excluded,
         excluded_because=array.excluded_because,

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -67,6 +67,9 @@ class Run:
     - ``repaired``: when a person changed the record of the ended run; ``reason`` says who, why, and what it was before.
     - ``submitted``: when the present job was submitted, at the earliest (UTC, by the clock of the submitting host).
     - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
+    - ``said``: what the scheduler's program printed at the last submission, beside the job ID.
+    - ``held``: what the scheduler held of the job after it (partition, qos, account, walltime, nodes), and ``differs``
+      in words what had been asked for otherwise. They are read back once, and empty if it did not answer.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
     - ``earlier``: the job IDs of earlier starts.
@@ -98,6 +101,9 @@ class Run:
     repaired: str = ""
     git: str = ""
     submission: str = ""
+    said: str = ""
+    held: Mapping[str, str] = field(default_factory=dict)
+    differs: str = ""
     allocation: str = ""
     nodes: str = field(default="", metadata=_FROM_SCHEDULER)
     excluded: str = ""
@@ -209,6 +215,8 @@ class Run:
         """Return the record as plain values, with the run directory's path."""
         fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
         values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        if self.held:
+            values["held"] = dict(self.held)
         if self.tasks:
             values |= {"tasks": self.tasks, "parts": list(self.parts)}
         return {**values, "offsets": list(self.offsets)} if self.offsets else values
@@ -233,6 +241,9 @@ class RecordChange(TypedDict, total=False):
     submitted: str
     repaired: str
     submission: str
+    said: str
+    held: Mapping[str, str]
+    differs: str
     allocation: str
     earlier: tuple[str, ...]
     parts: tuple[str, ...]
@@ -279,7 +290,8 @@ def load(path: Path) -> Run:
     if isinstance(edition, int) and abs(edition) < _LARGEST_EDITION:
         numbers["edition"] = edition
         texts.update(_latest_news(path, edition))
-    return Run(path=path, earlier=earlier, parts=parts, offsets=offsets, **texts, **numbers)
+    held = _held_in(record.get("held"))
+    return Run(path=path, earlier=earlier, parts=parts, offsets=offsets, held=held, **texts, **numbers)
 
 
 def _check_format(path: Path, number: object) -> None:
@@ -295,6 +307,11 @@ def _check_format(path: Path, number: object) -> None:
 def _text_members(value: Any) -> tuple[str, ...]:
     """Return the members of a list as text; none of anything else, as a damaged record may hold."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _held_in(value: Any) -> dict[str, str]:
+    """Return the pairs of a mapping as text; none of anything else."""
+    return {name: str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 
 
 def _offsets_in(value: Any, tasks: int) -> tuple[int, ...] | None:

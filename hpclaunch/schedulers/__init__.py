@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -83,6 +84,25 @@ class ClusterIdentity:
 
 
 @record
+class QueuedJob:
+    """A job that was queued: its ID, and what the scheduler's program ``said`` beside it, such as a site's banner."""
+
+    job_id: str
+    said: str = ""
+
+
+@record
+class HeldRequest:
+    """What a scheduler holds of a queued job: its partition, qos, account, walltime and nodes in ``values``, if known.
+
+    ``differs``: in words, which of them are not those that were asked for.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    differs: str = ""
+
+
+@record
 class Estimate:
     """A scheduler's answer about a script that is not queued: its ``words``, and the estimated ``start``.
 
@@ -134,11 +154,14 @@ class Scheduler(Protocol):
     def estimate(self, text: str) -> Estimate:
         """Return the estimated start of a script; queues nothing. Raises SchedulerError."""
 
-    def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-        """Queue a script (``walltime`` in seconds) with further ``options``, and return the job ID.
+    def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> QueuedJob:
+        """Queue a script (``walltime`` in seconds) with further ``options``.
 
         Raises Unanswered if it is unknown whether the run was queued, another SchedulerError if it was not.
         """
+
+    def held(self, run: Run) -> HeldRequest:
+        """Return what it holds of the run's job, asked for once with one call; nothing without an answer."""
 
     def search(self, runs: Sequence[Run]) -> Search:
         """Return the jobs of these runs, found by their run directories."""

@@ -24,7 +24,16 @@ from hpclaunch.runs.processes import (
     send,
     variables_of,
 )
-from hpclaunch.schedulers import ClusterIdentity, Estimate, JobUsage, QueuePlace, Search, Status
+from hpclaunch.schedulers import (
+    ClusterIdentity,
+    Estimate,
+    HeldRequest,
+    JobUsage,
+    QueuedJob,
+    QueuePlace,
+    Search,
+    Status,
+)
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -69,8 +78,8 @@ def estimate(text: str) -> Estimate:
     return Estimate(words="It would start at once: there is no scheduler.")
 
 
-def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-    """Start the script, which limits its own walltime, and return the ID of its controller (submitit's process).
+def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> QueuedJob:
+    """Start the script, which limits its own walltime; the job ID is that of its controller (submitit's process).
 
     The controller gets a session of its own, so that Ctrl-C or a closed terminal does not end the run.
     """
@@ -87,7 +96,12 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
     _await_command_line(job_id)
     with contextlib.suppress(OSError):
         write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n")
-    return job_id
+    return QueuedJob(job_id=job_id)
+
+
+def held(run: Run) -> HeldRequest:
+    """Return nothing: no scheduler holds the run."""
+    return HeldRequest()
 
 
 def _await_command_line(process: str) -> None:

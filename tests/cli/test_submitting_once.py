@@ -112,7 +112,7 @@ def test_row_15_a_submission_that_timed_out_after_it_was_accepted_is_looked_up_a
     plan(controller, "accept-and-lose")
     done = controller.type("submit", "./train.py", "--json")
     assert (done.code, done.json["job_id"], done.json["state"]) == (0, "4711", "PENDING"), done.err
-    assert (jobs(controller), calls(controller)) == (["4711"], ["sbatch", "squeue"])
+    assert (jobs(controller), calls(controller)) == (["4711"], ["sbatch", "squeue", "squeue"])  # looked up, read back
 
 
 def test_row_15_a_submission_that_was_lost_is_not_repeated_while_the_controller_may_obey_it(controller: Desk) -> None:

@@ -32,6 +32,7 @@ def show_everything(run: Run, as_json: bool) -> None:
     for name in _FACTS:
         if values[name]:
             fact(name.replace("_", " "), str(values[name]))
+    _show_answer(run)
     _show_request(run, values["spec"])
     for event in values["states"][-_LAST_STATES:]:
         words = [str(event.get(key, "")) for key in ("state", "job_id", "reason")]
@@ -46,6 +47,14 @@ def show_everything(run: Run, as_json: bool) -> None:
     for name, value in {**swept(run), **numbers(run)}.items():
         fact(name, value)
     fact("size", show_bytes(values["size"]))
+
+
+def _show_answer(run: Run) -> None:
+    """Show what the scheduler held of the job after its submission, and what it said then."""
+    held = ", ".join(f"{name} {value}" for name, value in run.held.items())
+    for name, text in (("held", held), ("differs", run.differs), ("said", run.said)):
+        for line in text.split("\n") if text else ():
+            fact(name, line)
 
 
 def _show_request(run: Run, spec: dict[str, Any]) -> None:

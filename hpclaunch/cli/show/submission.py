@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.runs import Run, current_jobs
@@ -133,6 +134,7 @@ def show_run(
 
     The job ID is shown on the other stream if one of them fails. Raises OSError if stdout does.
     """
+    show_answer(run)
     if as_json:
         try:
             write_json("run", {**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {}), **more})
@@ -143,6 +145,18 @@ def show_run(
     if run.job_id:
         show_submitted(run)
     write(f"{run.path}\n")
+
+
+def show_answer(run: Run) -> None:
+    """Show what the scheduler's program said at the submission, and what the scheduler changed."""
+    if not run.job_id:
+        return
+    if run.said:
+        say(f"{scheduler_row(run.scheduler).start_command} said:")
+        for line in run.said.split("\n"):
+            say(f"  {line}")
+    if run.differs:
+        warn(f"the scheduler changed what was asked for: {run.differs}")
 
 
 def show_submitted(run: Run, more: str = "") -> None:

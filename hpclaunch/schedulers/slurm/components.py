@@ -26,6 +26,12 @@ def job_of(named: str) -> str:
     return match[1] if match and int(match[2]) == 0 else named
 
 
+def component_of(named: str) -> tuple[str, int]:
+    """Return the job that a line's first column names, and which of its components; 0 for a job that has none."""
+    match = _COMPONENT.fullmatch(named)
+    return (match[1], int(match[2])) if match else (named, 0)
+
+
 @record
 class FurtherNodes:
     """The nodes of a further component of a job, and the component's number."""

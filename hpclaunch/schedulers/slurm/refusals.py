@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from hpclaunch.core.errors import shorten
 from hpclaunch.core.records import record
 
 Meaning = Literal["queued", "refused", "unreachable", "unknown"]
@@ -56,6 +57,8 @@ _SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)
 _FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
 _NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
 _OWN_WORDS = r"(?m)^sbatch: (?:error|fatal): "
+_MOST_SAID = 10_000
+"""Characters of sbatch's output that are kept."""
 _TIME_IS_UP = 124
 """The exit code of timeout(1)."""
 _SIGNALS = range(129, 193)
@@ -64,14 +67,16 @@ _SIGNALS = range(129, 193)
 
 @record
 class SbatchAnswer:
-    """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user.
+    """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user, on one line.
 
+    ``said``: what it printed beside the line with the job ID, line by line.
     ``own_words``: whether sbatch itself, and not only a wrapper, said why it failed.
     """
 
     meaning: Meaning
     job_id: str = ""
     words: str = ""
+    said: str = ""
     own_words: bool = False
 
 
@@ -83,11 +88,18 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
     for stream in (out, err):
         ids = {found[1].decode() for found in _SUBMITTED.finditer(stream)}
         if len(ids) == 1:
-            return SbatchAnswer(meaning="queued", job_id=ids.pop())
-    text = "\n".join(stream.decode("utf-8", errors="replace") for stream in (err, out))
+            rest = _SUBMITTED.sub(b"", out + b"\n" + err) if err or len(out.splitlines()) > 1 else b""
+            return SbatchAnswer(meaning="queued", job_id=ids.pop(), said=_without_blank_lines(rest))
+    text = _without_blank_lines(err + b"\n" + out)
     words = " ".join(text.replace("sbatch: error:", "").split())
     own_words = re.search(_OWN_WORDS, text) is not None
-    return SbatchAnswer(meaning=_meaning_of(code, text), words=words or _silent_ending(code), own_words=own_words)
+    meaning = _meaning_of(code, text)
+    return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), said=text, own_words=own_words)
+
+
+def _without_blank_lines(text: bytes) -> str:
+    lines = text.decode("utf-8", errors="replace").splitlines()
+    return shorten("\n".join(line.rstrip() for line in lines if line.strip()), _MOST_SAID)
 
 
 def _meaning_of(code: int | None, text: str) -> Meaning:

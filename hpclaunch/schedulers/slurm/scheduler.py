@@ -15,6 +15,7 @@ from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
 from hpclaunch.schedulers.slurm.configuration import cluster, cluster_name
+from hpclaunch.schedulers.slurm.held import held
 from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import explain
 from hpclaunch.schedulers.slurm.submit import search, submit
@@ -38,6 +39,7 @@ __all__ = [
     "estimate",
     "explain",
     "gpu_types",
+    "held",
     "largest_array",
     "longest_walltime",
     "mpi_types",

@@ -19,7 +19,7 @@ from hpclaunch.core.files import write_new
 from hpclaunch.runs import JOB_ID, Run, leases
 from hpclaunch.runs.directories import weak_around
 from hpclaunch.runs.markers import successor_of
-from hpclaunch.schedulers import Search
+from hpclaunch.schedulers import QueuedJob, Search
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.executor import script_executor
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers
@@ -35,8 +35,8 @@ _MOST_WORDS = 4 * 2**20
 """Bytes that are read of sbatch, with a site's banners."""
 
 
-def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-    """Submit the script with sbatch and further ``options``, and return the job ID.
+def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> QueuedJob:
+    """Submit the script with sbatch and further ``options``.
 
     sbatch is called again only if no controller was reached. A request that timed out is usually obeyed later, so a
     second one would queue a second job. Raises Unanswered if it is unknown whether the script was queued, and
@@ -48,14 +48,14 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
     if hosts := down_controllers():
         raise _down_error(run, hosts)
     if job_id := _queued_earlier(run):
-        return job_id
+        return QueuedJob(job_id=job_id)
     for pause in _PAUSES:
         if not leases.renew(run.path):
             raise _taken_over_error(run)
         answer = _call_sbatch(run, text, options)
         job_id = answer.job_id or _look_up(run, text, answer)
         if job_id:
-            return job_id
+            return QueuedJob(job_id=job_id, said=answer.said)
         if answer.meaning == "refused":
             break
         time.sleep(pause)

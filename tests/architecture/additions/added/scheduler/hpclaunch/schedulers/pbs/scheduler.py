@@ -11,7 +11,16 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
-from hpclaunch.schedulers import ClusterIdentity, Estimate, JobUsage, QueuePlace, Search, Status
+from hpclaunch.schedulers import (
+    ClusterIdentity,
+    Estimate,
+    HeldRequest,
+    JobUsage,
+    QueuedJob,
+    QueuePlace,
+    Search,
+    Status,
+)
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -53,13 +62,18 @@ def estimate(text: str) -> Estimate:
     return Estimate(words="PBS does not tell when a job would start.")
 
 
-def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-    """Hand the script to qsub and return the job's number, without the server's name."""
+def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> QueuedJob:
+    """Hand the script to qsub; the job ID is the job's number, without the server's name."""
     done = _ask("qsub", *options, str(run.script))
     job_id = done.stdout.partition(".")[0]
     if not job_id.isdigit():
         raise SchedulerError(Fault(where="qsub", what=done.stderr.strip() or "gave no job id"))
-    return job_id
+    return QueuedJob(job_id=job_id)
+
+
+def held(run: Run) -> HeldRequest:
+    """Return nothing: qstat is not asked."""
+    return HeldRequest()
 
 
 def _ask(*words: str) -> subprocess.CompletedProcess[str]:
