@@ -312,7 +312,8 @@ def test_wait_passes_the_log_on_and_shows_the_final_metrics(cluster: Desk) -> No
 def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     process = cluster.start("submit", "./train.py", "--wait")
-    wait_for((cluster.spool / "squeue.args").exists, "squeue is asked")
+    asked = cluster.spool / "squeue.args"
+    wait_for(lambda: asked.exists() and "%T" in asked.read_text(), "squeue is asked for the state")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
