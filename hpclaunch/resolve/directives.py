@@ -46,6 +46,8 @@ OWNED = {
 }
 """sbatch options that hpclaunch writes or relies on, and the flag or key that sets each (empty: there is none)."""
 
+_REPLACED = {"requeue": "no-requeue", "no-requeue": "requeue", "mem-per-cpu": "mem", "mem-per-gpu": "mem"}
+"""sbatch options that a site, a job or a request adds -> the option in whose place they stand."""
 _REFUSED = {
     "clusters": "a run's job ID, files and site belong to the cluster of the machine where it is submitted",
 }
@@ -65,13 +67,16 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
     pairs = [(name, value) for name, value in pairs if value]
     waiting = _wait_options(case, typed, decisions)
     pairs += [*_conduct(case, parts.restarts, parts.sweep, waiting), *_mail(case), *container.directives]
-    replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
-    dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
+    dropped = {*typed, *(_REPLACED[name] for name in typed if name in _REPLACED)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
     for name in dict([*kept, *typed.items()]):
         if f"--{name}" in site.refuses:
             what = f"{site.name} accepts no job with --{name}"
             decisions.fault(what, next=f"leave {OWNED.get(name) or f'--{name}'} out")
+    for name in typed:
+        if _REPLACED.get(name) == "mem" and case.request.memory:
+            what = f"--memory and --{name} ask for memory in two ways, which exclude each other"
+            decisions.fault(what, where="--sbatch", next="leave one of them out")
     further = (pair for one in sizing.further for pair in _further_directives(case, one, container, decisions))
     return (*kept, *typed.items(), *further)
 
@@ -88,7 +93,8 @@ def _further_directives(
     pairs = [("partition", placement.partition), ("qos", placement.qos), ("constraint", node.constraint or "")]
     pairs += [*_tasks(case.site, sizing.layout), *_gpus(case.site, node, sizing.layout)]
     pairs += [("mem", _memory(case, sizing, decisions)), *container.directives]
-    kept = [(name, value) for name, value in pairs if value and name not in typed]
+    dropped = {*typed, *(_REPLACED[name] for name in typed if name in _REPLACED)}
+    kept = [(name, value) for name, value in pairs if value and name not in dropped]
     own = [(name, value) for name, value in typed.items() if name != "signal"]
     return [(case.site.scheduler_row.component_directive, ""), *kept, *own]
 

@@ -53,6 +53,17 @@ def test_row_16_any_other_sbatch_option_passes_through() -> None:
     assert spec.directives[-4:] == (("comment", "job"), ("exclusive", ""), ("mail-user", "a@b"), ("hold", ""))
 
 
+@pytest.mark.parametrize("option", ["mem-per-cpu", "mem-per-gpu"])
+def test_memory_is_asked_for_in_one_way(option: str) -> None:
+    """sbatch refuses both of them together."""
+    job = a_job(resources=Resources(memory=1024))
+    assert dict(planned(job=job).directives)["mem"] == "1G"
+    names = dict(planned(job=job, sbatch=(f"--{option}=3G",)).directives)
+    assert (names[option], "mem" in names) == ("3G", False)
+    (fault,) = refused(job=job, memory=2048, sbatch=(f"--{option}=3G",))
+    assert fault.what == f"--memory and --{option} ask for memory in two ways, which exclude each other"
+
+
 def test_row_11_no_requeue_unless_somebody_asks_for_it() -> None:
     assert dict(planned().directives)["no-requeue"] == ""
     asked = dict(planned(sbatch=("--requeue",)).directives)
