@@ -57,6 +57,7 @@ _SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)
 _FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
 _NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
 _OWN_WORDS = r"(?m)^sbatch: (?:error|fatal): "
+_PREFIX = r"(?m)^sbatch: (?:(?:error|fatal): )?"
 _MOST_SAID = 10_000
 """Characters of sbatch's output that are kept."""
 _TIME_IS_UP = 124
@@ -91,7 +92,7 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
             rest = _SUBMITTED.sub(b"", out + b"\n" + err) if err or len(out.splitlines()) > 1 else b""
             return SbatchAnswer(meaning="queued", job_id=ids.pop(), said=_without_blank_lines(rest))
     text = _without_blank_lines(err + b"\n" + out)
-    words = " ".join(text.replace("sbatch: error:", "").split())
+    words = " ".join(re.sub(_PREFIX, "", text).split())
     own_words = re.search(_OWN_WORDS, text) is not None
     meaning = _meaning_of(code, text)
     return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), said=text, own_words=own_words)
