@@ -52,6 +52,7 @@ def test_a_record_that_is_not_the_users_is_never_acted_on(cluster: Desk, words: 
 
 def test_it_is_shown_as_last_recorded_and_nothing_is_asked(cluster: Desk) -> None:
     run = copied(cluster, submit(cluster, 4711), state="RUNNING")
+    (cluster.spool / "squeue.args").unlink()  # of the submission
     (row,) = cluster.type("status", str(run), "--json").runs
     assert (row["state"], "is not known as a run of yours" in row["reason"]) == ("RUNNING", True)
     assert not (cluster.spool / "squeue.args").exists()

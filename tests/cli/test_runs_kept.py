@@ -43,6 +43,7 @@ def result(run: Path, **values: float) -> None:
 
 def test_list_tells_the_records_and_asks_no_scheduler(cluster: Desk) -> None:
     old, new = submit(cluster, 1), submit(cluster, 2)
+    (cluster.spool / "squeue.args").unlink()  # of the submissions
     names = [row["run"] for row in cluster.type("runs", "list", "--json").runs]
     assert sorted(names) == sorted([old.name, new.name])
     assert not (cluster.spool / "squeue.args").exists()

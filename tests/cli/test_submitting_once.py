@@ -39,6 +39,8 @@ case $what in
   unreachable)
     echo 'sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)' >&2
     exit 1 ;;
+  refuse) echo ' Welcome'; echo '--> Verifying budget...FAILED'; exit 1 ;;
+  accept-and-greet) accept; echo Welcome; echo "Submitted batch job $id"; echo 'sbatch: lua: moved' >&2 ;;
   accept-and-hang) accept; sleep 600 ;;
   accept-and-outlast) accept; {{ asleep "$PPID"; kill -s ALRM "$PPID"; }} & exec sleep 600 ;;
   hang) sleep 600 ;;
@@ -53,9 +55,11 @@ SQUEUE = """#!/bin/bash
 echo squeue >> {spool}/calls
 [ -e {spool}/down ] && {{ echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }}
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
+place=preempt; [ -e {spool}/partition ] && place=$(< {spool}/partition)
 for job in "${{jobs[@]}}"; do
   time=$EPOCHSECONDS
   case "$*" in
+    *'=%i|%D|'*) echo "${{job%%|*}}|1|10:00|m1|normal|$place|${{job#*|}}" ;;
     *'=%i|%V|%Z'*) echo "${{job%%|*}}|$time|${{job#*|}}" ;;
     *'%V|%Z'*) echo "${{job%%|*}}|PENDING|Priority||$time|${{job#*|}}" ;;
     *) echo "${{job%%|*}}|PENDING|Priority||${{job#*|}}" ;;
@@ -168,6 +172,40 @@ def test_a_controller_that_cannot_be_reached_leaves_nothing_queued_and_says_so(c
     assert "Unable to contact slurm controller" in done.err
     assert f"hpclaunch retry {the_run(controller).name}" in done.err
     assert json.loads((the_run(controller) / "run.json").read_text())["state"] == "NOT_SUBMITTED"
+
+
+@pytest.mark.parametrize("verb", ["retry", "resume"])
+def test_a_run_that_a_sites_filter_refused_can_be_submitted_again(controller: Desk, verb: str) -> None:
+    plan(controller, "refuse", "accept")
+    done = controller.type("submit", "./train.py")
+    assert (done.code, calls(controller)) == (1, ["sbatch", "squeue"])
+    assert "error: sbatch: Welcome --> Verifying budget...FAILED\n" in done.err
+    assert status(controller)["state"] == "NOT_SUBMITTED"
+    name = the_run(controller).name
+    assert controller.type("cancel", name).code == 0
+    again = controller.type(verb, name, "--json")
+    assert (again.code, again.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), again.err
+
+
+def test_what_sbatch_said_and_what_the_scheduler_changed_is_shown_and_kept(controller: Desk) -> None:
+    plan(controller, "accept-and-greet")
+    done = controller.type("submit", "./train.py", "--json", "--partition", "batch")
+    assert done.code == 0, done.err
+    assert "sbatch said:\n  Welcome\n  sbatch: lua: moved\n" in done.err
+    assert "warning: the scheduler changed what was asked for: partition preempt, not batch" in done.err
+    told = done.json
+    assert (told["said"], told["held"]["partition"]) == ("Welcome\nsbatch: lua: moved", "preempt")
+    assert (status(controller)["held"], status(controller)["differs"]) == (told["held"], told["differs"])
+    shown = controller.type("runs", "show", told["run"]).out.split("\n")
+    assert "held\tnodes 1, walltime 00:10:00, account m1, qos normal, partition preempt" in shown
+    assert {f"differs\t{told['differs']}", "said\tWelcome", "said\tsbatch: lua: moved"} <= set(shown)
+
+
+def test_a_job_as_it_was_asked_for_is_submitted_without_a_word(controller: Desk) -> None:
+    plan(controller, "accept")
+    (controller.spool / "partition").write_text("batch")
+    done = controller.type("submit", "./train.py", "--partition", "batch")
+    assert done.code == 0 and "said" not in done.err and "changed" not in done.err
 
 
 def test_a_controller_that_comes_back_gets_the_run(controller: Desk) -> None:

@@ -157,7 +157,7 @@ def test_the_exit_code_of_a_run_that_failed_is_asked_for_until_it_is_told(site: 
 def test_control_c_leaves_a_sweep_running_and_says_so(site: Desk) -> None:
     answers(site, "4711_0|RUNNING|None|n1\n4711_1|RUNNING|None|n1\n")
     process = site.start("submit", "tune", "--sweep", "seed=1,2", "--wait")
-    wait_for(lambda: bool(calls(site, "squeue")), "squeue is asked")
+    wait_for(lambda: any("%T" in " ".join(call) for call in calls(site, "squeue")), "squeue is asked for the states")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -31,14 +31,14 @@ def held(run: Run) -> HeldRequest:
         named, *texts, folder = [*line.split("|", len(_OPTIONS) + 1), ""][: len(_OPTIONS) + 2]
         job_id, number = component_of(named.partition("_")[0])
         if len(texts) == len(_OPTIONS) and (job_id, folder) == (run.job_id, str(run.home)):
-            components.setdefault(number, _known(dict(zip(_OPTIONS, texts, strict=True))))
+            components.setdefault(number, _read_values(dict(zip(_OPTIONS, texts, strict=True))))
     found = [components[number] for number in sorted(components)]
     names = [name for name in _OPTIONS if any(name in one for one in found)]
-    values = {name: _joined(name, [one.get(name, "") for one in found]) for name in names}
-    return HeldRequest(values=values, differs=_differences(_asked(run), found))
+    values = {name: _join(name, [one.get(name, "") for one in found]) for name in names}
+    return HeldRequest(values=values, differs=_differences(_read_request(run), found))
 
 
-def _known(texts: Mapping[str, str]) -> dict[str, str]:
+def _read_values(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the values that squeue shows, with the walltime in one form."""
     known = {name: text.strip() for name, text in texts.items() if text.strip() not in _NOTHING}
     seconds = _seconds(known.get("walltime", ""))
@@ -53,11 +53,11 @@ def _seconds(walltime: str) -> int:
         return 0
 
 
-def _joined(name: str, values: Sequence[str]) -> str:
+def _join(name: str, values: Sequence[str]) -> str:
     return values[0] if name in ("walltime", "account") else "+".join(values)
 
 
-def _asked(run: Run) -> list[dict[str, str]]:
+def _read_request(run: Run) -> list[dict[str, str]]:
     """Return what the script's directives ask for, for each component."""
     separator = scheduler_row(run.scheduler).component_directive
     components: list[dict[str, str]] = [{}]

@@ -90,15 +90,15 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
         ids = {found[1].decode() for found in _SUBMITTED.finditer(stream)}
         if len(ids) == 1:
             rest = _SUBMITTED.sub(b"", out + b"\n" + err) if err or len(out.splitlines()) > 1 else b""
-            return SbatchAnswer(meaning="queued", job_id=ids.pop(), said=_without_blank_lines(rest))
-    text = _without_blank_lines(err + b"\n" + out)
+            return SbatchAnswer(meaning="queued", job_id=ids.pop(), said=_lines_in(rest))
+    text = _lines_in(err + b"\n" + out)
     words = " ".join(re.sub(_PREFIX, "", text).split())
     own_words = re.search(_OWN_WORDS, text) is not None
     meaning = _meaning_of(code, text)
     return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), said=text, own_words=own_words)
 
 
-def _without_blank_lines(text: bytes) -> str:
+def _lines_in(text: bytes) -> str:
     lines = text.decode("utf-8", errors="replace").splitlines()
     return shorten("\n".join(line.rstrip() for line in lines if line.strip()), _MOST_SAID)
 
