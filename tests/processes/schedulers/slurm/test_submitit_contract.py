@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.schedulers import QueuedJob
 from hpclaunch.schedulers.slurm.submit import submit
 from tests.builders import a_run
 
@@ -29,7 +30,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_script_is_submitted_and_the_job_id_is_read(slurm: Path) -> None:
     text = "#!/bin/bash\n#SBATCH --nodes=2\necho ü\n"
-    assert submit(a_run(slurm), text, 0) == "4711"
+    assert submit(a_run(slurm), text, 0) == QueuedJob(job_id="4711")
     assert (slurm / "script").read_text(encoding="utf-8") == text
     assert len((slurm / "given").read_text().splitlines()) == 1
 
