@@ -108,7 +108,7 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
     claimed.update({"allocation": "", "repaired": "", "submitted": runs.utc_now()})
-    claimed.update({"said": "", "held": {}, "differs": ""})
+    claimed.update({"printed": "", "held": {}, "differs": ""})
     controller = next(iter(cluster.controllers), "")
     claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None
@@ -200,7 +200,7 @@ def _record_job(started: Run, queued: QueuedJob) -> Run:
 def _write_job(started: Run, queued: QueuedJob, held: HeldRequest) -> Run:
     """Record the job, whatever became of the record meanwhile. Raises NotRecorded."""
     row, job_id = scheduler_row(started.scheduler), queued.job_id
-    words: RecordChange = {"said": queued.said, "held": held.values, "differs": held.differs}
+    words: RecordChange = {"printed": queued.printed, "held": held.values, "differs": held.differs}
     news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch", **words}
     try:
         if row.has_queue and not started.tasks:
@@ -210,7 +210,7 @@ def _write_job(started: Run, queued: QueuedJob, held: HeldRequest) -> Run:
         if job_id not in (run.job_id, *run.earlier):
             corrected: RecordChange = {**news, "reason": "", "earlier": started.earlier}
             run = runs.change(run, **corrected)
-        elif run.job_id == job_id and (run.said, run.held) != (queued.said, held.values):
+        elif run.job_id == job_id and (run.printed, run.held) != (queued.printed, held.values):
             run = runs.change(run, durable=False, **words)  # another process has found the job, but no more of it
         return run
     except (OSError, NotFound) as error:

@@ -67,7 +67,7 @@ class Run:
     - ``repaired``: when a person changed the record of the ended run; ``reason`` says who, why, and what it was before.
     - ``submitted``: when the present job was submitted, at the earliest (UTC, by the clock of the submitting host).
     - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
-    - ``said``: what the scheduler's program printed at the last submission, beside the job ID.
+    - ``printed``: what the scheduler's program printed at the last submission, beside the job ID.
     - ``held``: what the scheduler held of the job after it (partition, qos, account, walltime, nodes), and ``differs``
       in words what had been asked for otherwise. They are read back once, and empty if it did not answer.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
@@ -101,7 +101,7 @@ class Run:
     repaired: str = ""
     git: str = ""
     submission: str = ""
-    said: str = ""
+    printed: str = ""
     held: Mapping[str, str] = field(default_factory=dict)
     differs: str = ""
     allocation: str = ""
@@ -241,7 +241,7 @@ class RecordChange(TypedDict, total=False):
     submitted: str
     repaired: str
     submission: str
-    said: str
+    printed: str
     held: Mapping[str, str]
     differs: str
     allocation: str

@@ -85,10 +85,10 @@ class ClusterIdentity:
 
 @record
 class QueuedJob:
-    """A job that was queued: its ID, and what the scheduler's program ``said`` beside it, such as a site's banner."""
+    """A job that was queued: its ID, and what the scheduler's program ``printed`` beside it, such as a banner."""
 
     job_id: str
-    said: str = ""
+    printed: str = ""
 
 
 @record

@@ -191,21 +191,21 @@ def test_what_sbatch_said_and_what_the_scheduler_changed_is_shown_and_kept(contr
     plan(controller, "accept-and-greet")
     done = controller.type("submit", "./train.py", "--json", "--partition", "batch")
     assert done.code == 0, done.err
-    assert "sbatch said:\n  Welcome\n  sbatch: lua: moved\n" in done.err
+    assert "sbatch printed:\n  Welcome\n  sbatch: lua: moved\n" in done.err
     assert "warning: the scheduler changed what was asked for: partition preempt, not batch" in done.err
     told = done.json
-    assert (told["said"], told["held"]["partition"]) == ("Welcome\nsbatch: lua: moved", "preempt")
+    assert (told["printed"], told["held"]["partition"]) == ("Welcome\nsbatch: lua: moved", "preempt")
     assert (status(controller)["held"], status(controller)["differs"]) == (told["held"], told["differs"])
     shown = controller.type("runs", "show", told["run"]).out.split("\n")
     assert "held\tnodes 1, walltime 00:10:00, account m1, qos normal, partition preempt" in shown
-    assert {f"differs\t{told['differs']}", "said\tWelcome", "said\tsbatch: lua: moved"} <= set(shown)
+    assert {f"differs\t{told['differs']}", "printed\tWelcome", "printed\tsbatch: lua: moved"} <= set(shown)
 
 
 def test_a_job_as_it_was_asked_for_is_submitted_without_a_word(controller: Desk) -> None:
     plan(controller, "accept")
     (controller.spool / "partition").write_text("batch")
     done = controller.type("submit", "./train.py", "--partition", "batch")
-    assert done.code == 0 and "said" not in done.err and "changed" not in done.err
+    assert done.code == 0 and "printed" not in done.err and "changed" not in done.err
 
 
 def test_a_controller_that_comes_back_gets_the_run(controller: Desk) -> None:

@@ -212,7 +212,9 @@ def test_what_a_plugin_says_and_changes_is_shown_and_kept(plugin: None, desk: De
     done = desk.run("submit", "moved", *typed, "--partition", "batch", "--sbatch", "--comment=move", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert "sbatch said:\n  sbatch: your job was moved to debug\n" in done.stderr.replace("sbatch: error: ", "sbatch: ")
+    assert "sbatch printed:\n  sbatch: your job was moved to debug\n" in done.stderr.replace(
+        "sbatch: error: ", "sbatch: "
+    )
     assert "warning: the scheduler changed what was asked for: partition debug, not batch\n" in done.stderr
     values = {"nodes": "1", "walltime": "00:10:00", "partition": "debug"}
     assert told["held"].items() >= values.items()
@@ -229,4 +231,9 @@ def test_an_array_and_components_are_held_as_asked_for(desk: Desk) -> None:
     done = desk.run("submit", "several", *one, "--nodes", "1", "--sweep", "seed=1,2,3")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["held"]["nodes"], told["held"]["walltime"], told["differs"], told["said"]) == ("1", "00:10:00", "", "")
+    assert (told["held"]["nodes"], told["held"]["walltime"], told["differs"], told["printed"]) == (
+        "1",
+        "00:10:00",
+        "",
+        "",
+    )

@@ -50,9 +50,9 @@ def show_everything(run: Run, as_json: bool) -> None:
 
 
 def _show_answer(run: Run) -> None:
-    """Show what the scheduler held of the job after its submission, and what it said then."""
+    """Show what the scheduler held of the job after its submission, and what it printed then."""
     held = ", ".join(f"{name} {value}" for name, value in run.held.items())
-    for name, text in (("held", held), ("differs", run.differs), ("said", run.said)):
+    for name, text in (("held", held), ("differs", run.differs), ("printed", run.printed)):
         for line in text.split("\n") if text else ():
             fact(name, line)
 

@@ -148,12 +148,12 @@ def show_run(
 
 
 def show_answer(run: Run) -> None:
-    """Show what the scheduler's program said at the submission, and what the scheduler changed."""
+    """Show what the scheduler's program printed at the submission, and what the scheduler changed."""
     if not run.job_id:
         return
-    if run.said:
-        say(f"{scheduler_row(run.scheduler).start_command} said:")
-        for line in run.said.split("\n"):
+    if run.printed:
+        say(f"{scheduler_row(run.scheduler).start_command} printed:")
+        for line in run.printed.split("\n"):
             say(f"  {line}")
     if run.differs:
         warn(f"the scheduler changed what was asked for: {run.differs}")

@@ -70,14 +70,14 @@ _SIGNALS = range(129, 193)
 class SbatchAnswer:
     """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user, on one line.
 
-    ``said``: what it printed beside the line with the job ID, line by line.
+    ``printed``: what it printed beside the line with the job ID, line by line.
     ``own_words``: whether sbatch itself, and not only a wrapper, said why it failed.
     """
 
     meaning: Meaning
     job_id: str = ""
     words: str = ""
-    said: str = ""
+    printed: str = ""
     own_words: bool = False
 
 
@@ -90,12 +90,12 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
         ids = {found[1].decode() for found in _SUBMITTED.finditer(stream)}
         if len(ids) == 1:
             rest = _SUBMITTED.sub(b"", out + b"\n" + err) if err or len(out.splitlines()) > 1 else b""
-            return SbatchAnswer(meaning="queued", job_id=ids.pop(), said=_lines_in(rest))
+            return SbatchAnswer(meaning="queued", job_id=ids.pop(), printed=_lines_in(rest))
     text = _lines_in(err + b"\n" + out)
     words = " ".join(re.sub(_PREFIX, "", text).split())
     own_words = re.search(_OWN_WORDS, text) is not None
     meaning = _meaning_of(code, text)
-    return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), said=text, own_words=own_words)
+    return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), printed=text, own_words=own_words)
 
 
 def _lines_in(text: bytes) -> str:

@@ -55,7 +55,7 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> Q
         answer = _call_sbatch(run, text, options)
         job_id = answer.job_id or _look_up(run, text, answer)
         if job_id:
-            return QueuedJob(job_id=job_id, said=answer.said)
+            return QueuedJob(job_id=job_id, printed=answer.printed)
         if answer.meaning == "refused":
             break
         time.sleep(pause)

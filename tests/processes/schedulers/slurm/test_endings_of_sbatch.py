@@ -272,6 +272,17 @@ def test_a_refusal_is_not_certain_while_the_controller_does_not_answer(spool: Pa
         assert outcome_of(run).state == "SUBMITTING"
 
 
+def test_a_job_that_only_accounting_knows_is_found(spool: Path) -> None:
+    """squeue does not answer; the job is in accounting, although sbatch refused."""
+    (spool / "bin/squeue").write_text("#!/bin/sh\nexit 1\n")
+    (spool / "bin/sacct").write_text(f"#!/bin/sh\ncat {spool}/jobs\n")
+    for run in fresh_runs(spool, FILTER, queued=True):
+        (spool / "jobs").write_text(f"4711|COMPLETED|0:0|node1|{run.path}\n")
+        hand_over(run, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60)
+        assert runs.load(run.path).job_id == "4711"
+        assert len((spool / "jobs").read_text().splitlines()) == 2
+
+
 def test_without_the_working_folder_only_sbatchs_own_words_are_certain(spool: Path) -> None:
     """Where a site's file removes --chdir the lookup by the folder proves nothing."""
     for words, state in (("sbatch: fatal: too much", "NOT_SUBMITTED"), ("too much", "SUBMITTING")):

@@ -150,7 +150,7 @@ def test_components_are_compared_one_by_one(cluster: Cluster) -> None:
 def test_a_controller_that_does_not_answer_claims_nothing(cluster: Cluster) -> None:
     cluster.put("squeue", "exit 1")
     run = cluster.submitted()
-    assert (run.job_id, run.state, run.held, run.differs, run.said) == ("4711", "PENDING", {}, "", "")
+    assert (run.job_id, run.state, run.held, run.differs, run.printed) == ("4711", "PENDING", {}, "", "")
     assert "held" not in run.to_json()
 
 
@@ -159,7 +159,7 @@ def test_the_record_keeps_what_is_held_and_what_was_said(cluster: Cluster) -> No
     cluster.put("sbatch", "echo Welcome; echo; echo Submitted batch job 4711; echo 'sbatch: moved to preempt' >&2")
     cluster.lists("4711|2|2:00:00|m1|normal|preempt|FOLDER")
     run = cluster.submitted()
-    assert run.said == "Welcome\nsbatch: moved to preempt"
+    assert run.printed == "Welcome\nsbatch: moved to preempt"
     assert (run.held["partition"], run.differs) == ("preempt", "partition preempt, not regular")
     assert run.to_json()["held"]["partition"] == "preempt"
     assert (len(cluster.calls("squeue")), len(cluster.calls("sbatch"))) == (1, 1)
@@ -169,12 +169,12 @@ def test_a_further_submission_forgets_what_was_said_before(cluster: Cluster) -> 
     cluster.put("sbatch", "echo hello; echo Submitted batch job 4711")
     cluster.lists("4711|2|2:00:00|m1|normal|preempt|FOLDER")
     first = cluster.submitted()
-    assert first.said and first.differs
+    assert first.printed and first.differs
     ended = runs.change(first, state="FAILED")
     cluster.put("sbatch", "echo Submitted batch job 4712")
     cluster.lists()
     again = hand_over(ended, f"#!/bin/bash\n#SBATCH --chdir={first.path}\n", 60, earlier=("4711",))
-    assert (again.job_id, again.said, again.held, again.differs) == ("4712", "", {}, "")
+    assert (again.job_id, again.printed, again.held, again.differs) == ("4712", "", {}, "")
 
 
 def test_a_user_who_does_not_wait_for_the_answer_has_the_job_all_the_same(
