@@ -76,6 +76,14 @@ def test_a_directory_of_somebody_else_is_not_the_one_that_was_made(
         make_directory(tmp_path / "run")
 
 
+def test_a_directory_that_belongs_to_root_is_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that gives every file to root."""
+    if os.geteuid() != 0:
+        pytest.skip("group root: only root makes directories of root")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert make_directory(tmp_path / "run").st_uid == 0
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
@@ -162,6 +170,20 @@ def test_a_directory_that_is_exchanged_while_it_is_filled(tmp_path: Path, monkey
     monkeypatch.setattr(Path, "mkdir", exchanging)
     with pytest.raises(Refused, match=WORDS):
         runs.create(spec, Script(text="", library=""), choose(spec.code), runs.Submission(host="host"))
+
+
+def test_a_directory_of_somebody_else_is_not_used(state: Path, run: Run) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("group root: only root can give files to other users")
+    runs.list_own(state, run)
+    os.chown(run.path, 12345, 12345)
+    with pytest.raises(Refused) as caught, runs.opened(state, run):
+        pass
+    (fault,) = caught.value.faults
+    assert (fault.what.split(":")[0], fault.next) == (
+        "the run directory belongs to the user with uid 12345",
+        "--runs-dir FOLDER",
+    )
 
 
 def test_where_others_can_exchange_a_directory(tmp_path: Path) -> None:
