@@ -1,6 +1,6 @@
 """hpclaunch's own time for many runs: `status` of 1,000, and 1,000 as one job array; scheduler programs are stand-ins.
 
-    python benchmarks/runs.py [--runs 1000] [--array 1000] [--repeats 5] [--json]
+    python benchmarks/runs.py [--runs 1000] [--array 1000] [--ended 10000] [--repeats 5] [--json]
 
 Makes run directories in a temporary folder (TMPDIR says where: the file system counts). The first `status` finds them
 queued, the second one that every run has another state than was recorded (half of them run, which squeue tells; half
@@ -8,6 +8,9 @@ have ended, which sacct tells), the later ones nothing new. Then ``--array`` run
 their states asked for, half of them ended. A stand-in answers at once, so the time is hpclaunch's own, with starting
 Python. Ends with 1 if a bar does not hold: one sbatch, one squeue, one sacct, each at most 1 s of processor time, or
 2 s for an array of more than 1,000 runs (wall time is told beside it). ``--runs 0`` measures the array alone.
+
+``--ended`` runs have ended, and ten more run: `status` and `logs @latest` are to make at most 5,000 system calls, with
+those of their programs (strace counts them, if it is there), and to take 0.5 s of processor time.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +30,9 @@ from typing import NamedTuple
 BAR_S = 1.0
 LARGE_BAR_S = 2.0
 LARGE = 1000
+LIVE = 10
+ENDED_BAR_S = 0.5
+MOST_CALLS = 5000
 ROOT = Path(__file__).resolve().parents[1]
 SUBMITTED = int(time.time())
 STAND_IN = "#!/bin/bash\necho {name} >> {folder}/calls\nexec cat {folder}/{name}.out\n"
@@ -170,10 +177,51 @@ def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, obj
     return result, once and f"{number} runs: " in told and slowest <= bar
 
 
+def beside_ended(folder: Path, number: int, repeats: int) -> tuple[dict[str, object], bool]:
+    """Return what ``status`` of ten runs takes beside so many that have ended, and whether the bars hold."""
+    environment = make(folder, number + LIVE)
+    for job in range(1, number + 1):
+        path = folder / "runs" / f"train-{job:05}"
+        end = {"time": "2026-01-02T04:04:05Z", "state": "COMPLETED", "exit_code": "0:0", "nodes": "n1", "edition": 4}
+        with (path / "states.jsonl").open("a") as file:
+            file.write(f"{json.dumps(end)}\n")
+        os.utime(path / "states.jsonl", (0, 0))  # long ago
+    names = [f"{folder}/runs/train-{job:05}" for job in range(number + 1, number + LIVE + 1)]
+    lines = [f"{job}|RUNNING|None|n1|{SUBMITTED}|{name}" for job, name in enumerate(names, number + 1)]
+    answer(folder, "\n".join(lines) + "\n", "")
+    (Path(names[-1]) / "logs/x.out").write_text("hello\n")
+    first, _, _ = typed(folder, environment, "status")
+    later = [typed(folder, environment, "status") for _ in range(repeats)]
+    logs = [typed(folder, environment, "logs", "@latest") for _ in range(repeats)]
+    calls = {words[0]: system_calls(folder, environment, *words) for words in (("status",), ("logs", "@latest"))}
+    result: dict[str, object] = {
+        "ended_first_processor_s": round(first.processor, 3),
+        "ended_status_processor_s": round(statistics.median(took.processor for took, _, _ in later), 3),
+        "ended_status_wall_s": round(statistics.median(took.wall for took, _, _ in later), 3),
+        "ended_logs_processor_s": round(statistics.median(took.processor for took, _, _ in logs), 3),
+        "ended_system_calls": calls,
+    }
+    told = later[-1][2]
+    shown = told.count("RUNNING") == LIVE and told.count("COMPLETED") >= 1 and logs[-1][2] == "hello\n"
+    quick = statistics.median(took.processor for took, _, _ in later) <= ENDED_BAR_S
+    return result, shown and quick and all(number is None or number <= MOST_CALLS for number in calls.values())
+
+
+def system_calls(folder: Path, environment: dict[str, str], *words: str) -> int | None:
+    """Return how many system calls ``hpclaunch WORDS`` makes, with its programs; None without strace."""
+    strace, counts = shutil.which("strace"), folder / "strace"
+    if strace is None:
+        return None
+    command = [strace, "-c", "-f", "-o", str(counts), sys.executable, "-m", "hpclaunch", *words]
+    subprocess.run(command, cwd=folder / "empty", env=environment, capture_output=True, check=True)
+    return int(counts.read_text().splitlines()[-1].split()[3])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--array", type=int, default=1000)
+    parser.add_argument("--ended", type=int, default=10000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -181,9 +229,10 @@ def main() -> int:
         alone = arguments.runs == 0
         result, holds = ({}, True) if alone else one_by_one(Path(place) / "runs", arguments.runs, arguments.repeats)
         of_array, array_holds = as_one_array(Path(place) / "array", arguments.array, arguments.repeats)
-    result |= {**of_array, "load": round(os.getloadavg()[0], 1)}
+        of_ended, ended_holds = beside_ended(Path(place) / "ended", arguments.ended, arguments.repeats)
+    result |= {**of_array, **of_ended, "load": round(os.getloadavg()[0], 1)}
     print(json.dumps(result) if arguments.json else "\n".join(f"{name:<30} {value}" for name, value in result.items()))
-    return 0 if holds and array_holds else 1
+    return 0 if holds and array_holds and ended_holds else 1
 
 
 if __name__ == "__main__":

@@ -106,6 +106,8 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
     if lease is None:
         raise _busy_error(run)
     cluster = scheduler_of(run.scheduler).cluster()
+    if run.final:
+        runs.drop_ended(state_folder(os.environ), run.path)
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
     claimed.update({"allocation": "", "repaired": "", "submitted": runs.utc_now()})
     claimed.update({"printed": "", "held": {}, "differs": ""})

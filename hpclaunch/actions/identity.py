@@ -9,7 +9,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.runs import RECORD, Run, is_own
+from hpclaunch.runs import RECORD, Run, is_own, is_unlisted
 from hpclaunch.schedulers import ClusterIdentity, scheduler_of
 
 
@@ -41,6 +41,16 @@ def other_users(run: Run) -> Fault | None:
         return None
     what = f"{run.label} is not known as a run of yours"
     return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shell_word(str(run.home))}")
+
+
+def may_be_own(run: Run) -> bool:
+    """Whether the run may be this user's, although the list of own runs lacks it: that could not be written then."""
+    if _other_owner(run) or not is_unlisted(state_folder(os.environ), run):
+        return False
+    try:
+        return os.stat(run.home).st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def _other_owner(run: Run) -> str:

@@ -65,6 +65,10 @@ class ProgressOfRuns:
         self._facts: dict[_Start, _Facts] = {}
         self._readers: dict[Path, ProgressReader] = {}
 
+    def remember(self, run: Run, progress: RunProgress) -> None:
+        """Take this for how far an ended run is, and look no more."""
+        self._ended[(run.path, run.job_id, run.state, run.nodes)] = progress
+
     def of(self, run: Run, now: float) -> RunProgress:
         """Return how far the run is at ``now`` (Unix seconds). An array, which is many runs, has only its nodes."""
         key = (run.path, run.job_id, run.state, run.nodes)
@@ -95,6 +99,25 @@ class ProgressOfRuns:
             walltime_left_s=max(0.0, facts.walltime - elapsed) if facts.walltime and elapsed is not None else None,
             training=training,
         )
+
+
+def to_keep(progress: RunProgress) -> dict[str, Any]:
+    """Return what the index of ended runs keeps of an ended run: all but the losses before the last one."""
+    values = {"nodes": progress.nodes, "elapsed_s": progress.elapsed_s, "epoch": progress.epoch}
+    return {**values, "epochs": progress.epochs, "loss": progress.loss}
+
+
+def progress_from(kept: Mapping[str, Any]) -> RunProgress:
+    """Return the progress that `to_keep` gave; unknown for values that are not of the kind that they were."""
+
+    def number(name: str, kind: type) -> Any:
+        value = kept.get(name)
+        return value if type(value) is kind else None
+
+    epoch, loss = number("epoch", int), number("loss", float)
+    losses = () if loss is None else (loss,)
+    training = None if epoch is None else TrainingProgress(epoch=epoch, epochs=number("epochs", int), losses=losses)
+    return RunProgress(nodes=number("nodes", int), elapsed_s=number("elapsed_s", float), training=training)
 
 
 @record

@@ -9,6 +9,7 @@ from hpclaunch import runs
 from hpclaunch.actions.identity import other_users
 from hpclaunch.actions.states import is_lost, unsubmitted_fault
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, unwritable
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.units import CONTROL
 from hpclaunch.core.users import user_name
 from hpclaunch.runs import Run
@@ -54,6 +55,7 @@ def repair(run: Run, state: str, reason: str) -> Run:
     now, before = runs.utc_now(), f"{run.state} {run.exit_code}".strip()
     words = f"{reason} (repaired by {user_name()}, uid {os.getuid()}, on {now}; it was {before})"
     code = "0:0" if state == "COMPLETED" else "" if run.exit_code == "0:0" else run.exit_code
+    runs.drop_ended(state_folder(os.environ), run.home)
     try:
         changed = _change_task(run, state, code, words) if run.index >= 0 else _change_run(run, state, code, words, now)
     except OSError as error:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.actions.identity import cluster_obstacle, controller_differs, other_users, require_permission
+from hpclaunch.actions.identity import (
+    cluster_obstacle,
+    controller_differs,
+    may_be_own,
+    other_users,
+    require_permission,
+)
+from hpclaunch.actions.progress import ProgressOfRuns, progress_from, to_keep
 from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
 from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
@@ -29,6 +40,8 @@ if TYPE_CHECKING:
 _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
 _MOST_NAMED = 5
+MOST_ENDED = 200
+"""So many of the runs that ended long ago does `status` show."""
 _ONE_SEARCH = threading.Lock()
 """Runs of a slow file system are looked at many at once, but the scheduler answers one question after the other."""
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
@@ -42,8 +55,9 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     """
     parents = {run.home: runs.whole_of(run) for run in found}
     theirs = answers(other_users, parents.values())
-    told = zip(parents.items(), theirs, strict=True)
-    obstacles = {path: fault for (path, run), other in told if (fault := other or _obstacle_to_asking(run))}
+    told = dict(zip(parents, theirs, strict=True))
+    told |= _list_proven([run for path, run in parents.items() if told[path]])
+    obstacles = {path: fault for path, run in parents.items() if (fault := told[path] or _obstacle_to_asking(run))}
     # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
     own = [run for path, run in parents.items() if path not in obstacles]
     recorded = _settle_all(answers(lambda run: _follow_chain(_find_start_by_hand(run)), own))
@@ -54,6 +68,27 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     now = {**parents, **{run.path: run for run in updated}}
     asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
     return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
+
+
+def _list_proven(found: Sequence[Run]) -> dict[Path, Fault | None]:
+    """Add runs to the user's own whose submission could not list them, as their scheduler proves whose they are.
+
+    A record proves nothing, but a job of this user that works in the run directory does: no clone has one. Returns why
+    each of the runs that were proven to be the user's is not known as such; None if it is now.
+    """
+    queued = (run for run in found if not run.final and run.state not in NEVER_QUEUED)
+    doubtful = [run for run in queued if scheduler_row(run.scheduler).has_queue and may_be_own(run)]
+    proven: list[Run] = []
+    for name in {run.scheduler for run in doubtful}:
+        here = scheduler_of(name).cluster().name
+        asked = [run for run in doubtful if run.scheduler == name and run.cluster in ("", here)]
+        jobs = scheduler_of(name).search(asked).jobs if asked else {}
+        for run in asked:
+            own = jobs.get(run.path, ())
+            if run.job_id in own or (run.state == "SUBMITTING" and own):
+                runs.list_own(state_folder(os.environ), run)
+                proven.append(run)
+    return {run.home: other_users(run) for run in proven}
 
 
 def _obstacle_to_asking(run: Run) -> Fault | None:
@@ -192,6 +227,8 @@ def _find_start_by_hand(run: Run) -> Run:
     newest = newest.partition("_")[0] if run.tasks else newest  # ARRAYID_INDEX: the array has the first part
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
+    if run.final:
+        runs.drop_ended(state_folder(os.environ), run.path)
     news: RecordChange = {"job_id": newest, "submission": "by hand", "submitted": ""}
     news.update({"state": "UNKNOWN", "exit_code": "", "reason": ""})
     return _record_news(run, **news)
@@ -209,6 +246,8 @@ def _is_new(run: Run, job_id: str) -> bool:
 
 def _record_successor(run: Run, job_id: str) -> Run:
     earlier = (*run.earlier, run.job_id)
+    if run.final:
+        runs.drop_ended(state_folder(os.environ), run.path)
     return _record_news(run, job_id=job_id, state="PENDING", exit_code="", reason="", nodes="", earlier=earlier)
 
 
@@ -278,20 +317,23 @@ def find(system: System, names: Sequence[str]) -> list[Run]:
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
     else:
-        newest = runs.newest_own(system.index.parent, recorded_runs(system))
-        found = [newest or runs.find(system.index, None, system.run_folders)]
+        found = [runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 
 def recorded_runs(system: System) -> list[Run]:
     """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
-    found = runs.known(system.index, system.run_folders)
+    return [_collapse_array(run) for run in _known_runs(system).runs]
+
+
+def _known_runs(system: System, most_ended: int | None = None) -> runs.Known:
+    found = runs.known(system.index, system.run_folders, most_ended)
     warn_not_permitted(system, found.not_permitted)
     if found.unreadable:
         system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
     if found.newer:
         system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
-    return [_collapse_array(run) for run in found.runs]
+    return found
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
@@ -305,9 +347,58 @@ def _list_some(folders: Sequence[Path]) -> str:
     return ", ".join(named) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
+@record
+class ListedRuns:
+    """Runs with their present states, newest first, and how far they are. ``left_out``: how many ended ones are not."""
+
+    runs: list[Run]
+    progress: ProgressOfRuns
+    left_out: int = 0
+
+
 def all_runs(system: System, since: str = "") -> list[Run]:
     """Return all runs with their present states, newest first; with ``since`` those made then or later (UTC)."""
-    return refreshed([run for run in recorded_runs(system) if run.created >= since])
+    return list_runs(system, since).runs
+
+
+def list_runs(system: System, since: str = "", most_ended: int | None = None) -> ListedRuns:
+    """Return all runs with their present states; with ``since`` those made then or later (UTC).
+
+    Of the runs that have ended long enough ago to be in the index of ended runs, only the newest ``most_ended``.
+    """
+    known = _known_runs(system, most_ended)
+    found = [_collapse_array(run) for run in known.runs if run.created >= since]
+    unknown = [run.path for run in found if run.path not in known.ended]
+    stamps = dict(zip(unknown, answers(runs.stamp_of, unknown), strict=True))
+    now = {run.path: run for run in refreshed([run for run in found if run.path in stamps])}
+    progress = ProgressOfRuns()
+    for run in found:
+        if run.path in known.ended:
+            progress.remember(run, progress_from(known.ended[run.path]))
+    _keep_ended(system, [(stamps[path], run) for path, run in now.items()], progress)
+    return ListedRuns(runs=[now.get(run.path, run) for run in found], progress=progress, left_out=known.left_out)
+
+
+def _keep_ended(system: System, found: Sequence[tuple[list[int] | None, Run]], progress: ProgressOfRuns) -> None:
+    """Add runs to the index of ended runs that no answer and no late exit code can change any more."""
+
+    def entry_of(one: tuple[list[int] | None, Run]) -> tuple[list[int], Run, Mapping[str, Any]] | None:
+        stamp, run = one
+        if stamp is None or not _is_settled(run) or stamp != runs.stamp_of(run.path):
+            return None
+        return stamp, run, to_keep(progress.of(run, time.time()))
+
+    entries = {entry[1].path: entry for entry in answers(entry_of, found) if entry}
+    if entries:
+        runs.keep_ended(system.index.parent, entries, runs.indexed(system.index))
+
+
+def _is_settled(run: Run) -> bool:
+    """Whether this user's run has ended, and has not changed for so long that accounting adds nothing any more."""
+    if not run.final or (run.tasks and runs.is_unfinished(run)):
+        return False
+    files = (runs.HISTORY, runs.STATES) if run.tasks else (runs.HISTORY,)
+    return all(_age(run, file) >= _PATIENCE_S for file in files) and other_users(run) is None
 
 
 def in_states(found: Sequence[Run], names: Sequence[str], every: bool) -> list[Run]:

@@ -54,13 +54,18 @@ def status(
     form = run_tables.ListForm(names=_columns_of(format_, json), tabs=tabs)
     system = System(warn=console.warn)
     begin = typed_values.since_of(since, system.now())
-    found = states.find(system, run) if run else states.all_runs(system, begin)
+    most = None if json or state or since or all_ else states.MOST_ENDED
+    known = None if run else states.list_runs(system, begin, most)
+    found = states.find(system, run or []) if known is None else known.runs
     found = states.in_states([one for one in found if one.created >= begin], state, every=all_ or json)
     if not found and (state or since) and not json:
         console.say("no run has this state and time; hpclaunch status lists all")
         return
+    if known is not None and known.left_out:
+        older = "that ended before these; hpclaunch runs list shows all, --since DAY those of a time"
+        console.say(f"not shown: {count(known.left_out, 'run')} {older}")
     if not watch or not found:
-        run_tables.show_status(found, json, all_, form)
+        run_tables.show_status(found, json, all_, form, progress=known.progress if known else None)
         return
     try:
         run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_, form)

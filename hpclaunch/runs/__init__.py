@@ -25,10 +25,25 @@ from hpclaunch.runs.arrays import (
 )
 from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
+from hpclaunch.runs.ended import drop as drop_ended
+from hpclaunch.runs.ended import keep as keep_ended
+from hpclaunch.runs.ended import stamp_of
 from hpclaunch.runs.git import git_state
-from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
+from hpclaunch.runs.index import (
+    Known,
+    Rebuilt,
+    find,
+    find_all,
+    forget,
+    index_file,
+    indexed,
+    inside,
+    known,
+    rebuild,
+    remember,
+)
 from hpclaunch.runs.job_identity import JobIdentity, identity_of
-from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, opened, unlist_own
+from hpclaunch.runs.ownership import adopt, is_own, is_unlisted, list_own, opened, unlist_own
 from hpclaunch.runs.record import (
     FINAL,
     HISTORY,
@@ -55,6 +70,7 @@ __all__ = [
     "ArrayTasks",
     "JobIdentity",
     "Jobs",
+    "Known",
     "Rebuilt",
     "RecordChange",
     "Run",
@@ -67,6 +83,7 @@ __all__ = [
     "claim",
     "create",
     "current_jobs",
+    "drop_ended",
     "each",
     "find",
     "find_all",
@@ -81,13 +98,14 @@ __all__ = [
     "inside",
     "is_own",
     "is_unfinished",
+    "is_unlisted",
     "jobs_of",
+    "keep_ended",
     "known",
     "list_own",
     "load",
     "load_any",
     "locked",
-    "newest_own",
     "numbers",
     "opened",
     "present_states",
@@ -98,6 +116,7 @@ __all__ = [
     "reserve",
     "save",
     "spelled",
+    "stamp_of",
     "swept",
     "task_of",
     "tasks_of",

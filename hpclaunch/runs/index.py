@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted, did_you_mean
 from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_text
@@ -20,11 +22,14 @@ from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.slow_files import answers
 from hpclaunch.runs.arrays import index_of, load_any, task_of
-from hpclaunch.runs.ownership import is_own, newest_own
+from hpclaunch.runs.ended import EndedRun, EndedRuns, forget_all, stamp_of
+from hpclaunch.runs.ownership import is_own
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
 _LARGEST_INDEX = 64 * 2**20
+_PROBES = 100
+"""Of the ended runs that are not shown, so many are looked at each time."""
 _MOST_TRIES = 100
 """A file system without lasting inode numbers would show another file each time."""
 
@@ -34,13 +39,16 @@ class Known:
     """The runs that were found, newest first, and the folders that were skipped.
 
     ``not_permitted``: this user may not read them. ``unreadable``: their record is damaged, or reading it failed.
-    ``newer``: a newer hpclaunch wrote their record.
+    ``newer``: a newer hpclaunch wrote their record. ``ended``: the runs of this user that the index of ended runs has,
+    with what it shows of them. ``left_out``: how many more of these there are.
     """
 
     runs: tuple[Run, ...]
     not_permitted: tuple[Path, ...]
     unreadable: tuple[Path, ...] = ()
     newer: tuple[Path, ...] = ()
+    ended: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: int = 0
 
 
 @record
@@ -97,29 +105,87 @@ def _rewrite(index: Path, choose: Callable[[list[Path]], Iterable[Path]]) -> lis
     return [*kept, *late]
 
 
-def known(index: Path, folders: Iterable[Path] = ()) -> Known:
-    """Return the runs in the list and in ``folders``, which hold run directories; skips missing directories."""
+def known(index: Path, folders: Iterable[Path] = (), most_ended: int | None = None, check: bool = True) -> Known:
+    """Return the runs in the list and in ``folders``, which hold run directories; skips missing directories.
+
+    Of the runs that the index of ended runs has, at most ``most_ended`` are returned, the newest ones, each after one
+    look at its record; without ``check`` none is looked at. The others have their records read.
+    """
     listed: list[Path] = []
     unreadable: tuple[Path, ...] = ()
     try:
         listed = _read_paths(index)
     except OSError:
         unreadable = (index,)
+    kept, to_load, left_out = _divide(EndedRuns(index.parent), listed[::-1], most_ended, check)
     known_paths = frozenset(listed)
-    found = _load_runs([*reversed(listed), *(path for folder in folders for path in inside(folder, known_paths))])
-    return replace(found, unreadable=(*unreadable, *found.unreadable))
+    others = [path for folder in folders for path in inside(folder, known_paths) if path not in known_paths]
+    found = _load_runs([*to_load, *others])
+    by_path = {run.path: run for run in found.runs} | {path: one.run for path, one in kept.items()}
+    in_order = [run for path in listed[::-1] if (run := by_path.pop(path, None)) is not None]
+    return replace(
+        found,
+        runs=tuple(_newest_first(in_order, by_path.values())),
+        unreadable=(*unreadable, *found.unreadable),
+        ended={path: one.shown for path, one in kept.items()},
+        left_out=left_out,
+    )
+
+
+def _divide(
+    index: EndedRuns, listed: Sequence[Path], most: int | None, check: bool
+) -> tuple[dict[Path, EndedRun], list[Path], int]:
+    """Return the entries of the newest ended runs, the directories to read, and how many ended runs are left out.
+
+    Some of those that are left out are looked at too, others each time: whatever has changed them is noticed once.
+    """
+    in_index = [path for path in listed if path in index]
+    shown = set(in_index if most is None else in_index[:most])
+    older = in_index[len(shown) :]
+    begin = int.from_bytes(os.urandom(4), "big") % (len(older) or 1)
+    probed = set(older[begin : begin + _PROBES])
+    looked_at = [path for path in in_index if path in shown or path in probed]
+    stamps = dict(zip(looked_at, answers(stamp_of, looked_at), strict=True)) if check else {}
+    kept: dict[Path, EndedRun] = {}
+    to_load: list[Path] = []
+    left_out = 0
+    for path in listed:
+        is_looked_at = path in shown or path in probed
+        entry = index.get(path, stamps.get(path), check) if is_looked_at else None
+        if path not in index:
+            to_load.append(path)
+        elif entry is not None and path in shown:
+            kept[path] = entry
+        else:
+            left_out += 1
+    return kept, to_load, left_out
+
+
+def _newest_first(listed: Iterable[Run], others: Iterable[Run]) -> list[Run]:
+    """Return the runs in the order of their submission, the newest first.
+
+    The list has them in this order, also if a clock stepped back. The others have their places by their times.
+    """
+    rest = sorted(others, key=lambda run: run.created)
+    merged: list[Run] = []
+    for run in listed:
+        while rest and rest[-1].created > run.created:
+            merged.append(rest.pop())
+        merged.append(run)
+    return [*merged, *reversed(rest)]
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
     found = answers(_load_or_skip, dict.fromkeys(paths))
-    runs = sorted((run for run, _ in found if run), key=lambda run: run.created, reverse=True)
     skipped: dict[str, list[Path]] = {}
     for _, (why, path) in found:
         skipped.setdefault(why, []).append(path)
-    return Known(runs=tuple(runs), **{why: tuple(skipped.get(why, ())) for why in _WHY_SKIPPED})
-
-
-_WHY_SKIPPED = ("not_permitted", "unreadable", "newer")
+    return Known(
+        runs=tuple(run for run, _ in found if run),
+        not_permitted=tuple(skipped.get("not_permitted", ())),
+        unreadable=tuple(skipped.get("unreadable", ())),
+        newer=tuple(skipped.get("newer", ())),
+    )
 
 
 def _load_or_skip(path: Path) -> tuple[Run | None, tuple[str, Path]]:
@@ -205,7 +271,11 @@ def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
     found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
     kept = {*found.not_permitted, *found.newer}
-    paths = [path for path in before if path in kept] + [run.path for run in reversed(found.runs)]
+    by_path = {run.path: run for run in found.runs}
+    in_order = [run for path in reversed(before) if (run := by_path.pop(path, None)) is not None]
+    ordered = [run.path for run in _newest_first(in_order, by_path.values())]
+    paths = [*(path for path in before if path in kept), *reversed(ordered)]
+    forget_all(index.parent)
     looked_at = set(before)
     listed = dict.fromkeys(_rewrite(index, lambda now: [*paths, *(path for path in now if path not in looked_at)]))
     forgotten = tuple(path for path in before if path not in listed)
@@ -256,7 +326,7 @@ class _RunFinder:
 
     @cached_property
     def _known_runs(self) -> Known:
-        return known(self._index, self._folders)
+        return known(self._index, self._folders, check=False)
 
     @property
     def _runs(self) -> tuple[Run, ...]:
@@ -274,13 +344,25 @@ class _RunFinder:
         return named
 
     def _prefer_own(self, found: Sequence[Run]) -> Run | None:
-        return newest_own(self._index.parent, found)
+        return next((run for run in found if self._is_own(run)), found[0] if found else None)
+
+    def _is_own(self, run: Run) -> bool:
+        return run.path in self._known_runs.ended or is_own(self._index.parent, run)
 
     @cached_property
     def _arrays(self) -> list[Run]:
         return [run for run in self._runs if run.tasks]
 
     def find(self, name: str | None) -> Run:
+        """Return the run as its directory has it now."""
+        found = self._find(name)
+        return load_any(found.path) if found.home in self._known_runs_if_read else found
+
+    @property
+    def _known_runs_if_read(self) -> Mapping[Path, Mapping[str, Any]]:
+        return self._known_runs.ended if "_known_runs" in vars(self) else {}
+
+    def _find(self, name: str | None) -> Run:
         if not name:
             return self._newest_run()
         if name.startswith("@"):
@@ -296,19 +378,25 @@ class _RunFinder:
         raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next_step))
 
     def _newest_run(self) -> Run:
-        newest = self._prefer_own(self._runs)
+        newest = next((run for run in self._present_runs if self._is_own(run)), next(self._present_runs, None))
         if newest is None:
             raise NotFound(Fault(what="there is no run yet", next=self._next_step))
         return newest
 
+    @property
+    def _present_runs(self) -> Iterator[Run]:
+        """The runs whose directories are there."""
+        return (run for run in self._runs if run.path not in self._known_runs.ended or _has_record(run.path))
+
     def _find_by_age(self, name: str) -> Run:
         """Return the run that ``@latest`` or ``@2`` names, or a run of that array: ``@latest/0007``."""
         head, _, task = name[1:].partition(os.sep)
-        own = [run for run in self._runs if is_own(self._index.parent, run)] or list(self._runs)
         number = 1 if head == "latest" else int(head[:9]) if head.isascii() and head.isdigit() else 0
         if number == 0:
             what, allowed = f"{name!r} names no run", "@latest, or @1 for the newest run, @2 for the one before it"
             raise NotFound(Fault(what=what, allowed=allowed, next=self._next_step))
+        own = list(islice((run for run in self._present_runs if self._is_own(run)), number))
+        own = own or list(islice(self._present_runs, number))
         if number > len(own):
             what = f"{name!r} names no run: there are only {len(own)}" if own else "there is no run yet"
             raise NotFound(Fault(what=what, allowed=f"@1 to @{len(own)}" if own else "", next=self._next_step))
@@ -353,7 +441,7 @@ class _RunFinder:
         found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
         found = found or [run for run in runs if run.path.name.startswith(name)]
         if len(found) > 1:
-            found = [run for run in found if is_own(self._index.parent, run)] or found
+            found = [run for run in found if self._is_own(run)] or found
         if len(found) > 1:
             raise _ambiguous_name(name, found)
         return found[0] if found else None

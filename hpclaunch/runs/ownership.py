@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,11 @@ def is_own(state: Path, run: Run) -> bool:
         return bool(listed) and listed == _place_of(run)
     except OSError:
         return False
+
+
+def is_unlisted(state: Path, run: Run) -> bool:
+    """Whether no directory is listed for the run's token: its submission could not, or had another home."""
+    return bool(re.fullmatch(_TOKEN, run.token)) and not _listed_place(state, run)
 
 
 def _listed_place(state: Path, run: Run) -> dict[str, Any]:
@@ -110,11 +115,3 @@ def unlist_own(state: Path, runs: Iterable[Run]) -> None:
         if re.fullmatch(_TOKEN, run.token):
             with contextlib.suppress(OSError):
                 (state / FOLDER / run.token).unlink()
-
-
-def newest_own(state: Path, runs: Sequence[Run]) -> Run | None:
-    """Return the first of the runs that is this user's, else the first; None if there is none.
-
-    A record of another user may say that it is of the year 9999, or have any name and job ID.
-    """
-    return next((run for run in runs if is_own(state, run)), runs[0] if runs else None)

@@ -173,3 +173,49 @@ def test_no_signal_reaches_a_process_that_a_record_of_others_names(desk: Desk) -
     finally:
         victim.kill()
         victim.wait()
+
+
+def state_folder(desk: Desk) -> Path:
+    return desk.home / ".local/state/hpclaunch"
+
+
+def test_a_run_that_could_not_be_listed_is_found_by_its_job_and_its_folder(ordinary_user: Desk) -> None:
+    """The home was read-only while it was submitted."""
+    desk = ordinary_user
+    state_folder(desk).mkdir(parents=True)
+    state_folder(desk).chmod(0o500)
+    run = submit(desk, 4711)
+    assert not list(state_folder(desk).iterdir())
+    desk.fake("squeue", out="4711|RUNNING|None|n1\n")
+    (told,) = desk.type("status", "--json").runs
+    assert (told["state"], "is not known as a run of yours" in told["reason"]) == ("PENDING", True), "still read-only"
+    state_folder(desk).chmod(0o700)
+    (told,) = desk.type("status", "--json").runs
+    assert (told["run_dir"], told["state"], told["reason"]) == (str(run), "RUNNING", ""), told
+    assert desk.type("cancel", run.name).code == 0
+
+
+def test_a_run_whose_job_could_not_be_recorded_is_found_by_its_folder(ordinary_user: Desk) -> None:
+    desk = ordinary_user
+    run = submit(desk, 4711)
+    record = json.loads((run / "run.json").read_text())
+    # As it was before the answer: the directory could not be written then.
+    (run / "run.json").write_text(json.dumps({**record, "state": "SUBMITTING", "job_id": ""}))
+    for name in ("states.jsonl", "submissions/1.ended"):
+        (run / name).unlink()
+    desk.fake("squeue", out=f"4711|RUNNING|None|n1|{run}\n")
+    (told,) = desk.type("status", "--json").runs
+    assert (told["job_id"], told["state"]) == ("4711", "RUNNING")
+    assert json.loads((run / "run.json").read_text())["job_id"] == "4711"
+
+
+def test_a_clone_is_not_taken_for_a_run_that_could_not_be_listed(cluster: Desk) -> None:
+    """Only a job of this user in its very directory proves that; a record can name any job."""
+    run = submit(cluster, 4711)
+    clone = copied(cluster, run, state="RUNNING", token="0" * 32)
+    cluster.fake("squeue", out=f"4711|RUNNING|None|n1|{run}\n")
+    for words in (("status", str(clone)), ("cancel", str(clone))):
+        done = cluster.type(*words)
+        assert "is not known as a run of yours" in done.out + done.err
+    assert not (state_folder(cluster) / "own-runs" / ("0" * 32)).exists()
+    assert not (cluster.spool / "scancel.args").exists()

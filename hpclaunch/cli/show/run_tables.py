@@ -45,9 +45,20 @@ class ListForm:
 _USUAL = ListForm()
 
 
-def show_status(found: Sequence[Run], as_json: bool, every: bool = False, form: ListForm = _USUAL) -> None:
-    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own."""
-    listed = _list_runs(each(found) if every or as_json else found, ProgressOfRuns())
+def show_status(
+    found: Sequence[Run],
+    as_json: bool,
+    every: bool = False,
+    form: ListForm = _USUAL,
+    progress: ProgressOfRuns | None = None,
+) -> None:
+    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own.
+
+    ``progress``: how far the runs are, if some are known without looking; that has no curve of losses.
+    """
+    if progress is None or "curve" in form.names:
+        progress = ProgressOfRuns()
+    listed = _list_runs(each(found) if every or as_json else found, progress)
     if as_json:
         write_json("runs", _listed_values(listed))
     elif not listed:

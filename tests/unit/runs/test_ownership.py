@@ -69,11 +69,3 @@ def test_a_text_that_is_no_token_leads_to_no_file(state: Path, run: Run, token: 
         (state / "own-runs" / token).write_text(json.dumps(place))
     assert not runs.is_own(state, forged)
     assert len(runs.adopt(state, forged, "ada").token) == 32
-
-
-def test_of_several_runs_the_first_own_one_counts_and_else_the_first(state: Path, tmp_path: Path) -> None:
-    first, second = (replace(a_run(tmp_path, job_id), token=job_id * 32) for job_id in "12")
-    assert runs.newest_own(state, []) is None
-    assert runs.newest_own(state, [first, second]) is first
-    runs.list_own(state, second)
-    assert runs.newest_own(state, [first, second]) is second
