@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
+from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
 
@@ -32,11 +35,25 @@ def present_predecessors(system: System, request: Request) -> tuple[Predecessor,
 def _runs_of(system: System, request: Request) -> list[tuple[Run, bool]]:
     """Return (run, whether it must have completed) for each run that the request names, once."""
     names = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
-    found = runs.find_all(system.index, [name for name, _ in names], system.run_folders)
+    try:
+        found = runs.find_all(system.index, [name for name, _ in names], system.run_folders)
+    except NotFound as error:
+        jobs = [
+            (name, must) for name, must in names if name.isdigit() and any(f"'{name}'" in f.what for f in error.faults)
+        ]
+        raise (error.also(_other_jobs_fault(jobs)) if jobs else error) from None
     chosen: dict[Path, tuple[Run, bool]] = {}
     for run, (_, must) in zip(found, names, strict=True):
         chosen.setdefault(run.path, (run, must))  # of both flags for one run, --after counts: it comes first
     return list(chosen.values())
+
+
+def _other_jobs_fault(jobs: Sequence[tuple[str, bool]]) -> Fault:
+    """Return how to wait for jobs that hpclaunch has no run of; the IDs, and whether each must have completed."""
+    row = next(row for row in SCHEDULERS.values() if row.wait_option)
+    conditions = [(row.wait_ok if must else row.wait_any).format(job_id) for job_id, must in jobs]
+    what = "--after and --after-any take jobs that hpclaunch submitted"
+    return Fault(what=what, next=f"for any other: --sbatch {row.wait_option.format(','.join(conditions))}")
 
 
 def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor:

@@ -218,3 +218,12 @@ def test_a_parameter_by_its_initials(cluster: Desk) -> None:
     done = cluster.type("submit", "cifar", "--set", "lr=0.1", "--synthetic", "--gpus-per-node", "0", "--dry-run")
     assert "--set lr: cifar has no parameter 'lr'; did you mean 'learning_rate'?; allowed: " in done.err
     assert "next: --set learning_rate=0.1" in done.err
+
+
+def test_a_job_of_another_program_is_waited_for_with_the_schedulers_own_option(cluster: Desk) -> None:
+    done = cluster.type("submit", "./train.py", "--after", "9999", "--after-any", "9998", "--after", "x")
+    assert done.code == 1
+    assert "no run is called '9999'" in done.err and "no run is called 'x'" in done.err
+    assert "next: for any other: --sbatch --dependency=afterok:9999,afterany:9998\n" in done.err
+    plain = cluster.type("submit", "./train.py", "--after", "x").err
+    assert "no run is called 'x'" in plain and "dependency" not in plain

@@ -30,7 +30,7 @@ def held(run: Run) -> HeldRequest:
     for line in answer.text.split("\n"):
         named, *texts, folder = [*line.split("|", len(_OPTIONS) + 1), ""][: len(_OPTIONS) + 2]
         job_id, number = component_of(named.partition("_")[0])
-        if len(texts) == len(_OPTIONS) and (job_id, folder) == (run.job_id, str(run.home)):
+        if (job_id, folder) == (run.job_id, str(run.home)):
             components.setdefault(number, _read_values(dict(zip(_OPTIONS, texts, strict=True))))
     found = [components[number] for number in sorted(components)]
     names = [name for name in _OPTIONS if any(name in one for one in found)]

@@ -260,6 +260,14 @@ def test_a_refusal_is_looked_up_once_and_told_in_all_words(spool: Path) -> None:
     assert (recorded.state, "A-1. Welcome" in recorded.reason) == ("NOT_SUBMITTED", True)
 
 
+def test_an_sbatch_whose_output_has_no_end_is_ended_and_its_job_counts(spool: Path) -> None:
+    """More than sbatch may print: it cannot write the rest."""
+    for run in fresh_runs(spool, f"{QUEUED}; head -c 9000000 /dev/zero && touch {spool}/all-of-it", queued=True):
+        hand_over(run, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60)
+        assert runs.load(run.path).job_id == "4711"
+    assert not (spool / "all-of-it").exists()
+
+
 def test_a_refusal_is_certain_without_accounting(spool: Path) -> None:
     (spool / "bin/sacct").write_text("#!/bin/sh\necho Slurm accounting storage is disabled >&2; exit 1\n")
     for run in fresh_runs(spool, FILTER, queued=False):

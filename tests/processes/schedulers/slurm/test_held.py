@@ -128,6 +128,13 @@ def test_another_job_and_another_format_are_no_answer(cluster: Cluster, line: st
     assert asked_of(cluster, line) == HeldRequest()
 
 
+def test_a_folder_need_not_have_a_name_in_utf_8(cluster: Cluster) -> None:
+    folder = cluster.folder / os.fsdecode(b"caf\xe9")
+    (cluster.folder / "listed").write_bytes(b"4711|2|2:00:00|m1|normal|regular|" + os.fsencode(folder) + b"\n")
+    cluster.put("squeue", f"cat {cluster.folder}/listed")
+    assert held(replace(cluster.run, job_id="4711", path=folder)).values["nodes"] == "2"
+
+
 def test_the_tasks_of_an_array_are_alike(cluster: Cluster) -> None:
     lines = [f"4711_{task}|2|2:00:00|m1|normal|{place}|FOLDER" for task, place in (("[1-9]", "regular"), ("0", "x"))]
     assert asked_of(cluster, *lines, tasks=10).values["partition"] == "regular"
