@@ -72,7 +72,7 @@ def facts_of(run: Run, license: str, with_paths: bool) -> RunFacts:
     words = " ".join(map(str, command)) if isinstance(command, list) else ""
     parameters = {**run.parameters(), **runs.swept(run)}
     return RunFacts(
-        label=run.label,
+        label=run.id,
         job=run.name,
         site=run.site,
         state=run.state,

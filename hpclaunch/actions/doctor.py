@@ -103,8 +103,8 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     try:
         run = start(system, prepared)
         system.tell(
-            f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C stops waiting, not the job; "
-            f"later: hpclaunch doctor --from {run.path.name})"
+            f"submitted {run.label} as job {run.job_id}; waiting for its end (Ctrl-C stops waiting, not the job; "
+            f"later: hpclaunch doctor --from {run.label})"
         )
         run = _wait_for_end(system, run)
     except KeyboardInterrupt:
@@ -208,7 +208,7 @@ def _wait_for_end(system: System, run: Run) -> Run:
     shown = ""
     for (now,) in wait([run], None, 0, system.tell):
         run = now
-        words = f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else "")
+        words = f"{run.label}: {run.state}" + (f" ({run.reason})" if run.reason else "")
         if words != shown:
             system.tell(words)
         shown = words
@@ -218,7 +218,7 @@ def _wait_for_end(system: System, run: Run) -> Run:
 def _interruption(run: Run | None) -> Interrupted:
     if run is None:
         return Interrupted(Fault(what="interrupted before the probe was submitted"))
-    what, name = f"interrupted; {run.path.name} continues", run.path.name
+    what, name = f"interrupted; {run.label} continues", run.label
     return Interrupted(
         Fault(what=what, next=f"when it has ended: hpclaunch doctor --from {name}; or hpclaunch cancel {name}")
     )
@@ -228,11 +228,11 @@ def report_of(system: System, run: Run) -> Report:
     """Return the report of a probe that was submitted earlier. Raises HpclaunchError if the run is not a probe."""
     if run.name != "doctor" or not run.spec():
         raise HpclaunchError(
-            Fault(where=run.path.name, what="is not a probe of hpclaunch doctor", next="hpclaunch runs list")
+            Fault(where=run.label, what="is not a probe of hpclaunch doctor", next="hpclaunch runs list")
         )
     if not run.final:
         raise HpclaunchError(
-            Fault(where=run.path.name, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.path.name}")
+            Fault(where=run.label, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.label}")
         )
     return _report_of_ranks(system, run)
 

@@ -56,7 +56,7 @@ class Efficiency:
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {
-            "run": self.run.label,
+            "run": self.run.id,
             "run_dir": str(self.run.path),
             "state": self.run.state,
             "quantities": [

@@ -115,7 +115,7 @@ def _event_files(found: Sequence[Run]) -> tuple[dict[str, Content], list[str]]:
         notes += [f"{run.label}: {events.note()}"] if events.note() else []
         own = event_files(events.everything)
         silent += [] if own else [run]
-        files |= {f"{run.label}/{path}": content for path, content in own.items()}
+        files |= {f"{run.id}/{path}": content for path, content in own.items()}
     if not files:
         raise Refused([_silence(run) for run in silent[:5]])
     return files, notes
@@ -137,7 +137,7 @@ def _mlflow_files(found: Sequence[Run], target: Path) -> tuple[dict[str, Content
         tags = {"mlflow.source.git.commit": run.git.removesuffix("+changes"), "git": run.git, "run_dir": str(run.path)}
         logged.append(
             LoggedRun(
-                label=run.label,
+                label=run.id,
                 experiment=run.name,
                 state=run.state,
                 began=int(1000 * began),

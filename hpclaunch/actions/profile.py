@@ -131,7 +131,7 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
                 run = start(system, trial.prepared)
                 runs.append(run)
                 submitted.append(run)
-                system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
+                system.tell(f"submitted {run.label} as job {run.job_id}: {trial.words}")
             ended = wait_for_ends(system, submitted, _epochs_of)
             runs = [next((now for now in ended if now.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
@@ -149,12 +149,12 @@ def _epochs_of(run: Run) -> str:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    return " ".join(run.path.name for run in runs)
+    return " ".join(run.label for run in runs)
 
 
 def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
     what = f"interrupted; {count(len(runs), 'submitted run')} of {job.name} will continue"
-    options = " ".join(f"--from {run.path.name}" for run in runs)
+    options = " ".join(f"--from {run.label}" for run in runs)
     next_step = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
     return Interrupted(Fault(what=what, next=next_step if runs else "hpclaunch status"))
 

@@ -62,7 +62,7 @@ class ReportSubject:
         """A name for files."""
         if self.study is not None:
             return self.study.name
-        name = "-and-".join(run.label.replace("/", "-") for run in self.runs[:2])
+        name = "-and-".join(run.id.replace("/", "-") for run in self.runs[:2])
         return f"{name}-and-more" if len(self.runs) > 2 else name
 
 

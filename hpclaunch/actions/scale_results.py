@@ -173,7 +173,7 @@ def collect(system: System, study: ScalingStudy) -> StudyResults:
         study=study,
         rows=rows,
         warnings=(*slower, *map(_disturbance, disturbed)),
-        disturbed=tuple(one.run.label for one in disturbed),
+        disturbed=tuple(one.run.id for one in disturbed),
         problems=tuple(problems),
         spent=_charge_of_all(rows, states),
         unit=next((row.point.unit for row in rows if row.point.unit), ""),
@@ -243,7 +243,7 @@ def _row(point: StudyPoint, usable: Sequence[MeasuredRun], found: Sequence[Run])
         if rates
         else None,
         scaled=None,
-        runs=tuple(run.label for run in found),
+        runs=tuple(run.id for run in found),
         open=sum(not run.final for run in found),
     )
 

@@ -115,7 +115,7 @@ def _submit(
     study = study.with_point(replace(point, run_dirs=tuple(folders)))
     save_study(study)
     run = start(system, own)
-    system.tell(f"submitted {run.path.name} as job {run.job_id}: {words_of(point)}, repeat {number + 1}")
+    system.tell(f"submitted {run.label} as job {run.job_id}: {words_of(point)}, repeat {number + 1}")
     return study
 
 

@@ -86,7 +86,7 @@ def wait_for_ends(system: System, found: Sequence[Run], words_of: Callable[[Run]
     ended, shown = list(found), dict[Path, str]()
     for ended in wait(list(found), None, 0, system.tell):
         for run in ended:
-            words = f"{run.path.name}: {run.state}{words_of(run)}" + (f" ({run.reason})" if run.reason else "")
+            words = f"{run.label}: {run.state}{words_of(run)}" + (f" ({run.reason})" if run.reason else "")
             if shown.get(run.path) != words:
                 system.tell(words)
             shown[run.path] = words

@@ -172,8 +172,8 @@ def export(
     for note in exported.notes:
         console.warn(note)
     if json:
-        labels = [one.label for one in exported.runs]
-        console.write_json("export", {"format": to, "folder": str(output), "runs": labels})
+        names = [one.id for one in exported.runs]
+        console.write_json("export", {"format": to, "folder": str(output), "runs": names})
         return
     console.say(f"{count(len(exported.runs), 'run')} written as {to}")
     command = export.next_command(to, output)

@@ -119,7 +119,7 @@ def logs(
         console.say(f"the log is still empty: {found.label} is {found.state}")
     if json:
         text = b"".join(parts).decode("utf-8", errors="backslashreplace")
-        console.write_json("log", {"run": last.label, "state": last.state, "rank": rank, "text": text})
+        console.write_json("log", {"run": last.id, "state": last.state, "rank": rank, "text": text})
 
 
 @app.command("wait")

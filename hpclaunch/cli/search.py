@@ -223,7 +223,7 @@ def _submit(system: "System", ready: "PreparedSearch", wait: bool, json: bool) -
     run = start_search(system, ready)
     if wait:
         console.say(f"the search {run.label} has begun; Ctrl-C leaves it running")
-        _follow(system, run.label, json)
+        _follow(system, run.id, json)
         return
     submission.show_run(run, json)
     search_tables.show_next(run)

@@ -75,7 +75,8 @@ def show(
         site, chosen_by = sites.usual_site(system)
         console.say(f"{site} ({chosen_by})")
     if yaml:
-        console.write_bytes(sites.site_file(system.catalog, site).path.read_bytes())
+        content = sites.site_file(system.catalog, site).path.read_bytes()
+        console.write(content.decode("utf-8", errors="surrogateescape"))
         return
     if json:
         console.write_json("site", sites.site_as_json(system.catalog, site))

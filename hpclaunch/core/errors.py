@@ -29,12 +29,17 @@ class Fault:
     subject: Subject = ""
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}" if self.where else self.what
+        text = f"{_flatten(self.where)}: {self.what}" if self.where else self.what
         if self.allowed:
-            text += f"; allowed: {self.allowed}"
+            text += f"; allowed: {_flatten(self.allowed)}"
         if self.next:
             text += f"\n    next: {self.next}"
         return text
+
+
+def _flatten(text: str) -> str:
+    """Return names of files and of their keys on one line, so that none can look like a message of its own."""
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 class HpclaunchError(Exception):

@@ -1,9 +1,11 @@
-"""Text as a word of bash, for commands and paths that are shown to be typed again; it runs nothing."""
+"""Text that another wrote, quoted for a shell, one line of a screen, or a spreadsheet; it runs nothing."""
 
 from __future__ import annotations
 
 import shlex
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a text that a spreadsheet would take for a formula."""
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -21,6 +23,20 @@ def shell_word(text: str) -> str:
 def shown_name(text: str) -> str:
     """Return a name as it is; one that could not be typed as it is shown, as a word of bash."""
     return text if text.isprintable() else shell_word(text)
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return a text for a cell of CSV: one that a spreadsheet would compute gets an apostrophe, as OWASP recommends.
+
+    A number stays one, with its sign.
+    """
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def _escape(character: str) -> str:

@@ -448,7 +448,7 @@ class _RunFinder:
 
 
 def _ambiguous_name(name: str, found: Sequence[Run]) -> NotFound:
-    some = ", ".join(run.path.name for run in found[:5]) + (", ..." if found[5:] else "")
+    some = ", ".join(run.label for run in found[:5]) + (", ..." if found[5:] else "")
     return NotFound(Fault(what=f"{name!r} matches {len(found)} runs", allowed=some, next="type more of the name"))
 
 

@@ -17,6 +17,7 @@ from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NewerFormat
 from hpclaunch.core.files import append_line, json_object, write_text
 from hpclaunch.core.locks import locked
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
@@ -118,7 +119,12 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The name for users: that of the directory; for a run of an array ``ARRAY/0007``."""
+        """The name for users, as one word of the shell: a command with it may be typed as it is shown."""
+        return shell_word(self.id)
+
+    @property
+    def id(self) -> str:
+        """The name as it is: that of the directory; for a run of an array ``ARRAY/0007``."""
         return self.path.name if self.index < 0 else f"{self.path.parent.name}/{self.path.name}"
 
     @property
@@ -214,7 +220,7 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the run directory's path."""
         fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
-        values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        values = {"run": self.id, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         if self.held:
             values["held"] = dict(self.held)
         if self.tasks:

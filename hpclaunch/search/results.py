@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hpclaunch.core.quoting import spreadsheet_text
 from hpclaunch.core.records import record
 from hpclaunch.search.events import COMPLETED, FAILED, FINISHED, INTERRUPTED, LOST, MACHINE, PRUNED, RUNNING
 from hpclaunch.search.names import texts_of
@@ -128,10 +129,12 @@ def csv_of(rows: Sequence[TrialRow], terms: SearchTerms) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = terms.space.names
-    writer.writerow(("trial", "state", terms.metric or "value", *names, "seconds", "attempts", "exit_code", "host"))
+    header = ("trial", "state", terms.metric or "value", *names, "seconds", "attempts", "exit_code", "host")
+    writer.writerow(map(spreadsheet_text, header))
     for row in rows:
         texts = texts_of(row.values)
         own = ["" if row.value is None else repr(row.value), *(texts.get(name, "") for name in names)]
         end = ("" if row.end is None else row.end.exit_code, "" if row.begin is None else row.begin.host)
-        writer.writerow((row.number, row.state, *own, round(row.seconds, 3), row.attempts, *end))
+        cells = (row.number, row.state, *own, round(row.seconds, 3), row.attempts, *end)
+        writer.writerow([spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells])
     return file.getvalue()

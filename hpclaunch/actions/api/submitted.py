@@ -86,7 +86,7 @@ class SubmittedRun:
     @property
     def id(self) -> str:
         """The name that every verb of the command line takes: ``cifar-20261121-052200-a3f91c07``."""
-        return self._load().label
+        return self._load().id
 
     @property
     def job_id(self) -> str:
@@ -223,7 +223,7 @@ def status_of(run: Run, progress: ProgressOfRuns) -> RunStatus:
     code = run.exit_code.partition(":")[0]
     return RunStatus(
         run=SubmittedRun(folder=run.path),
-        id=run.label,
+        id=run.id,
         name=run.name,
         site=run.site,
         state=run.state,

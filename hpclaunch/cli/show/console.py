@@ -39,9 +39,12 @@ _MOST_FAULTS = 100
 _LONGEST_FAULT = 4000
 """Characters. A fault quotes what was typed or written, which may be long."""
 _TERMINAL_CONTROLS = re.compile(
-    rb"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+    rb"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
 )
 """ASCII's controls, those of Latin-1 in UTF-8, and the characters that change the direction of the text."""
+_COLOURS = re.compile(rb"(\x1b\[[0-9;:]*m)")
+"""Select Graphic Rendition of ECMA-48: colours and weights, which change nothing but the text that follows."""
+_RESET = b"\x1b[0m"
 _COMMAND = re.compile(r" *(next: )?hpclaunch [a-z-]+( |$)")
 """A line that is a command: it stays in one piece, so that it can be copied."""
 _FIRST_COLUMN = re.compile(r" *\S(?:\S| (?! ))* {2,}(?=\S)")
@@ -86,24 +89,34 @@ def say_error(text: str) -> None:
 
 
 def write(text: str) -> None:
-    """Write data to stdout, byte for byte."""
+    """Write data to stdout: byte for byte, but on a terminal control characters are shown."""
+    _write_as_is(escape_controls(text) if streams.is_terminal() else text)
+
+
+def _write_as_is(text: str) -> None:
     streams.write(text.encode("utf-8", errors="surrogateescape"))
 
 
-def write_bytes(content: bytes) -> None:
-    """Write a log's bytes to stdout."""
-    streams.write(content)
-
-
 def write_log(content: bytes) -> None:
-    """Write a part of a log to stdout: byte for byte, but on a terminal its escapes are shown, never obeyed."""
-    streams.write(_escape_terminal_controls(content) if streams.is_terminal() else content)
+    """Write a part of a log to stdout: byte for byte, but a terminal gets its colours only; other escapes are shown."""
+    streams.write(_log_for_terminal(content, streams.is_coloured()) if streams.is_terminal() else content)
 
 
 def say_log(content: bytes) -> None:
     """Write a part of a log to stderr, as ``write_log`` does to stdout."""
     if not streams.is_quiet():
-        streams.tell(_escape_terminal_controls(content) if streams.tells_a_terminal() else content)
+        shown = streams.tells_a_terminal()
+        streams.tell(_log_for_terminal(content, streams.tells_in_colour()) if shown else content)
+
+
+def _log_for_terminal(content: bytes, coloured: bool) -> bytes:
+    """Return a part of a log for a terminal, with its colours if wanted; the part leaves no colour behind."""
+    if not coloured:
+        return _escape_terminal_controls(content)
+    parts = _COLOURS.split(content)
+    parts[::2] = map(_escape_terminal_controls, parts[::2])
+    end = _RESET if len(parts) > 1 and parts[-2] != _RESET else b""
+    return b"".join(parts) + end
 
 
 def _escape_terminal_controls(content: bytes) -> bytes:
@@ -226,7 +239,7 @@ def show_lines(lines: Callable[[int], Lines], widest: int = _WIDEST) -> None:
         plain = ["".join(escape_controls(text) for text, _ in line).rstrip() for line in made]
         write("".join(f"{line}\n" for line in plain))
         return
-    write("".join("".join(add_codes(text, style) for text, style in line) + "\n" for line in made))
+    _write_as_is("".join("".join(add_codes(text, style) for text, style in line) + "\n" for line in made))
 
 
 def add_codes(text: str, style: str) -> str:
@@ -247,7 +260,7 @@ def write_markdown(text: str) -> None:
     size = shutil.get_terminal_size()
     drawing = Console(no_color=not streams.is_coloured(), width=min(size.columns, _WIDEST))
     with drawing.capture() as drawn:
-        drawing.print(Markdown(text))
+        drawing.print(Markdown(escape_controls(text)))
     show_long(drawn.get(), size.lines)
 
 

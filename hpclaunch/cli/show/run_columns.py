@@ -71,7 +71,7 @@ def _time_left(one: ListedRun) -> str:
 
 
 COLUMNS: dict[str, Column] = {
-    "run": Column(title="run", text=lambda one: shown_name(one.run.label)),
+    "run": Column(title="run", text=lambda one: shown_name(one.run.id)),
     "name": Column(title="name", text=lambda one: one.run.name),
     "job": Column(title="job id", text=lambda one: jobs_words(one.run)),
     "site": Column(title="site", text=lambda one: one.run.site),

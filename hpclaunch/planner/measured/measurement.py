@@ -70,7 +70,7 @@ class MeasuredRun:
             ranks_per_replica=self.ranks_per_replica,
             samples_per_s=median(counting),
             straggling=self.straggling,
-            runs=(self.run.label,),
+            runs=(self.run.id,),
         )
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from hpclaunch.core.errors import Fault, Refused, unwritable
 from hpclaunch.core.files import write_text
+from hpclaunch.core.quoting import spreadsheet_text
 from hpclaunch.reports.page.drawing import save_figure
 from hpclaunch.reports.page.html import GENERATOR, html_of
-from hpclaunch.reports.page.model import Figure, Page, Value
+from hpclaunch.reports.page.model import Figure, Page
 
 FORMATS = ("png", "svg", "pdf")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a text that a spreadsheet would take for a formula."""
 
 
 def check_page(path: Path) -> None:
@@ -78,11 +77,7 @@ def csv_of(figure: Figure) -> str:
     """Return the data of a figure as CSV (RFC 4180), numbers with all their digits; nothing for what is missing."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([_spreadsheet_cell(column) for column in figure.columns])
-    writer.writerows([_spreadsheet_cell(value) for value in row] for row in figure.rows)
+    writer.writerow([spreadsheet_text(column) for column in figure.columns])
+    for row in figure.rows:
+        writer.writerow([spreadsheet_text(value) if isinstance(value, str) else value for value in row])
     return text.getvalue()
-
-
-def _spreadsheet_cell(value: Value) -> Value:
-    """Return a cell; a text that a spreadsheet would compute gets an apostrophe before it, as OWASP recommends."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

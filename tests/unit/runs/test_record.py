@@ -98,3 +98,12 @@ def test_a_claim_is_written_into_the_record_itself_unless_it_need_not_be_durable
     assert json.loads((run.path / "run.json").read_text())["state"] == "RUNNING"
     assert runs.claim(running, durable=False, state="FAILED") == runs.load(run.path)
     assert json.loads((run.path / "run.json").read_text())["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("cifar-1", "cifar-1"), ("$(touch X)", "'$(touch X)'"), ("a\nb", r"$'a\nb'"), ("a b", "'a b'")]
+)
+def test_the_label_of_a_run_is_a_word_of_the_shell(tmp_path: Path, name: str, label: str) -> None:
+    run = replace(a_run(tmp_path, "1"), path=tmp_path / name)
+    assert (run.id, run.label) == (name, label)
+    assert run.to_json()["run"] == name

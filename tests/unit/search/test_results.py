@@ -76,3 +76,15 @@ def test_csv_keeps_all_digits_and_quotes_what_needs_it() -> None:
     assert [lines[0]["note"], lines[1]["note"]] == ["x,y", 'q"']
     assert float(lines[28]["loss"]) == 81.0
     assert json_of(rows[7])["reason"] == "it failed"
+
+
+def test_no_value_of_csv_is_a_formula() -> None:
+    """A value of a text parameter, the name of the metric and that of a host are what others wrote."""
+    space = SearchSpace(dimensions=(Dimension(name="note", values=("=1+1", "-0.5", "@SUM(A1)")),))
+    terms, table = SearchTerms(space=space, metric="=loss"), TrialTable()
+    for number in range(3):
+        table.add(TrialBegin(number, 1, float(number), space.at(number), "=host()", "0", ""), 1)
+    header, *lines = list(csv.reader(io.StringIO(csv_of(list(table.rows()), terms))))
+    assert header[2] == "'=loss"
+    assert [line[3] for line in lines] == ["'=1+1", "-0.5", "'@SUM(A1)"]
+    assert {line[-1] for line in lines} == {"'=host()"}
