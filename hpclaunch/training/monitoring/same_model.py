@@ -1,4 +1,4 @@
-"""Ends a training in which ranks that share a model have come to different values of what each should have whole."""
+"""Ends a training in which ranks have come to different values of weights that should be the same on all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hpclaunch.training.rank.world import World
 class SameModel(tf.keras.callbacks.Callback):
     """Compares the weights that are no parts, after the first step and every epoch. A collective.
 
-    They differ if a layer of Keras between shared layers mixes units of which each rank has others.
+    In a model that ranks share they differ if a layer of Keras between shared layers mixes units of which each rank has
+    others; in any other, if a train_step of the program changes them without the gradients of the other ranks.
     """
 
     def __init__(self, world: World) -> None:
@@ -35,9 +36,17 @@ class SameModel(tf.keras.callbacks.Callback):
         whole = [one for one in self.model.trainable_variables if splits.split_of(one) is None]
         different = different_in_stage(self._world, [(one.name, one.numpy()) for one in whole])
         if different:
-            raise AgreedError(
-                "the weight {} is not the same on the ranks that share the model: its layer has inputs of which each "
-                "rank has another part. Use a RowParallelDense or a RowParallelConv2D there, or gather_output=True in "
-                "the layer before it".format(different[0]),
-                speaks=self._world.is_root,
+            raise AgreedError(self._reason(different[0]), speaks=self._world.is_root)
+
+    def _reason(self, name: str) -> str:
+        if self._world.mesh is None:
+            return (
+                "the weight {} is not the same on all ranks: the train_step of {} changes it without the gradients of "
+                "the other ranks. Change weights by self.optimizer.apply_gradients or self.optimizer.minimize alone; "
+                "the optimizer is the one that training.fit is given".format(name, type(self.model).__name__)
             )
+        return (
+            "the weight {} is not the same on the ranks that share the model: its layer has inputs of which each rank "
+            "has another part. Use a RowParallelDense or a RowParallelConv2D there, or gather_output=True in the layer "
+            "before it".format(name)
+        )

@@ -8,8 +8,9 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import norms, splits
-from hpclaunch.training.optimization import given, optimizer_state
+from hpclaunch.training.optimization import given, optimizer_state, precision
 from hpclaunch.training.rank import legacy_keras
+from hpclaunch.training.rank.failure import TrainingError
 
 BY_ELEMENT = ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD")
 """Keras's optimizers that update each weight by itself, so that a part of a variable can be updated alone."""
@@ -53,6 +54,17 @@ class CollectiveOptimizer(legacy_keras.Optimizer):
         found = super()._compute_gradients(loss, var_list, grad_loss, tape)
         gradients, variables = zip(*found)
         return list(zip(self._allreduce(gradients, variables), variables))
+
+    def check_weights(self, variables: Sequence[Any]) -> None:
+        """Raise TrainingError unless these are all trained weights of the model, in its order."""
+        given, own = ([one.ref() for one in precision.plain(ones)] for ones in (variables, self._weights))
+        if given != own:
+            raise TrainingError(
+                "apply_gradients got {} weights, but this optimizer ({}) updates all {} of the model together: give it "
+                "a gradient for each of self.trainable_variables, in their order".format(
+                    len(given), self._name, len(own)
+                )
+            )
 
     def _agree_on_finite(self, gradients: list[Any]) -> list[Any]:
         if not self._agree:

@@ -80,7 +80,9 @@ class NoiseScale(tf.keras.callbacks.Callback):
 
     def _add(self, one: Any, both: Any, size: Any, parts: Any) -> None:
         """Count a step: squared norms of gradients of a part of this rank's samples, and of `size` such parts."""
-        scale = tf.cast(getattr(self.model.optimizer, "loss_scale", 1.0), tf.float64)  # of float16
+        optimizer = self.model.optimizer
+        is_unscaled = getattr(optimizer, "averages_on_apply", False)  # before its gradients are reduced
+        scale = tf.cast(1.0 if is_unscaled else getattr(optimizer, "loss_scale", 1.0), tf.float64)  # of float16
         one, both = [tf.cast(value, tf.float64) / scale**2 for value in (one, both)]
         variance, norm = gradient_noise(one, both, tf.cast(size, tf.float64))
         noise = variance * tf.cast(self._samples, tf.float64) / tf.cast(parts, tf.float64)

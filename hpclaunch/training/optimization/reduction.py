@@ -129,6 +129,29 @@ def reduced(optimizer: Any, gradients: Any, variables: Any) -> list[Any]:
     return list(optimizer._allreduce(gradients, variables))
 
 
+def average_on_apply(optimizer: Any) -> None:
+    """Let a compiled optimizer reduce gradients in apply_gradients, in place of where it computes them.
+
+    Horovod averages in `minimize` alone. A train_step of the program may compute gradients with a tape of its own and
+    call apply_gradients, in which `minimize` ends too: so gradients are averaged once in both. Under float16 they are
+    averaged before the loss scaling looks for an overflow, so that all ranks find the same.
+
+    apply_gradients raises TrainingError if the optimizer updates all weights together and gets only some of them.
+    """
+    averaging = precision.unscaled(optimizer)
+    reduce, apply = averaging._allreduce, optimizer.apply_gradients
+
+    def apply_gradients(grads_and_vars: Any, *rest: Any, **named: Any) -> Any:
+        gradients, variables = zip(*grads_and_vars)
+        if isinstance(averaging, collective_optimizer.CollectiveOptimizer):
+            averaging.check_weights(variables)
+        return apply(zip(reduce(gradients, variables), variables), *rest, **named)
+
+    averaging._allreduce = lambda gradients, variables: list(gradients)
+    optimizer.apply_gradients = apply_gradients
+    optimizer.averages_on_apply = True
+
+
 def broadcast_weights(model: Any, world: World) -> None:
     """Give every rank rank 0's weights, before the first step. A collective.
 

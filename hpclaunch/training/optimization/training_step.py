@@ -85,13 +85,21 @@ class StepInParts(tf.keras.Model):
         return [tf.convert_to_tensor(gradient) for gradient in found]
 
 
+def has_own_step(model: Any) -> bool:
+    """Whether the program has written the model's training step, which decides itself how it applies gradients."""
+    step = getattr(model.train_step, "__func__", model.train_step)
+    if step not in (tf.keras.Model.train_step, StepInParts.train_step):
+        return True
+    return type(model).make_train_function is not tf.keras.Model.make_train_function
+
+
 def why_not_in_parts(model: Any) -> str:
     """What `in_parts` needs and this model has not, in words; empty if it can have that step."""
     if not getattr(model, "inputs", None):
         return "a functional or sequential model: this one is a subclass of Model, whose inputs are not known"
     if len(model.inputs) > 1 or len(model.outputs) > 1:
         return "a model with one input and one output, not {} and {}".format(len(model.inputs), len(model.outputs))
-    if type(model).train_step is not tf.keras.Model.train_step:
+    if has_own_step(model):
         return "Keras's own train_step: that of {} would be left out".format(type(model).__name__)
     return ""
 

@@ -7,11 +7,12 @@ from typing import Any, Sequence
 
 from hpclaunch.training import fitting
 from hpclaunch.training.input import streaming
+from hpclaunch.training.optimization import reduction
 from hpclaunch.training.program import first_step
 from hpclaunch.training.program.preparation import Compiled, prepare
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
-from hpclaunch.training.program.steady import finish, steady
+from hpclaunch.training.program.steady import finish, steady, steps_itself
 from hpclaunch.training.rank.failure import AgreedError
 
 
@@ -44,6 +45,8 @@ def fit(
     elif data.augment.mixes:
         raise AgreedError("mixup and cutmix mix the labels, so they need the loss of fit's own", speaks=run.is_root)
     prepared = prepare(run, network, data, Compiled(loss, metrics or (), optimizer))
+    if steps_itself(prepared.model, run):
+        reduction.average_on_apply(prepared.model.optimizer)
     follows = steady(run, data, prepared, callbacks)
     began = time.perf_counter()
     if not follows.kept.is_over:

@@ -17,7 +17,7 @@ from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.monitoring.same_model import SameModel
 from hpclaunch.training.monitoring.step_clocks import InputClock, StepParts
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
-from hpclaunch.training.optimization import group_updates, noise_scale, techniques
+from hpclaunch.training.optimization import group_updates, noise_scale, techniques, training_step
 from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.preparation import Prepared
@@ -60,7 +60,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
-        *([SameModel(world)] if world.mesh is not None else []),
+        *([SameModel(world)] if world.mesh is not None or (in_fit and _must_prove(prepared.model, run)) else []),
         rates,
         *validation,
         SameLogs(world),
@@ -78,6 +78,17 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts, run.log),
     ]
     return Steady(found, kept, parts.waits)
+
+
+def steps_itself(model: Any, run: Run) -> bool:
+    """Whether the model has a training step of its own, whose gradients Horovod averages over several ranks."""
+    is_own = not isinstance(model, Pipelined) and training_step.has_own_step(model)
+    return is_own and run.size > 1 and run.world.distribute is None
+
+
+def _must_prove(model: Any, run: Run) -> bool:
+    """Whether ranks must compare their weights: groups of ranks that train apart differ between two exchanges."""
+    return steps_itself(model, run) and run.settings.update_groups == 1
 
 
 def finish(run: Run, data: Data, prepared: Prepared, kept: Kept, seconds: float) -> None:
