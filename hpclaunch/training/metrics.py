@@ -1,8 +1,12 @@
-"""Appends a run's events to metrics.jsonl, one JSON object per line; rank 0 writes, other ranks do nothing."""
+"""Appends a run's events to metrics.jsonl, one JSON object per line; rank 0 writes, other ranks do nothing.
+
+JSON has no NaN and no infinity: such a value is null in the file, whatever the framework.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import time
@@ -43,7 +47,8 @@ class MetricsLog:
         if self._path is None:
             return
         about = {"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic}
-        line = json.dumps({**about, **values, **self._number})
+        values = {name: _with_null(value) for name, value in values.items()}
+        line = json.dumps({**about, **values, **self._number}, allow_nan=False)
         leave_if_superseded()
         try:
             # A line is one write, so that a reader who follows the file never sees a part of it.
@@ -53,6 +58,15 @@ class MetricsLog:
             raise TrainingError("cannot write metrics: {}: {}".format(self._path, error.strerror)) from error
         if self._also is not None:
             self._also(event, values)
+
+
+def _with_null(value: Any) -> Any:
+    """The same value for JSON, with None in place of each number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _with_null(one) for name, one in value.items()}
+    return [_with_null(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def metrics_log(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from hpclaunch.core.json_values import number
 from hpclaunch.core.units import count, whole_number
@@ -39,16 +41,24 @@ def _failure_remarks(recorded: RecordedRun) -> Iterator[str]:
         words = f"The run is {run.state}"
         words += f": its last start {ending_of(last)}" if last is not None and last.exit_code not in (None, 0) else ""
         yield f"{words}. Its log: hpclaunch logs {run.label}"
-    bad = [
-        name for names in metric_groups(recorded.epochs).values() for name in names if _ends_not_finite(recorded, name)
-    ]
+    bad = _not_finite_at_the_end(recorded.epochs)
     if bad:
         yield f"{', '.join(bad)}: not a finite number in the last epoch. The training has diverged."
 
 
-def _ends_not_finite(recorded: RecordedRun, name: str) -> bool:
-    last = number(recorded.epochs[-1].get(name))
-    return last is not None and not abs(last) < float("inf")
+def _not_finite_at_the_end(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the metrics of the last epoch that are no finite numbers; the library writes null for them."""
+    if not epochs:
+        return []
+    last = epochs[-1]
+    known = [name for names in metric_groups(epochs).values() for name in names]
+    names = dict.fromkeys([*known, *(name for name, value in last.items() if value is None)])
+    return [name for name in names if name in last and _is_not_finite(last[name])]
+
+
+def _is_not_finite(value: Any) -> bool:
+    found = number(value)
+    return value is None or (found is not None and not math.isfinite(found))
 
 
 def _training_remarks(recorded: RecordedRun) -> Iterator[str]:

@@ -28,6 +28,17 @@ def written(folder: Path, monkeypatch: pytest.MonkeyPatch, start: str, **values:
     return json.loads(line)  # type: ignore[no-any-return]
 
 
+def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
+    log = metrics_log(str(tmp_path), True, False)
+    log.write("epoch", loss=float("nan"), parts={"a": [float("inf"), 1.0]}, best=-float("inf"), seconds=2.0)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    line = json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=refuse)
+    assert (line["loss"], line["parts"], line["best"], line["seconds"]) == (None, {"a": [None, 1.0]}, None, 2.0)
+
+
 def test_every_line_tells_its_start_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = written(tmp_path, monkeypatch, "2", loss=1.0)
     assert [*line][-2:] == ["loss", "start_number"] and line["start_number"] == 2
