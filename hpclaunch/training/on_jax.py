@@ -54,6 +54,7 @@ class Loop(plain_loop.PlainLoop):
 
     def __init__(self, run: Run, state: Any, data: OwnShard) -> None:
         super().__init__(run, data)
+        self._was_finite = jax_ranks.are_finite(state)
         state, self._done = jax_ranks.restore(run.world, state, data.steps)
         self.state = jax_ranks.on_all(run.world, state)
 
@@ -70,6 +71,10 @@ class Loop(plain_loop.PlainLoop):
         self.learning_rate = np.float32(self.learning_rate)  # a Python float is compiled as another type
         return jax_ranks.joined(self._run.world, batch)
 
+    def _is_sound(self) -> bool:
+        now = jax_ranks.are_finite(self.state)
+        return all(finite for finite, was in zip(now, self._was_finite) if was)  # a lowest loss may begin at infinity
+
     def _save(self) -> None:
         jax_ranks.save(self._run.world, self.state, self._done, self._data.steps)
 
@@ -83,11 +88,14 @@ def loop(run: Run, state: Any, data: OwnShard) -> Loop:
     return Loop(run, state, data)
 
 
-def evaluate(run: Run, predict: Callable[[Any], Any], data: OwnShard) -> dict[str, float]:
+def evaluate(
+    run: Run, predict: Callable[[Any], Any], data: OwnShard, threshold: float | None = None
+) -> dict[str, float]:
     """Evaluate on the test samples, log the results as the run's last line, and print them. A collective.
 
     predict: takes this rank's inputs [b, ...], a NumPy array; gives scores [b, classes] for targets that are classes,
-    else predictions of the targets' shape. Returns {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse",
-    "test_samples"} for numbers.
+    else predictions of the targets' shape. threshold: of one score, [b, 1] or [b], for two classes: 0.0 for logits, 0.5
+    for probabilities; it may be left out if some scores are no probabilities. Returns {"test_accuracy",
+    "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
     """
-    return plain_loop.evaluate(run, predict, data)
+    return plain_loop.evaluate(run, predict, data, threshold)

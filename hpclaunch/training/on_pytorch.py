@@ -91,7 +91,11 @@ class Loop(plain_loop.PlainLoop):
             group["lr"] = rate * self.learning_rate
         return tuple(_tensor(self._run, array) for array in batch)
 
+    def _is_sound(self) -> bool:
+        return all(bool(torch.isfinite(one).all()) for one in self._own_model.parameters() if one.requires_grad)
+
     def _save(self) -> None:
+        torch_ranks.share_buffers(self._run.world, self._own_model)
         torch_ranks.save(self._run.world, self._own_model, self._optimizer, self._done, self._data.steps)
 
 
@@ -115,15 +119,26 @@ def loop(run: Run, model: Any, optimizer: Any, data: OwnShard) -> Loop:
     return Loop(run, model.to(run.world.torch_device), optimizer, data)  # type: ignore[attr-defined]
 
 
-def evaluate(run: Run, model: Any, data: OwnShard) -> dict[str, float]:
+def evaluate(run: Run, model: Any, data: OwnShard, threshold: float | None = None) -> dict[str, float]:
     """Evaluate the model on the test samples, log the results as the run's last line, and print them. A collective.
 
-    model: gives scores [b, classes] for targets that are classes, else predictions of the targets' shape. Returns
-    {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
+    model: gives scores [b, classes] for targets that are classes, else predictions of the targets' shape. Its buffers,
+    such as batch norm's, become those of rank 0, which a checkpoint has; each module keeps its mode (train or eval).
+    threshold: of a model with one score, [b, 1] or [b], for two classes: 0.0 for logits, 0.5 for probabilities; it may
+    be left out if some scores are no probabilities. Returns {"test_accuracy", "test_samples"}, or {"test_mae",
+    "test_mse", "test_samples"} for numbers.
     """
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module  # whose call is no collective: ranks may have different numbers of batches
+    torch_ranks.share_buffers(run.world, model)
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
-    with torch.no_grad():
-        return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data)
+    try:
+        with torch.no_grad():
+            return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data, threshold)
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def _tensor(run: Run, array: np.ndarray) -> Any:

@@ -72,10 +72,16 @@ class Epoch:
         self._ends.append(time.perf_counter())
         self._parts.step_ended(len(self._ends))
 
-    def report(self, world: World, log: MetricsLog, losses: Sequence[float]) -> None:
-        """Write the line of the epoch to metrics.jsonl, and print it. losses: this rank's, by step. A collective."""
+    def report(self, world: World, log: MetricsLog, losses: Sequence[float], counts: Sequence[int]) -> None:
+        """Write the line of the epoch to metrics.jsonl, and print it. A collective.
+
+        losses: this rank's, by step, each the mean over a batch; counts: the samples of these batches. The loss of the
+        epoch is the mean over all samples, so a last batch with fewer of them counts less.
+        """
         seconds = time.perf_counter() - self._ends[0]
-        loss = sum(world.gather(sum(losses) / len(losses))) / world.size
+        own = sum(loss * count for loss, count in zip(losses, counts))
+        sums = world.gather((own, sum(counts)))
+        loss = sum(one for one, _ in sums) / sum(count for _, count in sums)
         rate = self._samples / seconds
         lengths = [end - begin for begin, end in zip(self._ends[1:], self._ends[2:])]  # the first step may compile
         line = {"images_per_s": round(rate, 1), "seconds": round(seconds, 3), **step_times(lengths)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Iterator
@@ -12,7 +13,12 @@ from hpclaunch.training import progress
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import stopping, watch
-from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+
+CHECK_STEPS = 50
+"""Steps between two checks for a loss or a weight that is not a finite number, as under TensorFlow."""
+UNSOUND = "a weight is not a finite number"
+DIVERGED = "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up."
 
 
 class PlainLoop(ABC):
@@ -27,6 +33,7 @@ class PlainLoop(ABC):
         self._schedule = progress.plain_schedule(run.world, run.settings)
         self._done = 0  # steps of the whole training; a subclass restores it
         self._losses: list[float] = []
+        self._finite = 0  # losses of this epoch that were found finite
 
     def __iter__(self) -> Iterator[Any]:
         """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
@@ -39,19 +46,39 @@ class PlainLoop(ABC):
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
         world, data = self._run.world, self._data
         epoch, self._losses = progress.Epoch(number, data.steps, data.samples, first, self._exchange_s), []
+        self._finite, counts = 0, list[int]()
         for made, (step, batch) in enumerate(epoch.waited_for(data.batches(number, first)), 1):
             self.learning_rate = self._schedule.at(number + step / data.steps)
+            counts.append(len(batch[1]))
             yield self._ready(batch)
             if len(self._losses) != made:
                 raise TrainingError("the loop must end each of its steps once: see its method step")
             self._done += 1
             epoch.step_ended()
             watch.reached("training")
-            if step + 1 < data.steps and stopping.agreed(world, self._done):
+            if step + 1 == data.steps:
+                break
+            if (step + 1) % CHECK_STEPS == 0:
+                self._stop_if_diverged("step {}".format(step + 1))
+            if stopping.agreed(world, self._done):
+                self._stop_if_diverged("step {}".format(step + 1))
                 self._save()
                 raise stopping.saved(world, self._done)
+        self._stop_if_diverged("the end of epoch {}".format(number + 1))
         self._save()
-        epoch.report(world, self._run.log, self._losses)
+        epoch.report(world, self._run.log, self._losses, counts)
+
+    def _stop_if_diverged(self, when: str) -> None:
+        """Raise AgreedError on all ranks if a loss or a weight of any rank is not a finite number. A collective.
+
+        It comes before every checkpoint, so that none without a use becomes the newest.
+        """
+        new, self._finite = self._losses[self._finite :], len(self._losses)
+        wrong = [loss for loss in new if not math.isfinite(loss)]
+        found = "the loss is {}".format(wrong[0]) if wrong else "" if self._is_sound() else UNSOUND
+        told = [one for one in self._run.world.gather(found) if one]
+        if told:
+            raise AgreedError(DIVERGED.format(told[0], when), speaks=self._run.is_root)
 
     def _exchange_s(self) -> float | None:
         """The seconds so far in which a step waited for the gradients of other ranks; None: a subclass cannot know."""
@@ -65,27 +92,47 @@ class PlainLoop(ABC):
         """The batch as the framework has it; called before the step."""
 
     @abstractmethod
+    def _is_sound(self) -> bool:
+        """Whether all numbers that are trained are finite on this rank."""
+
+    @abstractmethod
     def _save(self) -> None:
         """Save the training after `_done` steps. A collective."""
 
 
-def evaluate(run: Run, predict: Callable[[Any], Any], data: OwnShard) -> dict[str, float]:
+def evaluate(
+    run: Run, predict: Callable[[Any], Any], data: OwnShard, threshold: float | None = None
+) -> dict[str, float]:
     """Evaluate on the test samples of all ranks, log the results as the run's last line, and print them. A collective.
 
     predict: takes inputs [b, ...] as the data are, a NumPy array; gives an array of scores [b, classes] for targets
     that are classes, else predictions of the targets' shape. Sums are added over the ranks and divided once. Returns
     {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
+
+    One score, [b, 1] or [b], tells class 1 from class 0: it is 1 above `threshold`, which is 0 for logits and 0.5 for
+    probabilities. Without it, scores outside 0 to 1 are logits; if there are none, AgreedError asks for it.
     """
     watch.reached("the evaluation")
     classes, sums, seen = data.source.has_classes, np.zeros(2), 0
+    binary = False
     for inputs, targets in data.test_batches():
         found = np.asarray(predict(inputs))
-        sums += _right(found, targets) if classes else _errors(found, targets)
+        if classes and _is_one_score(found, targets):
+            binary = True
+            sums += _right_of_two(found.reshape(targets.shape), targets, threshold or 0.0)
+        else:
+            sums += _right(found, targets) if classes else _errors(found, targets)
         seen += len(targets)
         watch.this_rank.mark()
-    totals = run.world.gather((sums.tolist(), seen))
-    samples = sum(count for _, count in totals)
-    first, second = (sum(own[place] for own, _ in totals) / max(1, samples) for place in (0, 1))
+    totals = run.world.gather((sums.tolist(), seen, binary))
+    samples = sum(count for _, count, _ in totals)
+    first, second = (sum(own[place] for own, _, _ in totals) / max(1, samples) for place in (0, 1))
+    if any(is_binary for _, _, is_binary in totals) and threshold is None and not second:
+        raise AgreedError(
+            "each sample has one score, all of them from 0 to 1: give evaluate threshold=0.5 if they are "
+            "probabilities, or threshold=0.0 if they are logits",
+            speaks=run.is_root,
+        )
     results = {"test_accuracy": first} if classes else {"test_mae": first, "test_mse": second}
     results["test_samples"] = samples
     run.end(**results)
@@ -95,7 +142,24 @@ def evaluate(run: Run, predict: Callable[[Any], Any], data: OwnShard) -> dict[st
     return results
 
 
+def _is_one_score(scores: np.ndarray, targets: np.ndarray) -> bool:
+    return scores.shape == targets.shape or (scores.shape[-1:] == (1,) and scores.shape[:-1] == targets.shape)
+
+
+def _right_of_two(scores: np.ndarray, targets: np.ndarray, threshold: float) -> np.ndarray:
+    """The number of samples whose one score is right, and of those whose score cannot be a probability."""
+    if targets.size and targets.max() > 1:
+        raise TrainingError(
+            "the model gives one score for a sample, which tells class 0 from class 1, but there is a class {}: let it "
+            "give a score for each class".format(targets.max())
+        )
+    right = (scores > threshold) == (targets == 1)
+    return np.array([float(right.sum()), float(((scores < 0) | (scores > 1)).sum())])
+
+
 def _right(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    if scores.shape[:-1] != targets.shape:
+        raise TrainingError("scores {} do not fit targets {}".format(list(scores.shape), list(targets.shape)))
     return np.array([float((scores.argmax(-1) == targets).sum()), 0.0])
 
 

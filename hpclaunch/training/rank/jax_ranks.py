@@ -97,6 +97,16 @@ def own_copy(state: Any) -> Any:
     return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf.addressable_data(0)), state)
 
 
+def are_finite(state: Any) -> list[bool]:
+    """Of each array of a tree, whether this rank's copy has finite numbers alone."""
+    found = []
+    for leaf in jax.tree_util.tree_leaves(state):
+        own = leaf.addressable_data(0) if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        is_inexact = jax.numpy.issubdtype(own.dtype, jax.numpy.inexact)
+        found.append(bool(jax.numpy.isfinite(own).all()) if is_inexact else True)
+    return found
+
+
 def save(world: World, state: Any, step: int, steps: int) -> None:
     """Save a tree of arrays and the place in the training: `step` of all, `steps` in an epoch. A collective."""
     leaves = jax.tree_util.tree_leaves(own_copy(state))

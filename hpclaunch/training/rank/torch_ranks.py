@@ -89,6 +89,19 @@ def _end() -> None:
     dist.destroy_process_group()
 
 
+def share_buffers(world: World, model: Any) -> None:
+    """Give every rank rank 0's buffers, such as batch norm's running mean and variance. A collective.
+
+    DistributedDataParallel does so before each call of the model, and then every rank changes its own. So it is done
+    once more before the model is evaluated or saved: both then are the same model.
+    """
+    buffers = list(model.buffers())
+    if world.size > 1 and buffers:
+        with torch.no_grad():
+            for buffer in buffers:
+                dist.broadcast(buffer, src=0)
+
+
 def save(world: World, model: Any, optimizer: Any, step: int, steps: int) -> None:
     """Save weights, optimizer and the place in the training: `step` of all, `steps` in an epoch. A collective."""
     # Without the optimizer's settings, which the program itself sets: only tensors and whole numbers are saved.

@@ -20,7 +20,7 @@ from hpclaunch.training.metrics import metrics_log
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import stopping
-from hpclaunch.training.rank.failure import RunAgain, TrainingError
+from hpclaunch.training.rank.failure import AgreedError, RunAgain, TrainingError
 from hpclaunch.training.rank.world import World
 from tests.unit.training.several_ranks import on_ranks
 
@@ -33,13 +33,16 @@ class Loop(plain_loop.PlainLoop):
 
     def __init__(self, run: Run, data: OwnShard, done: int = 0) -> None:
         super().__init__(run, data)
-        self._done, self.saved = done, list[int]()
+        self._done, self.saved, self.sound = done, list[int](), True
 
     def step(self, loss: float) -> None:
         self._end_step(loss)
 
     def _ready(self, batch: Any) -> Any:
         return batch
+
+    def _is_sound(self) -> bool:
+        return self.sound
 
     def _save(self) -> None:
         self.saved.append(self._done)
@@ -110,6 +113,69 @@ def test_a_rank_that_is_asked_to_stop_makes_all_save_the_same_step(
         return None
 
     assert on_ranks(2, tmp_path, work) == [("asked to stop; saved at step 2", [2])] * 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "sound", "found"),
+    [
+        (float("nan"), True, "the loss is nan"),
+        (float("inf"), True, "the loss is inf"),
+        (1.0, False, plain_loop.UNSOUND),
+    ],
+)
+@pytest.mark.parametrize(("every", "when"), [(50, "the end of epoch 2"), (2, "step 2")])
+def test_what_one_rank_finds_wrong_ends_all_before_the_next_checkpoint(
+    loss: float, sound: bool, found: str, every: int, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_loop, "CHECK_STEPS", every)
+
+    def work(world: World) -> Any:
+        run, data = opened(world, tmp_path, **arrays_of(np.int64))
+        loop, made = Loop(run, data), 0
+        try:
+            for _ in loop:
+                made += 1
+                wrong = world.rank == 1 and made > 4
+                loop.sound = sound or not wrong
+                loop.step(loss if wrong else 1.0)
+        except AgreedError as error:
+            return str(error), loop.saved, error.speaks
+        return None
+
+    text = f"{found} at {when}: training has diverged. Lower the learning rate, or lengthen the warm-up."
+    assert on_ranks(2, tmp_path, work) == [(text, [4], True), (text, [4], False)]
+    assert [line["epoch"] for line in events(tmp_path, "epoch")] == [1]
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_one_score_tells_two_classes_by_a_threshold(dimensions: int, tmp_path: Path) -> None:
+    def evaluated(scores: Any, threshold: float | None = None) -> Any:
+        def work(world: World) -> Any:
+            y = np.asarray([number % 2 for number in range(27)], np.int64)
+            x = y.astype(np.float32)[:, None]
+            split = {"x_train": x[:20], "y_train": y[:20], "x_test": x[20:], "y_test": y[20:]}
+            run, data = opened(world, tmp_path, **split)
+            found = plain_loop.evaluate(
+                run, lambda inputs: scores(inputs if dimensions == 2 else inputs[:, 0]), data, threshold
+            )
+            return found["test_accuracy"]
+
+        results = on_ranks(2, tmp_path, work)
+        return str(results[0]) if isinstance(results[0], AgreedError) else results
+
+    assert evaluated(lambda x: 4 * x - 2) == [1.0] * 2  # logits
+    assert evaluated(lambda x: 4 * x - 2, 0.0) == [1.0] * 2
+    assert evaluated(lambda x: 0.2 + 0.6 * x, 0.5) == [1.0] * 2  # probabilities
+    assert "give evaluate threshold=0.5 if they are probabilities" in evaluated(lambda x: 0.2 + 0.6 * x)
+
+
+def test_scores_that_do_not_fit_the_classes_are_refused(tmp_path: Path) -> None:
+    (world,) = on_ranks(1, tmp_path, lambda world: world)
+    run, data = opened(world, tmp_path, **arrays_of(np.int64))
+    with pytest.raises(TrainingError, match="one score for a sample, which tells class 0 from class 1, but there is a"):
+        plain_loop.evaluate(run, lambda inputs: inputs, data)
+    with pytest.raises(TrainingError, match=r"scores \[3, 2, 27\] do not fit targets \[3\]"):
+        plain_loop.evaluate(run, lambda inputs: np.zeros((len(inputs), 2, 27)), data)
 
 
 def test_every_sample_of_every_rank_counts_once_in_the_evaluation(tmp_path: Path) -> None:
