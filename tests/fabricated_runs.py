@@ -237,7 +237,7 @@ def failed(folder: Path) -> Path:
     start = write_start(path, "4711.0", 60, 200, 1)
     (start / "first-failure").write_text("1\n")
     (start / "first-failure.rank").write_text("rank 3\n")
-    write_metrics(path, [epoch(1), epoch(2), {**epoch(3), "loss": math.nan}])
+    write_metrics(path, [epoch(1), epoch(2), {**epoch(3), "loss": math.nan, "accuracy": None}])
     (path / "logs").mkdir()
     (path / "logs" / "4711.out").write_text("epoch 3/20\nthe loss is nan <b>bold</b>: training has diverged\n")
     return path

@@ -41,12 +41,12 @@ def _failure_remarks(recorded: RecordedRun) -> Iterator[str]:
         words = f"The run is {run.state}"
         words += f": its last start {ending_of(last)}" if last is not None and last.exit_code not in (None, 0) else ""
         yield f"{words}. Its log: hpclaunch logs {run.label}"
-    bad = _not_finite_at_the_end(recorded.epochs)
+    bad = _diverged_metrics(recorded.epochs)
     if bad:
         yield f"{', '.join(bad)}: not a finite number in the last epoch. The training has diverged."
 
 
-def _not_finite_at_the_end(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _diverged_metrics(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the metrics of the last epoch that are no finite numbers; the library writes null for them."""
     if not epochs:
         return []

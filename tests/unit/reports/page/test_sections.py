@@ -122,7 +122,7 @@ def test_a_failed_run_says_why_and_shows_its_log(tmp_path: Path) -> None:
     page = page_of(fabricated.failed(tmp_path))
     warnings = "\n".join(page.warnings)
     assert "first rank to fail: 1 rank 3" in warnings
-    assert "loss: not a finite number in the last epoch" in warnings
+    assert "loss, accuracy: not a finite number in the last epoch" in warnings
     assert "training has diverged" in texts(section(page, "course"))
     assert "Nothing was sampled on the nodes" in texts(section(page, "resources"))
 
