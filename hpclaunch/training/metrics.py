@@ -47,7 +47,7 @@ class MetricsLog:
         if self._path is None:
             return
         about = {"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic}
-        values = {name: _with_null(value) for name, value in values.items()}
+        values = {name: _make_finite(value) for name, value in values.items()}
         line = json.dumps({**about, **values, **self._number}, allow_nan=False)
         leave_if_superseded()
         try:
@@ -60,13 +60,13 @@ class MetricsLog:
             self._also(event, values)
 
 
-def _with_null(value: Any) -> Any:
+def _make_finite(value: Any) -> Any:
     """The same value for JSON, with None in place of each number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _with_null(one) for name, one in value.items()}
-    return [_with_null(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {name: _make_finite(one) for name, one in value.items()}
+    return [_make_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def metrics_log(
