@@ -40,7 +40,7 @@ def test_a_slow_program_is_named_and_then_heard() -> None:
     assert said == ["waiting for squeue ..."]
 
 
-@pytest.mark.parametrize(("patience", "words"), [(0.01, ["waiting for squeue ..."]), (60, [])])
+@pytest.mark.parametrize(("patience", "words"), [(0.01, ["waiting for squeue ..."]), (0.05, []), (60, [])])
 def test_a_program_that_never_answers_is_waited_for_no_longer_than_allowed(
     said: list[str], patience: float, words: list[str]
 ) -> None:

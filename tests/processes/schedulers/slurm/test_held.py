@@ -12,12 +12,13 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.core.errors import Interrupted
+from hpclaunch.core.errors import Interrupted, SchedulerError
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run
 from hpclaunch.runs.ownership import new_token
 from hpclaunch.schedulers import HeldRequest
 from hpclaunch.schedulers.slurm.held import held
+from hpclaunch.schedulers.slurm.states import states
 from tests.builders import a_run
 
 ASKED = [
@@ -182,6 +183,29 @@ def test_a_further_submission_forgets_what_was_said_before(cluster: Cluster) -> 
     cluster.lists()
     again = hand_over(ended, f"#!/bin/bash\n#SBATCH --chdir={first.path}\n", 60, earlier=("4711",))
     assert (again.job_id, again.printed, again.held, again.differs) == ("4712", "", {}, "")
+
+
+def test_a_refused_submission_has_nothing_of_the_one_before(cluster: Cluster) -> None:
+    cluster.put("sbatch", "echo hello; echo Submitted batch job 4711")
+    cluster.lists("4711|2|2:00:00|m1|normal|preempt|FOLDER")
+    ended = runs.change(cluster.submitted(), state="FAILED")
+    cluster.put("sbatch", "exit 1")
+    cluster.lists()
+    with pytest.raises(SchedulerError):
+        hand_over(ended, f"#!/bin/bash\n#SBATCH --chdir={ended.path}\n", 60, earlier=("4711",))
+    run = runs.load(ended.path)
+    assert (run.state, run.printed, run.held, run.differs) == ("NOT_SUBMITTED", "", {}, "")
+
+
+def test_all_tasks_of_an_array_may_be_listed_where_one_is_asked_for(cluster: Cluster) -> None:
+    """100 bytes a task, and 20,000 tasks: more than an answer about one job may have."""
+    array = replace(cluster.run, job_id="4711", tasks=20_000, earlier=("4700",))
+    tasks = runs.ArrayTasks(array, {7: runs.TaskState("4711_7", "PENDING", "", "", "")})
+    jobs = runs.Jobs([replace(cluster.run, job_id="4712")], [tasks])
+    assert jobs.lines == 1 + 2 * 20_000
+    line = f"4711_%.0f|RUNNING|None|{'n' * 100}|1800000000|{array.path}"
+    cluster.put("squeue", f"seq -f '{line}' 0 19999")
+    assert {job.job_id: status.state for job, status in states(jobs).items()}["4711_7"] == "RUNNING"
 
 
 def test_a_user_who_does_not_wait_for_the_answer_has_the_job_all_the_same(
