@@ -224,14 +224,31 @@ def existing(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(names, key=order_of, reverse=True)]
 
 
+class NewerFormat(TrainingError):
+    """The checkpoint is of a newer version of hpclaunch: it is no damaged one, and nothing may be changed."""
+
+    def __init__(self, path: str, number: int, known: int) -> None:
+        super().__init__(
+            "{} has format {}, of a newer version of hpclaunch; this one reads formats up to {}. Nothing was changed: "
+            "resume with the newer version, or start from the beginning (--resume=false, or another run)".format(
+                path, number, known
+            )
+        )
+
+
 def facts_of(path: str) -> dict[str, Any]:
-    """The facts given to `commit`, with step and files; raises TrainingError if the checkpoint is damaged."""
+    """The facts given to `commit`, with step and files; raises TrainingError if the checkpoint is damaged.
+
+    Raises NewerFormat if a newer version has written it, whose facts may have any form.
+    """
     manifest = os.path.join(path, MANIFEST)
     try:
         if not os.path.isfile(manifest) or os.path.getsize(manifest) > LARGEST_MANIFEST:
             raise ValueError("it is no file, or larger than {} MiB".format(LARGEST_MANIFEST // 2**20))
         with open(manifest, encoding="utf-8") as file:
             facts = json.load(file)
+        if type(facts["format"]) is int and facts["format"] > READABLE[-1]:
+            raise NewerFormat(path, facts["format"], READABLE[-1])
         known = facts["format"] in READABLE and type(facts["step"]) is int and _are_files(facts["files"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise TrainingError("{} cannot be read: {}".format(manifest, str(error)[:MOST_REASON])) from error

@@ -6,12 +6,42 @@ import os
 import re
 from typing import Any, Callable
 
-from hpclaunch.training.checkpoints.folders import failure_text, sync_folder
+from hpclaunch.training.checkpoints.folders import MOST_REASON, NewerFormat, failure_text, sync_folder
 from hpclaunch.training.checkpoints.resuming import folder_of
 from hpclaunch.training.input import loading
 from hpclaunch.training.rank import fence
 from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 from hpclaunch.training.rank.world import World
+
+FORMAT = 2
+"""The number that a framework writes into its file. Format 1 has no number, and no names of arrays or optimizer."""
+
+
+def read(path: str, read_file: Callable[[], Any], number_of: Callable[[Any], int]) -> Any:
+    """What `read_file` reads from a checkpoint. number_of: the number of the format in it.
+
+    Raises TrainingError, which leaves the file as it is: NewerFormat for that of a newer version.
+    """
+    try:
+        content = read_file()
+        number = number_of(content)
+    except Exception as error:  # of the framework, for whatever is damaged
+        text = (str(error).strip() or type(error).__name__).split("\n")[0][:MOST_REASON]
+        raise TrainingError(
+            "the checkpoint {} cannot be read: {}. It was left as it is: move it away to start from the "
+            "beginning".format(path, text)
+        ) from error
+    if number > FORMAT:
+        raise NewerFormat(path, number, FORMAT)
+    return content
+
+
+def other(path: str, what: str) -> TrainingError:
+    """The error that a checkpoint is not of this model or optimizer."""
+    return TrainingError(
+        "the checkpoint {} belongs to another model or optimizer: {}. Train with the one that it was saved with, or "
+        "start from the beginning in another run directory".format(path, what)
+    )
 
 
 def save(world: World, name: str, write: Callable[[str], Any]) -> None:

@@ -6,7 +6,7 @@ import functools
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 from hpclaunch.training.checkpoints import epoch_facts, folders, stored
 from hpclaunch.training.input import loading
@@ -61,7 +61,7 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     """
     folder = folder_of(world)
     if not asked.resume:
-        loading.from_root(world, lambda: _set_all_aside(folder))
+        loading.from_root(world, lambda: _set_aside_each(folders.existing(folder)))
         return Place(data=data, lineage=folders.Lineage(fence.number()))
     path, facts = _choose(world, folder)
     if not path:
@@ -112,24 +112,29 @@ def _refuse_other_lag(world: World, asked: Any, path: str, facts: Mapping[str, A
 
 
 def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:
-    """The newest checkpoint that is intact, with its facts; an empty path if there is no checkpoint. A collective."""
+    """The newest checkpoint that is intact, with its facts; an empty path if there is no checkpoint. A collective.
+
+    Damaged ones are renamed when one is chosen, or none is left. Raises AgreedError, and renames none, if it comes to
+    one of a newer version: in that one's folder, this version cannot tell what is damaged.
+    """
     found = loading.from_root(world, lambda: folders.existing(folder))
-    damaged = []
+    damaged, chosen = [], ("", dict[str, Any]())
     for path in found:
         facts, reason = _facts_and_fault(world, path)
         if not reason:
-            return str(path), facts
+            chosen = str(path), facts
+            break
         damaged.append("{}: {}".format(path, reason))
         if world.is_root:
             print("checkpoint {} is damaged ({}); trying the one before it".format(path, reason), flush=True)
-        loading.from_root(world, functools.partial(folders.set_aside, path))
-    if damaged:
+    loading.from_root(world, lambda: _set_aside_each(found[: len(damaged)]))
+    if damaged and not chosen[0]:
         raise AgreedError(
             "no checkpoint can be used: {}. They are renamed to unused-…, so that "
             "the run starts from the beginning when it is resumed".format("; ".join(damaged)),
             speaks=world.is_root,
         )
-    return "", {}
+    return chosen
 
 
 def _facts_and_fault(world: World, path: str) -> tuple[dict[str, Any], str]:
@@ -170,8 +175,8 @@ def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str,
     world.together(lambda: _put_back_own(world, state, path, facts))
 
 
-def _set_all_aside(folder: str) -> None:
-    for path in folders.existing(folder):
+def _set_aside_each(paths: Iterable[str]) -> None:
+    for path in paths:
         folders.set_aside(path)
 
 
@@ -179,6 +184,8 @@ def _facts(path: str) -> tuple[dict[str, Any], str]:
     """The facts of a checkpoint, or why training cannot continue from it. Only rank 0 reads them, for all."""
     try:
         facts = folders.facts_of(path)
+    except folders.NewerFormat:
+        raise
     except Exception as error:  # whatever it is, the checkpoint before this one may be good
         return {}, str(error) or type(error).__name__
     return facts, fault_in(facts)

@@ -109,11 +109,12 @@ def are_finite(state: Any) -> list[bool]:
 
 def save(world: World, state: Any, step: int, steps: int) -> None:
     """Save a tree of arrays and the place in the training: `step` of all, `steps` in an epoch. A collective."""
-    leaves = jax.tree_util.tree_leaves(own_copy(state))
+    about = np.array([step, steps, one_file.FORMAT])
+    names, leaves = _list_leaves(own_copy(state))
 
     def write(path: str) -> None:
         with open(path, "wb") as file:
-            np.savez(file, np.array([step, steps]), *leaves)
+            np.savez(file, about, np.array([_describe(*pair) for pair in zip(names, leaves)], str), *leaves)
 
     one_file.save(world, CHECKPOINT, write)
 
@@ -121,11 +122,60 @@ def save(world: World, state: Any, step: int, steps: int) -> None:
 def restore(world: World, state: Any, steps: int) -> tuple[Any, int]:
     """The tree that `save` saved, and the step at which the training continues; `state` and 0 without a checkpoint.
 
-    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch.
+    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch. Raises
+    AgreedError for a checkpoint that cannot be read, or whose arrays have other names, shapes or types than those of
+    `state`; the file stays.
     """
     path = one_file.found(world, CHECKPOINT)
     if not path:
         return state, 0
-    with np.load(path, allow_pickle=False) as saved:
-        (step, before), *leaves = [saved["arr_{}".format(number)] for number in range(len(saved.files))]
+    (step, before), leaves = world.together(lambda: _read_arrays(path, *_list_leaves(state)))
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(state), leaves), int(step * steps // before)
+
+
+def _read_arrays(path: str, names: list[str], wanted: list[Any]) -> tuple[tuple[int, int], list[Any]]:
+    """The place in the training, and the arrays of a checkpoint, in the order of `wanted`, which has their types."""
+
+    def load() -> list[Any]:
+        with np.load(path, allow_pickle=False) as saved:
+            # A newer version may have any arrays: those after its first are read if their format is known.
+            about = [int(number) for number in saved["arr_0"]]
+            count = len(saved.files) if _format_of([about]) <= one_file.FORMAT else 1
+            return [about, *(saved["arr_{}".format(number)] for number in range(1, count))]
+
+    about, *leaves = one_file.read(path, load, _format_of)
+    if _format_of([about]) == 1:
+        now, then = [_shape_of(one) for one in wanted], [_shape_of(one) for one in leaves]
+    else:
+        described, *leaves = leaves
+        now, then = [_describe(*pair) for pair in zip(names, wanted)], described.tolist()
+    if now != then:
+        first = next((pair for pair in zip(then, now) if pair[0] != pair[1]), ("{} arrays".format(len(then)), len(now)))
+        raise one_file.other(path, "it has {}, but the state has {}".format(*first))
+    # NumPy's files know the types of bfloat16 and float8 as bytes of unknown meaning.
+    types = [_dtype_of(one) for one in wanted]
+    return (about[0], about[1]), [
+        leaf.view(kind) if leaf.dtype.kind == "V" else leaf for leaf, kind in zip(leaves, types)
+    ]
+
+
+def _format_of(content: list[Any]) -> int:
+    return int(content[0][2]) if len(content[0]) > 2 else 1
+
+
+def _list_leaves(tree: Any) -> tuple[list[str], list[Any]]:
+    """The arrays of a tree, and their paths in it, such as ['dense']['kernel']."""
+    pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [jax.tree_util.keystr(path) for path, _ in pairs], [leaf for _, leaf in pairs]
+
+
+def _dtype_of(leaf: Any) -> Any:
+    return jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype)
+
+
+def _shape_of(leaf: Any) -> str:
+    return str(list(np.shape(leaf)))
+
+
+def _describe(name: str, leaf: Any) -> str:
+    return "{} {} {}".format(name, _dtype_of(leaf).name, _shape_of(leaf))

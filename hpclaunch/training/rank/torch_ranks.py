@@ -107,18 +107,35 @@ def save(world: World, model: Any, optimizer: Any, step: int, steps: int) -> Non
     # Without the optimizer's settings, which the program itself sets: only tensors and whole numbers are saved.
     moments = optimizer.state_dict()["state"]
     state = {"model": model.state_dict(), "optimizer": moments, "step": step, "steps": steps}
+    state.update(format=one_file.FORMAT, kind=type(optimizer).__name__)
     one_file.save(world, CHECKPOINT, lambda path: torch.save(state, path))
 
 
 def restore(world: World, model: Any, optimizer: Any, steps: int) -> int:
     """Restore what `save` saved; the step at which the training continues, 0 without a checkpoint. A collective.
 
-    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch.
+    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch. Raises
+    AgreedError for a checkpoint that cannot be read, or of another model or optimizer; the file stays.
     """
     path = one_file.found(world, CHECKPOINT)
     if not path:
         return 0
-    state = world.together(lambda: torch.load(path, map_location="cpu", weights_only=True))
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state["optimizer"]})
+
+    def put_back() -> Any:
+        state = one_file.read(
+            path,
+            lambda: torch.load(path, map_location="cpu", weights_only=True),
+            lambda content: int(content.get("format", 1)),
+        )
+        kind = type(optimizer).__name__
+        if state.get("kind", kind) != kind:
+            raise one_file.other(path, "it was saved with {}, not {}".format(state["kind"], kind))
+        try:
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": state["optimizer"]})
+        except (RuntimeError, ValueError, KeyError) as error:  # of PyTorch, with the names of all parts
+            raise one_file.other(path, " ".join(str(error).split())) from error
+        return state
+
+    state = world.together(put_back)
     return int(state["step"] * steps // state["steps"])

@@ -52,8 +52,8 @@ def manifest(path: Path, text: str) -> None:
         (lambda path: (path / FILES[2]).unlink(), "No such file"),
         (lambda path: os.truncate(path / "checkpoint.json", 10), "checkpoint.json cannot be read"),
         (
-            lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'),
-            "format 9, .* reads formats 1, 2, 3",
+            lambda path: (path / "checkpoint.json").write_text('{"format": 0, "step": 1, "files": []}'),
+            "format 0, .* reads formats 1, 2, 3",
         ),
         (
             lambda path: (path / "checkpoint.json").write_text('{"format": 1, "step": 1, "files": []}'),

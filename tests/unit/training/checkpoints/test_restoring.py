@@ -115,7 +115,7 @@ def test_damage_of_any_file_is_found_and_the_checkpoint_before_is_taken(
 
 
 MANIFESTS = {
-    "an unknown format": {"format": 4},
+    "an unknown format": {"format": 0},
     "no format": {"format": None},
     "a format of another type": {"format": [1]},
     "no world size": {"world_size": None},
@@ -169,7 +169,27 @@ def test_characters_that_cannot_be_printed_end_no_rank(folder: Path) -> None:
 
 def test_if_no_checkpoint_can_be_used_every_rank_ends(folder: Path) -> None:
     manifest = save(folder, 14, 2) / folders.MANIFEST
-    manifest.write_text('{"format": 9, "step": 14, "files": []}')
+    manifest.write_text('{"format": 0, "step": 14, "files": []}')
     ended, _ = restored(folder.parent, 3)
     assert all(isinstance(error, AgreedError) for error in ended)
-    assert "has format 9" in str(ended[0]) and "reads formats 1, 2, 3" in str(ended[0])
+    assert "has format 0" in str(ended[0]) and "reads formats 1, 2, 3" in str(ended[0])
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("is_newest_damaged", [False, True])
+def test_a_checkpoint_of_a_newer_version_ends_the_run_and_nothing_is_renamed(
+    folder: Path, size: int, is_newest_damaged: bool
+) -> None:
+    save(folder, 8, 2)
+    newer = save(folder, 14, 2)
+    (newer / folders.MANIFEST).write_text(json.dumps({"format": 99, "arrays": "of another form"}))
+    if is_newest_damaged:
+        (save(folder, 20, 2) / folders.SHARED).write_bytes(b"")
+    before = sorted(path.name for path in folder.iterdir())
+    places, _ = restored(folder.parent, size)
+    text = (
+        f"{newer} has format 99, of a newer version of hpclaunch; this one reads formats up to 3. Nothing was changed: "
+        "resume with the newer version, or start from the beginning (--resume=false, or another run)"
+    )
+    assert {str(place) for place in places} == {text}
+    assert sorted(path.name for path in folder.iterdir()) == before
