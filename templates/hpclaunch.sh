@@ -17,9 +17,14 @@ stepped=no         # whether srun's step got SIGTERM
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
+watch_every=30     # seconds between two looks whether a later start has claimed the run directory
+later=             # the claim of the next start; a start is superseded as soon as it exists
+not_proven=69      # the exit code if the launcher ended with 0, and not every rank did (EX_UNAVAILABLE of sysexits.h)
+not_recorded=74    # the exit code if a success cannot be recorded, as on a full disk (EX_IOERR)
 sampler_sha256=d9c160cb3832ac525692bebac5a60b6aaed2675657f79ed8a951804570b0fd9e # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
-unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
+unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_START HPCLAUNCH_START_DIR
+unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
 
 # --- Messages and checks
 
@@ -86,15 +91,18 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   restart=0
   "${scheduler}_job"
   own_directory "${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}"
-  start="$job.$restart"
-  attempt="$HPCLAUNCH_RUN_DIR/attempts/$start"
   claim
+  attempt="$HPCLAUNCH_RUN_DIR/attempts/$start"
   export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
-  mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || not_writable
-  trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+  mkdir -p "$attempt/ranks" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || not_writable
+  trap 'leave_exit_code "$?"' EXIT
   trap 'mark_terminated; exit 143' TERM # else bash would end with the exit code of its last command, which may be 0
-  date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
+  leave_mark started "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || not_writable
   export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+  if [ "$restarts" -gt 0 ]; then
+    export HPCLAUNCH_START_DIR="$HPCLAUNCH_RUN_DIR/starts/$HPCLAUNCH_START"
+    mkdir -p "$HPCLAUNCH_START_DIR" 2> /dev/null || not_writable
+  fi
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
 }
@@ -112,6 +120,14 @@ own_directory() { # own_directory FOLDER: stop if the run directory or the code 
 
 mark_terminated() { # write after how many seconds this script got its first SIGTERM: it has not failed by itself
   [ -e "$attempt/terminated" ] || printf '%s\n' "$SECONDS" > "$attempt/terminated"
+}
+
+leave_mark() { # leave_mark NAME TEXT: write a file of this start; false if the text has not reached the disk
+  printf '%s\n' "$2" | dd of="$attempt/$1" conv=fsync 2> /dev/null # NFS may tell of a full disk only now
+}
+
+leave_exit_code() {
+  superseded || leave_mark exit-code "$1" || say "the exit code $1 cannot be written to $attempt"
 }
 
 not_writable() {
@@ -136,19 +152,62 @@ array_task() { # array_task DIGITS VARIABLE [RUN]: find the run of this task, it
 # Each start writes the next of claims/1, claims/2, ...: one line, START HOST PROCESS BEGAN. The newest claim holds the
 # directory. No claim is ever changed or removed, so of two starts that see the same ended claim only one can follow it.
 
-claim() { # claim the run directory, or stop
+claim() { # claim the run directory, or stop; sets start, the name of this start, which no other start has, and exports
+  # HPCLAUNCH_START, the number of its claim
   local claims="$HPCLAUNCH_RUN_DIR/claims" number=0 mine
   mkdir -p "$claims" 2> /dev/null || not_writable
-  mine="$start $HOSTNAME $$ $(began_at $$)"
+  find_newest_claim
   while :; do
     while [ -e "$claims/$((number + 1))" ]; do
       number=$((number + 1))
     done
-    [ "$number" -eq 0 ] || may_follow "$(text_of "$claims/$number")"
+    [ ! -e "$claims/$number" ] || may_follow "$(text_of "$claims/$number")"
+    name_start
+    mine="$start $HOSTNAME $$ $(began_at $$)"
     leave_claim "$claims/$((number + 1))" "$mine"
-    [ "$(text_of "$claims/$((number + 1))")" != "$mine" ] || return 0
+    [ "$(text_of "$claims/$((number + 1))")" != "$mine" ] || break
     [ -e "$claims/$((number + 1))" ] || not_writable
   done
+  export HPCLAUNCH_START=$((number + 1))
+  later="$claims/$((number + 2))"
+}
+
+find_newest_claim() { # set number to that of the newest claim; if a person has removed the claims, to more than any start
+  # can have had: the higher number decides whose checkpoints are newer
+  local file starts=0
+  for file in "$claims"/*; do
+    file=${file##*/}
+    [[ ! $file =~ ^[1-9][0-9]{0,8}$ ]] || [ "$file" -le "$number" ] || number=$file
+  done
+  [ "$number" -eq 0 ] || return 0
+  for file in "$HPCLAUNCH_RUN_DIR"/attempts/*/; do
+    [ ! -d "$file" ] || starts=$((starts + 1))
+  done
+  number=$((starts * 3)) # before a start's own claim stand two at most: free, and that of its job in the queue
+}
+
+name_start() { # set start to JOB.RESTART, or to a higher number if there was such a start: job IDs may begin again
+  local number=$restart
+  while [ -e "$HPCLAUNCH_RUN_DIR/attempts/$job.$number" ]; do
+    number=$((number + 1))
+  done
+  start="$job.$number"
+}
+
+superseded() { # has a later start claimed the run directory? To open the folder makes NFS ask for names it did not find
+  [ -n "$later" ] && { : < "${later%/*}"; } 2> /dev/null && [ -e "$later" ]
+}
+
+await_later_start() { # await_later_start PROCESS BEGAN FIRST EVERY: look after FIRST seconds, and then every EVERY seconds,
+  # until a later start has claimed the run directory; false once that process has ended
+  local pause
+  exec {pause}<> <(:) # to read from it waits without a further process
+  read -r -t "$3" -u "$pause"
+  while [ "$(began_at "$1")" = "$2" ]; do
+    ! superseded || return 0
+    read -r -t "$4" -u "$pause"
+  done
+  return 1
 }
 
 text_of() { # print the first line of a small file; nothing if there is no such file
@@ -166,21 +225,19 @@ leave_claim() { # leave_claim FILE TEXT: write a new file at once, unless it exi
 }
 
 may_follow() { # may_follow CLAIM: end this start, unless that start has ended and has not completed the run
-  local named host process began holder next code state
+  local named host process began holder next state
   read -r named host process began <<< "$1"
   [ "$named" != free ] || return 0 # hpclaunch wrote it: the earlier job has ended, and the run is started again
   [ -n "$named" ] || refuse 'of an empty claim' UNKNOWN
   holder=${named%.*}
-  code=$(text_of "$HPCLAUNCH_RUN_DIR/attempts/$named/exit-code")
   next=$(text_of "$HPCLAUNCH_RUN_DIR/attempts/$named/next-job")
   next=${next%%;*} # sbatch --parsable adds the cluster after a semicolon
   if [ -n "$next" ]; then # the script of that job has submitted a successor
     [ "$next" != "$job" ] || return 0
-    state=$("${scheduler}_state" "$next" 75)
-    code=
+    state=$("${scheduler}_state" "$next")
     holder=$next
-  elif [ "$holder" = "$job" ] && [ "$named" != "$start" ]; then # the scheduler has queued this job again
-    [ "$code" = 0 ] || return 0
+  elif [ "$holder" = "$job" ] && [ "${named##*.}" -lt "$restart" ]; then # the scheduler has queued this job again
+    has_completed "$named" || return 0
     say "$(completed_by "$job")"
     exit 0 # not 78: the job has completed the run, and the scheduler's records must not call it failed
   elif [ "$holder" = "$job" ]; then # hpclaunch claimed the directory for this job
@@ -189,13 +246,21 @@ may_follow() { # may_follow CLAIM: end this start, unless that start has ended a
   elif [[ "$holder" == by-hand-* ]]; then
     state=$(state_of_process "$host" "$process" "$began" "$named")
   else
-    state=$("${scheduler}_state" "$holder" "$code" "$host" "$process" "$began" "$named")
+    state=$("${scheduler}_state" "$holder" "$host" "$process" "$began" "$named")
   fi
-  case $state in
-    '' | BOOT_FAIL | CANCELLED | DEADLINE | FAILED | NODE_FAIL | OUT_OF_MEMORY | PREEMPTED | TIMEOUT) ;;
+  case $state in # the scheduler's COMPLETED is no success yet
+    '' | BOOT_FAIL | CANCELLED | COMPLETED | DEADLINE | FAILED | NODE_FAIL | OUT_OF_MEMORY | PREEMPTED | TIMEOUT) ;;
     *) refuse "$holder" "$state" ;;
   esac
-  [ "$code" != 0 ] || refuse "$holder" COMPLETED
+  ! has_completed "$named" || refuse "$holder" COMPLETED
+}
+
+has_completed() { # has_completed START: has it completed the run? Its exit code alone does not tell.
+  local folder="$HPCLAUNCH_RUN_DIR/attempts/$1" mark
+  mark=$(text_of "$folder/completed")
+  [ "${mark%% *}" != "$1" ] || return 0
+  # An older hpclaunch, which had no folder ranks, left this mark without a text.
+  [ -e "$folder/completed" ] && [ ! -e "$folder/ranks" ] && [ "$(text_of "$folder/exit-code")" = 0 ]
 }
 
 refuse() { # refuse JOB STATE: stop, because that job holds the run directory
@@ -204,7 +269,7 @@ refuse() { # refuse JOB STATE: stop, because that job holds the run directory
   case $2 in
     COMPLETED) stop "$(completed_by "$1")" ;;
     UNKNOWN) stop "nothing was started: job $1 has this run directory, and it is not known whether it has ended. \
-If it has: rm -r $place/claims, and start this script again" ;;
+If it has: echo free > $place/claims/$((number + 1)), and start this script again" ;;
     *) stop "nothing was started: job $1 has this run directory and is $2. See hpclaunch status $place; \
 hpclaunch cancel $place ends it" ;;
   esac
@@ -214,7 +279,7 @@ completed_by() { # completed_by JOB: print why nothing is started after that job
   local place
   printf -v place %q "$HPCLAUNCH_RUN_DIR"
   printf %s "nothing was started: job $1 has completed this run. See hpclaunch results $place; \
-hpclaunch submit makes a new run. To start this one again anyway: rm -r $place/claims"
+hpclaunch submit makes a new run. To start this one again anyway: echo free > $place/claims/$((number + 1))"
 }
 
 state_of_process() { # state_of_process HOST PROCESS BEGAN START: RUNNING if it, or another process of that start, lives
@@ -247,8 +312,9 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
-  declare -f run_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
-    sample_rank count_rank began_at
+  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
+    leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
+  printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
   printf 'sampler=%q\n' "$(find_sampler)"
   if [ ${#copies[@]} -gt 0 ]; then
     declare -p HPCLAUNCH_BROADCAST
@@ -263,30 +329,82 @@ mark_rank() { # export a variable by which the script finds the processes of ran
   export HPCLAUNCH_RANK_OF="$HPCLAUNCH_EXIT_FILE"
 }
 
-run_rank() { # run the rank; the first rank to fail writes its exit code, and rank 0 marks that it ended with 0
-  local code number='' copier='' is_ended=no sampled=''
+run_rank() { # run the rank and write its exit code, by which the script counts it; the first to fail writes it twice
+  local code number='' copier='' is_ended=no sampled='' watcher=''
   trap : USR1 USR2 # the program gets these signals too; this shell waits until it ends
   trap 'is_ended=yes' TERM
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
   code=$?
+  [ -z "$watcher" ] || kill -s KILL "$watcher" 2> /dev/null
+  if superseded; then
+    end_superseded_rank
+  else
+    end_rank
+  fi
+  [ -z "$copier" ] || end_rank_log
+  [ -z "${HPCLAUNCH_BROADCAST-}" ] || leave_copies
+  exit "$code"
+}
+
+end_superseded_rank() { # a later start has the run directory: report nothing to this start's script
+  echo "hpclaunch: this rank of start $HPCLAUNCH_START ends here: a later start has claimed the run ($later)" >&2
+  code=75
+}
+
+end_rank() { # write what the script reads about this rank
   [ -z "$sampled" ] || count_rank
   # The end of another rank may cause an exception of Python (1), or the end of Open MPI 5 (14, MPI_ERR_UNKNOWN): let
   # that rank write its code first.
   [[ "$code" != 1 && "$code" != 14 ]] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
     sleep 3
-  if [ "$code" -ne 0 ]; then
-    (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
-  elif [ "${number:-0}" = 0 ]; then # without numbers any rank does it
-    : 2> /dev/null >> "${HPCLAUNCH_EXIT_FILE%/*}/completed"
-  fi
-  [ -z "$number" ] || end_rank_log
-  [ -z "${HPCLAUNCH_BROADCAST-}" ] || leave_copies
-  exit "$code"
+  [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+  leave_rank_code
+}
+
+leave_rank_code() { # write this rank's exit code to a file of its own; a rank without a number by its host and process
+  local folder="${HPCLAUNCH_EXIT_FILE%/*}/ranks" name=$number
+  [ -d "$folder" ] || return 0 # the trials of a search are counted by its worker
+  [ -n "$name" ] || { read -r name < /proc/sys/kernel/hostname && name+="-$$-$(began_at $$)"; }
+  { printf '%s\n' "$code" > "$folder/$name"; } 2> /dev/null ||
+    echo "hpclaunch: the exit code of this rank, $code, cannot be written to $folder/$name" >&2
+}
+
+watch_start() { # watch_start [LOCAL TASKS]: kill what this start runs on this node once a later start has claimed the run
+  # directory. The batch script may be on a node that is lost. The ranks of a node look in turn, ten of them at most.
+  local turns=${2:-1}
+  [[ -n "$later" && -z "$watcher" ]] || return 0
+  [ "$turns" -le 10 ] || turns=10
+  (
+    trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
+    await_later_start $$ "$(began_at $$)" $((watch_every * (${1:-0} % turns + 1))) $((watch_every * turns)) && kill_start
+  ) < /dev/null > /dev/null 2>&1 &
+  watcher=$!
+  disown # else this shell reports how it ended
+}
+
+kill_start() { # kill the processes of this start on this node, but this rank's shell, which says why, and copiers of logs.
+  # They get no SIGTERM, at which a program saves its state: that would replace what the later start has saved.
+  local process name found
+  for _ in {1..20}; do
+    found=no
+    for process in $(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE"); do
+      name=
+      { read -r name < "/proc/$process/comm"; } 2> /dev/null
+      case $process,$name in
+        "$$,"* | "$BASHPID,"* | *,tee | *,) continue ;; # without a name: it has ended
+      esac
+      found=yes
+      kill -s KILL "$process" 2> /dev/null
+    done
+    [ "$found" = yes ] || return 0
+  done
 }
 
 set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this rank is (hpclaunch docs contract)
+  watch_start ${2:+"${3:-$(($2 % $1))}" "$1"}
   [ -n "$2" ] || return 0 # the launcher does not tell: a program that asks then says what is missing
+  number=$2
   export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
   export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
   export JAX_COORDINATOR_ADDRESS="${MASTER_ADDR-}:${MASTER_PORT-}"
@@ -689,11 +807,12 @@ launch_search() { # launch_search PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]
   # shellcheck disable=SC2317 # the launcher calls it
   rank() { # the worker; one that is killed begins again, and tries its trials again
     local code tries
+    watch_start
     for tries in 1 2 3 4; do
       env -u PYTHONPATH -u PYTHONHOME HPCLAUNCH_SEARCH_PATH="${PYTHONPATH-}" HPCLAUNCH_SEARCH_HOME="${PYTHONHOME-}" \
         "$HPCLAUNCH_SEARCH_PYTHON" -m hpclaunch.search
       code=$?
-      [ "$code" -eq 137 ] && [ "$tries" -lt 4 ] || return "$code"
+      [ "$code" -eq 137 ] && [ "$tries" -lt 4 ] && ! superseded || return "$code"
     done
   }
   launch "${@:5}"
@@ -705,17 +824,19 @@ launch_file() { # the same, for a launcher that passes its command to a shell as
 }
 
 start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs traps only between foreground commands
-  local clock='' interrupted
+  local clock='' watch interrupted
+  log_begins=$(stat --dereference --format=%s "/proc/$$/fd/2" 2> /dev/null)
   launcher='' received='' overdue=no
   set_master
   trap 'interrupted=yes; pass_signal TERM' TERM INT HUP
   trap 'interrupted=yes; pass_signal USR1' USR1
   trap 'interrupted=yes; pass_signal USR2' USR2
-  trap 'interrupted=yes; end_overdue' ALRM
+  trap 'interrupted=yes; end_ranks' ALRM
   start_apart "$@"
   launcher=$!
   [ -z "$received" ] || signal_ranks "$received"
   [ "$walltime" -eq 0 ] || start_clock "$walltime"
+  watch_claims
   while :; do
     interrupted=no
     wait "$launcher"
@@ -724,6 +845,7 @@ start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs
   done
   launcher='' # another process may get its number now
   [ -z "$clock" ] || { kill -s KILL -- "-$clock" && wait "$clock"; } 2> /dev/null
+  { kill -s KILL -- "-$watch" && wait "$watch"; } 2> /dev/null
 }
 
 start_apart() { # start a command in the background, in a process group of its own
@@ -757,14 +879,21 @@ start_clock() { # start_clock SECONDS: send this script ALRM after that time; th
   clock=$!
 }
 
+watch_claims() { # send this script ALRM once a later start has claimed the run directory; without variables of a rank, too
+  start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start; declare -p later)
+await_later_start $$ $(began_at $$) $watch_every $watch_every && kill -s ALRM $$" > /dev/null 2>&1
+  watch=$!
+}
+
 ring() { # ring SECONDS PROCESS BEGAN: send ALRM to that process after that time, if it still lives
   sleep "$1"
   [ "$(began_at "$2")" != "$3" ] || kill -s ALRM "$2"
 }
 
-end_overdue() { # the walltime is over: end the ranks, and kill those that still run half a minute later
+end_ranks() { # the walltime is over: end the ranks, and kill those that still run half a minute later. Those of a start
+  # that is superseded are killed at once: what they save would replace what the later start has saved
   local left
-  if [ "$overdue" = no ]; then
+  if [ "$overdue" = no ] && ! superseded; then
     overdue=yes
     signal_ranks TERM
     start_clock 30
@@ -774,26 +903,93 @@ end_overdue() { # the walltime is over: end the ranks, and kill those that still
   fi
 }
 
-finish() { # end with the exit code of the first failing rank, else with that of the launcher
+finish() { # end with the exit code of the first failing rank, else with that of the launcher; with 0 only after a proof
+  local again=''
   "${scheduler}_finish"
   # A job that the scheduler is ending can start nothing more: there the ranks have done it.
   [ ${#copies[@]} -eq 0 ] || [ -e "$attempt/terminated" ] || remove_copies "$HPCLAUNCH_BROADCAST"
+  if superseded; then
+    say "start $HPCLAUNCH_START ends here and starts nothing again: a later start has claimed the run ($later)"
+    exit 75
+  fi
   if [ "$overdue" = yes ]; then
     exit 124 # as timeout(1) does: hpclaunch reports TIMEOUT
   fi
   if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
     code=$(< "$HPCLAUNCH_EXIT_FILE")
-  elif [ "$code" -eq 0 ] && [ ! -e "$attempt/completed" ] && { [ -n "$asked" ] || "${scheduler}_preempted"; }; then
-    code=143 # mpirun of Open MPI 5 may end with 0 after Slurm has ended its daemons, which kill the ranks
+  elif [ "$code" -eq 0 ]; then
+    prove_success
   fi
-  if [ "$restarts" -gt 0 ]; then
-    case $code in
-      0) ;;
-      75) start_again saved ;; # the ranks saved their state and ask for a restart (hpclaunch docs contract)
-      *) ! "${scheduler}_preempted" || start_again preempted ;; # a failure in this grace is no error of the program
-    esac
+  if [ "$restarts" -gt 0 ] && [ "$code" -ne 0 ]; then
+    if [ "$code" -eq 75 ]; then
+      start_again saved # the ranks saved their state and ask for a restart (hpclaunch docs contract)
+    elif "${scheduler}_preempted"; then
+      start_again preempted # a failure in this grace is no error of the program
+    elif [ -n "$again" ]; then
+      start_again "$again"
+    fi
   fi
   exit "$code"
+}
+
+# --- Success: a launcher may end with 0 although a node has failed, or its ranks were killed
+
+prove_success() { # the launcher ended with 0: mark this start as completed, or set code to another, and again to why
+  local fault='' recorded=yes asked_to_end=no
+  find_fault
+  if [ -z "$fault" ] && leave_mark completed "$start ${HPCLAUNCH_WORLD_SIZE:-1}"; then
+    rm -rf "$attempt/ranks"
+    return
+  fi
+  if [ -z "$fault" ] || [ "$recorded" = no ]; then
+    code=$not_recorded
+    say "this start has not completed the run: ${fault:-$attempt/completed cannot be written}. Is the disk full?"
+  elif [ "$asked_to_end" = yes ]; then
+    code=143 # mpirun of Open MPI 5 may end with 0 after Slurm has ended its daemons, which kill the ranks
+  else
+    code=$not_proven
+    again="not completed, as $fault"
+    say "this start has not completed the run: the launcher ended with 0, but $fault"
+  fi
+}
+
+find_fault() { # set fault to what speaks against a success, and asked_to_end to yes if the ranks were asked to end
+  local waited words
+  count_ranks
+  words=$("${scheduler}_lost_node")
+  [ -z "$words" ] || fault="the log says: $words"
+  [ -n "$fault" ] || return 0
+  { [ -z "$asked" ] && ! "${scheduler}_preempted"; } || asked_to_end=yes
+  [ -z "$words" ] && [ "$asked_to_end" = no ] && [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || return 0
+  for ((waited = 0; waited < 65; waited++)); do # a shared file system shows some files only after a minute
+    sleep 1
+    count_ranks
+    [ -n "$fault" ] || return 0
+  done
+}
+
+count_ranks() { # set fault unless as many ranks as were asked for have ended with 0, each with a file of its own; and
+  # set recorded to no if one could not write its file
+  local world=${HPCLAUNCH_WORLD_SIZE:-1} number file code missing=() without_number=0
+  fault=
+  recorded=yes
+  for file in "$attempt/ranks"/*-*; do # HOST-PROCESS-BEGAN, of ranks that the launcher gives no numbers
+    code=
+    { read -r code < "$file"; } 2> /dev/null
+    [ "$code" != 0 ] || without_number=$((without_number + 1))
+  done
+  for ((number = 0; number < world; number++)); do
+    code=none
+    { read -r code < "$attempt/ranks/$number"; } 2> /dev/null
+    [ -n "$code" ] || recorded=no
+    [ "$code" = 0 ] || missing+=("$number")
+  done
+  if [ $((world - ${#missing[@]} + without_number)) -lt "$world" ]; then
+    fault="$((${#missing[@]} - without_number)) of $world ranks did not report that they ended with 0"
+    [ "$without_number" -gt 0 ] || [ "$world" -eq 1 ] || fault+=" (${missing[*]:0:8}${missing[8]:+ ...})"
+  elif [ -e "$attempt/training" ] && [ ! -e "$attempt/trained" ]; then # of hpclaunch.training
+    fault='its training did not reach its end'
+  fi
 }
 
 # --- Restarts by the script itself
@@ -809,19 +1005,23 @@ patiently() { # patiently COMMAND...: call the scheduler; if that fails, try aga
   "$@"
 }
 
-start_again() { # start_again saved|preempted: restart the job, unless it was cancelled or has reached its limit
+start_again() { # start_again WHY: restart the job, unless it was cancelled or has reached its limit
   local next_step="To continue: hpclaunch resume $HPCLAUNCH_RUN_DIR" state since="$HPCLAUNCH_RUN_DIR/job.sh"
   local lead_ends=$((${asked:-$SECONDS} + restart_lead))
   if [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then
     since="$HPCLAUNCH_RUN_DIR/resumed" # written by hpclaunch resume: restarts are counted from there
     [ -e "$since" ] || since="$HPCLAUNCH_ARRAY_DIR/job.sh"
   fi
+  if "${scheduler}_requeued"; then
+    say "$1; the scheduler has queued this job again"
+    return
+  fi
   if [ "$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started -newer "$since" | wc -l)" -gt "$restarts" ]; then
     [ "$restarts" -eq 1 ] && state='1 restart' || state="$restarts restarts"
     say "$1; not started again: its limit is $state. $next_step"
     return
   fi
-  state=$("${scheduler}_state" "$job" 75)
+  state=$("${scheduler}_state" "$job")
   if [ "$state" != RUNNING ]; then
     say "$1; not started again, as the job is ${state:-unknown to the scheduler}. $next_step"
     return
@@ -842,13 +1042,15 @@ start_again() { # start_again saved|preempted: restart the job, unless it was ca
 # --- What differs between schedulers: the functions of each begin with its name, by which they are called. The template
 # of a further scheduler defines its own below the line that reads this file:
 # NAME_job                    set job (the job ID), and restart (the number of its restarts, if the scheduler has them)
-# NAME_state JOB CODE ...     print the state of a job in Slurm's words: nothing if it failed or is no longer known,
-#                             UNKNOWN if the scheduler does not answer. CODE is its exit code, if it wrote one; then
-#                             host, process, beginning and name of the start that holds the run directory
+# NAME_state JOB ...          print the state of a job in Slurm's words: nothing if it failed or is no longer known,
+#                             UNKNOWN if the scheduler does not answer. Then host, process, beginning and name of the
+#                             start that holds the run directory, if that is asked about
 # NAME_hosts                  print the names of the job's hosts, one per line
 # NAME_ports                  print FIRST-LAST, the ports that the cluster keeps for jobs; nothing if it keeps none
 # NAME_finish                 end processes that the job left, if the scheduler does not
 # NAME_preempted              is the scheduler taking the nodes away?
+# NAME_requeued               has the scheduler queued this job again, for another start?
+# NAME_lost_node              print that a node failed, if launcher or scheduler wrote so into the log of this start
 # With a queue also NAME_requeue (requeue this job) and NAME_resubmit (submit job.sh as its successor, and print the
 # successor's job ID). If it can copy files to the nodes (broadcasts, in its row) also:
 # NAME_send FILE PATH         copy a file to PATH on every node of the job; never over a file that is there
@@ -871,10 +1073,6 @@ slurm_job() {
 slurm_state() {
   local answer lead_ends=${lead_ends:-$((SECONDS + 60))}
   answer=$(patiently squeue_state "$1") || answer=UNKNOWN
-  if [ -z "$answer" ] && [ -z "$2" ]; then # it wrote no exit code either: accounting may know how it ended
-    answer=$(sacct --noheader --allocations --parsable2 --format=State --jobs="$1" 2> /dev/null)
-    [[ "$answer" == COMPLETED* ]] || answer=
-  fi
   printf '%s' "${answer%%[[:space:]]*}"
 }
 
@@ -940,6 +1138,21 @@ slurm_preempted() {
   scontrol --oneliner show job "$job" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
 }
 
+slurm_requeued() { # Slurm counts a restart as soon as it has decided on it, before it ends this script
+  local again
+  again=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n '1s/.* Restarts=\([0-9]*\) .*/\1/p')
+  [ "${again:-0}" -gt "$restart" ]
+}
+
+slurm_lost_node() { # what srun and slurmstepd wrote since the launch, in the last 16 MiB; srun then ends with 0
+  local log="/proc/$$/fd/2" from=$((log_begins + 1)) last
+  [ -f "$log" ] || return 0
+  last=$(($(stat --dereference --format=%s "$log") - 16777216))
+  [ "$last" -lt "$from" ] || from=$last
+  tail --bytes=+"$from" "$log" | LC_ALL=C grep --text --max-count=1 --only-matching -E \
+    '^(srun: error: Node failure on [^ ]*|slurmstepd[^ ]*: error: [*]{3} (JOB|STEP) [^ ]* .* DUE TO NODE FAILURE)'
+}
+
 slurm_requeue() {
   patiently scontrol requeue "$job"
 }
@@ -962,11 +1175,19 @@ local_job() {
 }
 
 local_state() { # no scheduler keeps a list of jobs: the state is that of the processes
-  state_of_process "${@:3}"
+  state_of_process "${@:2}"
 }
 
 local_preempted() { # no scheduler takes this machine away
   false
+}
+
+local_requeued() { # no scheduler starts a job again
+  false
+}
+
+local_lost_node() { # this machine is the only node
+  :
 }
 
 local_hosts() {

@@ -106,7 +106,8 @@ def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
     """Return the names of the variables whose values are known only inside the job."""
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if parts.sweep else ()
     workers = ("HPCLAUNCH_WORKERS",) if needs_workers(parts.strategy, parts.rank_layout) else ()
-    return (*swept, *workers)
+    own_folder = ("HPCLAUNCH_START_DIR",) if parts.restarts.most else ()
+    return (*swept, *workers, *own_folder)
 
 
 def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> ContainerRequest | None:

@@ -20,8 +20,7 @@ _FREE = "free"
 
 def holder_of(path: Path) -> str:
     """Return the ID of the job that holds the run directory; empty if none does."""
-    start = _newest_claim(path / FOLDER)[1].split(" ")[0].strip()
-    return "" if start == _FREE else start.rpartition(".")[0]
+    return _job_of(_newest_claim(path / FOLDER)[1])
 
 
 def began_by_hand(run: Run) -> str:
@@ -32,17 +31,25 @@ def began_by_hand(run: Run) -> str:
 
 def release(run: Run) -> None:
     """Free the directory for a further start if an ended job of this run holds it; another job's claim stays."""
-    if holder_of(run.path) in {run.job_id, *run.earlier} - {""}:
-        _add_claim(run.path / FOLDER, _FREE)
+    number, text = _newest_claim(run.path / FOLDER)
+    if _job_of(text) in {run.job_id, *run.earlier} - {""}:
+        _add_claim(run.path / FOLDER, number + 1, _FREE)
 
 
 def reserve(run: Run, job_id: str) -> None:
     """Claim the directory for a job that is still in the queue, so that no other start takes it first."""
     folder = run.path / FOLDER
-    if _newest_claim(folder)[1].strip() in ("", _FREE):
+    number, text = _newest_claim(folder)
+    if text.strip() in ("", _FREE):
         with contextlib.suppress(OSError):
             folder.mkdir(exist_ok=True)
-        _add_claim(folder, f"{job_id}.0")
+        # Where a person has removed the claims: more than any start can have had (``claim`` in hpclaunch.sh).
+        _add_claim(folder, (number or 3 * len(run.attempts())) + 1, f"{job_id}.0")
+
+
+def _job_of(claim: str) -> str:
+    start = claim.partition(" ")[0].strip()
+    return "" if start == _FREE else start.rpartition(".")[0]
 
 
 def _newest_claim(folder: Path) -> tuple[int, str]:
@@ -55,12 +62,15 @@ def _newest_claim(folder: Path) -> tuple[int, str]:
     return newest, read_text(folder / str(newest)) if newest else ""
 
 
-def _add_claim(folder: Path, text: str) -> None:
-    """Add a claim unless another process was faster. If that fails, the script itself claims the directory later."""
+def _add_claim(folder: Path, number: int, text: str) -> None:
+    """Add the claim of this number unless another process was faster: a later one would end the start that it made.
+
+    If that fails, the script itself claims the directory later.
+    """
     draft = folder / f".{os.urandom(8).hex()}"  # containers may repeat the names of hosts and process numbers
     with contextlib.suppress(OSError):
         draft.write_text(f"{text}\n", encoding="utf-8")
         try:
-            os.link(draft, folder / str(_newest_claim(folder)[0] + 1))
+            os.link(draft, folder / str(number))
         finally:
             draft.unlink()

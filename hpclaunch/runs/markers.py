@@ -1,5 +1,6 @@
 """The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
 
+``attempts/ID.N/completed`` proves that every rank of that start ended with 0: its script writes it, and nobody else.
 ``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
 when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
 process that started a run in an allocation to end it.
@@ -71,6 +72,12 @@ def successor_of(run: Run, job_id: str) -> str | None:
         return None
     successor = read_text(file).strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
     return successor if JOB_ID.fullmatch(successor) else ""
+
+
+def is_complete(run: Run) -> bool:
+    """Whether the last start of the run's present job has proven that it completed the run."""
+    start = last_start(run)
+    return bool(start) and run.has_completed(start)
 
 
 def seconds_until_term(run: Run) -> int | None:

@@ -212,6 +212,19 @@ class Run:
                 codes[attempt] = int(text)
         return codes
 
+    def has_completed(self, start: str) -> bool:
+        """Return whether this start (JOBID.RESTART) has completed the run; its exit code alone does not tell.
+
+        The script of a start marks it after every rank has ended with 0. An older hpclaunch, which had no folder
+        ``ranks``, left this mark without a text.
+        """
+        folder = f"{self.path}/attempts/{start}"
+        mark = inside.read_text(self.home, self.name_of(f"attempts/{start}/completed"))
+        if mark.partition(" ")[0].strip() == start:
+            return True
+        is_older = os.path.isfile(f"{folder}/completed") and not os.path.isdir(f"{folder}/ranks")
+        return is_older and self.exit_codes().get(start) == 0
+
     def last_exit_code(self, job_id: str) -> int | None:
         """Return the exit code of that job's last start; None if it has not written one."""
         attempts = [name for name in self.attempts() if name.rpartition(".")[0] == job_id]

@@ -25,6 +25,8 @@ _NO_RETRY = {
 }
 _CONFIGURATION = 78
 """The script's exit code where something that it needs is missing (EX_CONFIG of sysexits.h)."""
+_NOT_PROVEN = "69"
+"""The script's exit code where the launcher ended with 0 and not every rank did (EX_UNAVAILABLE of sysexits.h)."""
 _KILLED_BY_SRUN = ("137", "143")
 """Exit codes of ranks that srun ended with SIGTERM or SIGKILL because it could not launch the others."""
 _MOST_BLAMED = 256
@@ -111,6 +113,10 @@ def _decide_on_failure(ending: Ending) -> RetryDecision:
     own = RetryDecision(again=False, reason=reason)
     if (ending.ranks_failed and code not in _KILLED_BY_SRUN) or code == str(_CONFIGURATION):
         return own
+    if code == _NOT_PROVEN:
+        reason = "its launcher ended with 0 although not every rank did"
+        blamed = {**_failed_in_log(ending.log), **ending.unwell}
+        return RetryDecision(again=True, reason=reason, exclude=_drop_if_many(blamed))
     for form in _LAUNCHER_FAILURES:
         if found := form.search(ending.log):
             line = shorten(found[0], _LONGEST_LINE)

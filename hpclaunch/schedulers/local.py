@@ -16,6 +16,7 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
+from hpclaunch.runs.markers import is_complete
 from hpclaunch.runs.processes import (
     beginning_of,
     command_lines,
@@ -25,6 +26,7 @@ from hpclaunch.runs.processes import (
     variables_of,
 )
 from hpclaunch.schedulers import (
+    UNPROVEN,
     ClusterIdentity,
     Estimate,
     HeldRequest,
@@ -162,7 +164,11 @@ def _status(run: Run) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:
         ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
-        return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
+        if run.state == "CANCELLED":
+            ended = run.state
+        elif code == 0 and not is_complete(run):
+            return Status(state="FAILED", exit_code=f"{code}:0", reason=UNPROVEN)
+        return Status(state=ended, exit_code=f"{code}:0")
     if run.host != os.uname().nodename:
         return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
     if _is_alive(run):

@@ -95,6 +95,7 @@ def environment_of_trials(environment: Mapping[str, str], worker: str) -> dict[s
     """Return the variables of the script for trials, without those of the worker's own task."""
     kept = {name: text for name, text in environment.items() if name in _KEPT or not name.startswith(_LEFT_OUT)}
     array = kept.pop("HPCLAUNCH_ARRAY_DIR", "")  # the trial is no run of that array
+    kept.pop("HPCLAUNCH_START_DIR", None)  # of all trials together
     for name, hidden in (("PYTHONPATH", "HPCLAUNCH_SEARCH_PATH"), ("PYTHONHOME", "HPCLAUNCH_SEARCH_HOME")):
         text = kept.pop(hidden, "")  # the worker's own Python must not see them
         kept |= {name: text} if text else {}

@@ -27,8 +27,8 @@ from tests.forked.server import Server, Trial
 
 PATIENCE = 120
 TOOLS = [
-    *("bash", "cat", "cut", "date", "env", "find", "git", "grep", "ln", "mkdir", "rm", "sed", "sha256sum", "sleep"),
-    *("stat", "tee", "timeout", "wc"),
+    *("bash", "cat", "cut", "date", "dd", "env", "find", "git", "grep", "ln", "mkdir", "rm", "sed", "sha256sum"),
+    *("sleep", "stat", "tail", "tee", "timeout", "wc"),
 ]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args
@@ -45,6 +45,7 @@ exit {code}
 WITH_FOLDERS = """#!/bin/bash
 # with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
 # that of the run that has the job ID, and the time of its submission: as if each run's job were submitted here now.
+# A job that completed has left its proof.
 file=$1
 shift
 [ "$SLURM_TIME_FORMAT" = %s ] && form='%(%s)T' || form='%(%Y-%m-%dT%H:%M:%S)T'
@@ -58,6 +59,25 @@ case "$*" in
   *) exec cat "$file" ;;
 esac
 declare -A home
+prove() { # prove FOLDER ID: leave what the script of a job leaves that completed, unless there are marks of its own
+  local folder=$1 id=$2 task line
+  [ -e "$1/run.json" ] || return
+  if [[ $2 == *_\\[* ]]; then # ARRAY_[1-3,7]
+    line=${2#*_[}
+    for line in ${line//[],]/ }; do
+      for ((task = ${line%-*}; task <= ${line#*-}; task++)); do prove "$1" "${2%%_*}_$task"; done
+    done
+    return
+  fi
+  if [[ $2 == *_* ]]; then # a task has the folder that its line in the file of values names
+    mapfile -t -s "${2#*_}" -n 1 line < "$1/values"
+    folder+="/${line%%$'\\t'*}"
+  fi
+  compgen -G "$folder/attempts/$id.*" > /dev/null && return
+  mkdir -p "$folder/attempts/$id.0" 2> /dev/null || return
+  echo "$id.0 1" > "$folder/attempts/$id.0/completed"
+  date -u +%Y-%m-%dT%H:%M:%SZ > "$folder/attempts/$id.0/started"
+}
 while IFS=: read -r record id; do
   id=${id//[^0-9]/}
   [[ -n ${home[$id]-} && ! $record -nt ${home[$id]}/run.json ]] || home[$id]=${record%/run.json}
@@ -71,6 +91,7 @@ while IFS= read -r line || [ -n "$line" ]; do
     folder=/${line#*|/}
     line=${line%%|/*}
   fi
+  [[ -z $folder || $line != "$id|COMPLETED"* ]] || prove "$folder" "$id"
   [ "$bars" -gt 0 ] || line=$id
   there=${line//[^|]/}
   while [ -n "$folder" ] && [ ${#there} -lt "$bars" ]; do

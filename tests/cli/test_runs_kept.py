@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import leave_proof
 from tests.cli.conftest import Desk
 
 
@@ -53,9 +54,8 @@ def test_list_tells_the_records_and_asks_no_scheduler(cluster: Desk) -> None:
 def test_a_run_directory_tells_everything(cluster: Desk) -> None:
     run = submit(cluster, 7)
     (run / "logs/slurm-7.out").write_text("hello\n")
-    (run / "attempts/7.0").mkdir()
+    leave_proof(run, "7.0")
     (run / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
-    (run / "attempts/7.0/exit-code").write_text("0\n")
     (run / "attempts/7.0/broadcast").write_text("/sw/venv, 12.3 MB, copied to /dev/shm/x on every node in 4 s\n")
     (run / "checkpoints/step-10").mkdir()
     (run / "model").mkdir()
@@ -363,7 +363,7 @@ def test_row_12_a_later_start_without_an_exit_code_is_not_the_earlier_ones_failu
         (run / f"attempts/1.{restart}/started").touch()
     (run / "attempts/1.0/exit-code").write_text("143\n")
     assert cluster.type("status", "--json").runs[0]["state"] == "UNKNOWN"
-    (run / "attempts/1.1/exit-code").write_text("0\n")
+    leave_proof(run, "1.1")
     assert cluster.type("status", "--json").runs[0]["state"] == "COMPLETED"
 
 

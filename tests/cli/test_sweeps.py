@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import leave_proof
 from tests.cli.conftest import Desk, wait_for
 
 # Keeps the calls of each program, one a line, and answers with the contents of NAME.out.
@@ -191,8 +192,7 @@ def test_who_is_cancelled_while_it_waits_is_told_so_at_once(site: Desk) -> None:
 
 def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
-    (path / "0001/attempts/4711_1.0").mkdir(parents=True)
-    (path / "0001/attempts/4711_1.0/exit-code").write_text("0\n")
+    leave_proof(path / "0001", "4711_1.0")
     assert [one["state"] for one in told(site, "status")] == ["UNKNOWN", "COMPLETED", "UNKNOWN"]
     assert "UNKNOWN" in site.type("status").out.splitlines()[1].split("\t")[3]
 
@@ -274,7 +274,7 @@ def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:
 def test_runs_all_over_a_large_array_are_retried_as_one_array(site: Desk) -> None:
     """Their list is longer than Linux allows a word of a command line to be (128 KiB)."""
     path = submitted(site, "--sweep", "seed=1..50000")
-    ends = ("COMPLETED|0:0|n1", "NODE_FAIL|0:0|n2")
+    ends = ("CANCELLED by 7|0:15|n1", "NODE_FAIL|0:0|n2")
     answers(site, "", "".join(f"4711_{n}|{ends[n % 2]}\n" for n in range(50000)))
     (site.spool / "sbatch.out").write_text("Submitted batch job 4800\n")
     done = site.type("retry", path.name)

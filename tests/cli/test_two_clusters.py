@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import leave_proof
 from tests.cli.conftest import Desk, Done
 
 # The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER|SUBMITTED (seconds of the epoch);
@@ -293,6 +294,7 @@ def test_the_run_of_a_cluster_that_is_gone_can_be_closed(alpha: Cluster, beta: C
 def test_a_run_of_another_cluster_whose_end_is_known_is_not_closed(alpha: Cluster, beta: Cluster) -> None:
     run = alpha.submit()
     alpha.jobs(f"1|COMPLETED|{run}")
+    leave_proof(run, "1.0")
     assert alpha.type("status", run.name).code == 0
     before = (run / "states.jsonl").read_text()
     done = beta.type("runs", "forget", run.name, "--yes")

@@ -373,7 +373,7 @@ def feed_run_record(scene: Scene, name: str, edits: Any, junk: bytes, mark: str)
     for file, content in FILES.items():
         text = json.dumps(changed(content, edits) if file == name else content).encode("utf-8", "surrogateescape")
         (path / file).write_bytes(text[: len(text) // 2] + junk if file == name and len(junk) > 4 else text)
-    for file in ("started", "exit-code", "next-job"):
+    for file in ("started", "exit-code", "completed", "next-job"):
         (start / file).write_bytes(mark.encode("utf-8", "surrogatepass"))
     index = place / "home/.local/state/hpclaunch/runs.txt"
     index.parent.mkdir(parents=True, exist_ok=True)

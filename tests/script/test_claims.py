@@ -24,9 +24,8 @@ def says(state: str) -> str:
 
 def claimed(run: Path, start: str, stand_ins: str = "sacct() { :; }", scheduler: str = "slurm") -> tuple[int, str]:
     """The exit code and the words of a start that claims the directory."""
-    known = (
-        f"start={start} job={start.rpartition('.')[0]} scheduler={scheduler} HPCLAUNCH_RUN_DIR={shlex.quote(str(run))}"
-    )
+    job, _, restart = start.rpartition(".")
+    known = f"job={job} restart={restart} scheduler={scheduler} HPCLAUNCH_RUN_DIR={shlex.quote(str(run))}"
     done = with_library(f"{stand_ins}\n{known}; claim")
     return done.returncode, done.stderr
 
@@ -38,12 +37,14 @@ def claims(run: Path) -> list[str]:
 
 
 def left(run: Path, start: str, claim: str = "", **marks: str) -> None:
-    """A start of before: its claim, and the marks that it left."""
+    """A start of before: its claim, and the marks that it left. A job that waits has only a claim."""
     folder = run / "claims"
     folder.mkdir(exist_ok=True)
     (folder / str(len(claims(run)) + 1)).write_text(f"{claim or f'{start} node1 1 1'}\n")
+    if claim == start:
+        return
     attempt = run / "attempts" / start
-    attempt.mkdir(parents=True, exist_ok=True)
+    (attempt / "ranks").mkdir(parents=True, exist_ok=True)
     for name, text in marks.items():
         (attempt / name.replace("_", "-")).write_text(f"{text}\n")
 
@@ -76,24 +77,42 @@ def test_while_slurm_is_silent_it_is_asked_again_and_then_the_start_is_refused(t
     left(tmp_path, "7.0", exit_code="1")
     code, said = claimed(tmp_path, "8.0", SILENT)
     assert (code, said.count("trying again in ")) == (78, 5)
-    assert "it is not known whether it has ended" in said and f"rm -r {tmp_path}/claims" in said
+    assert "it is not known whether it has ended" in said and f"echo free > {tmp_path}/claims/2, and" in said
     twice = "squeue() { [ -e x ] || { : > x; return 1; }; echo FAILED; }; sleep() { :; }"
     assert claimed(tmp_path, "8.0", f"cd {tmp_path}; {twice}")[0] == 0
 
 
-@pytest.mark.parametrize("answer", [says("COMPLETED"), says(""), FORGOTTEN])
-def test_after_it_completed_a_start_is_refused(tmp_path: Path, answer: str) -> None:
-    left(tmp_path, "7.0", exit_code="0")
+@pytest.mark.parametrize("answer", [says("COMPLETED"), says("FAILED"), says(""), FORGOTTEN])
+@pytest.mark.parametrize("marks", [{"completed": "7.0 4", "exit_code": "0"}, {"completed": "7.0 4"}])
+def test_after_it_completed_a_start_is_refused(tmp_path: Path, answer: str, marks: dict[str, str]) -> None:
+    left(tmp_path, "7.0", **marks)
     code, said = claimed(tmp_path, "8.0", answer)
     assert (code, claims(tmp_path)) == (78, ["7.0"])
     assert f"job 7 has completed this run. See hpclaunch results {tmp_path}" in said
-    assert f"rm -r {tmp_path}/claims" in said
+    assert said.endswith(f"To start this one again anyway: echo free > {tmp_path}/claims/2\n")
 
 
-def test_accounting_knows_of_a_completed_job_that_could_leave_no_mark(tmp_path: Path) -> None:
-    left(tmp_path, "7.0")
-    code, said = claimed(tmp_path, "8.0", f"{FORGOTTEN}; sacct() {{ echo COMPLETED; }}")
-    assert (code, "job 7 has completed this run" in said) == (78, True)
+@pytest.mark.parametrize("answer", [says("COMPLETED"), f"{FORGOTTEN}; sacct() {{ echo COMPLETED; }}"])
+@pytest.mark.parametrize("completed", ["", "7.1 4", "17.0 4", "7.0x 4"], ids=["no", "of 7.1", "of 17.0", "of 7.0x"])
+def test_neither_an_exit_code_nor_slurm_proves_a_success(tmp_path: Path, answer: str, completed: str) -> None:
+    left(tmp_path, "7.0", exit_code="0", **({"completed": completed} if completed else {}))
+    assert claimed(tmp_path, "8.0", answer) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("has_ranks", "mark", "code", "is_complete"),
+    [(False, True, "0", True), (True, True, "0", False), (False, False, "0", False), (False, True, "1", False)],
+)
+def test_the_empty_mark_of_an_older_hpclaunch_counts_beside_its_exit_code(
+    tmp_path: Path, has_ranks: bool, mark: bool, code: str, is_complete: bool
+) -> None:
+    left(tmp_path, "7.0", exit_code=code)
+    start = tmp_path / "attempts/7.0"
+    if mark:
+        (start / "completed").touch()
+    if not has_ranks:
+        (start / "ranks").rmdir()
+    assert claimed(tmp_path, "8.0", FORGOTTEN)[0] == (78 if is_complete else 0)
 
 
 @pytest.mark.parametrize("answer", [says(state) for state in ("FAILED", "TIMEOUT", "NODE_FAIL", "''")] + [FORGOTTEN])
@@ -115,21 +134,24 @@ def test_a_requeued_job_keeps_the_directory_whatever_its_last_start_left(tmp_pat
 @pytest.mark.parametrize("job", ["7", "7_1"])
 def test_a_job_that_is_queued_again_after_it_completed_starts_nothing_and_ends_with_0(tmp_path: Path, job: str) -> None:
     """As Slurm 24.11 queues it: a failure would replace its state COMPLETED."""
-    left(tmp_path, f"{job}.1", exit_code="0")
+    left(tmp_path, f"{job}.1", exit_code="0", completed=f"{job}.1 1")
     for restart in (2, 3):
         variables = variables_of(job, restart)
         of_array = "export HPCLAUNCH_ARRAY_DIR=/a; " if "SLURM_ARRAY_JOB_ID" in variables else ""
         done = with_library(f"{of_array}begin slurm; echo begun", HPCLAUNCH_RUN_DIR=str(tmp_path), **variables)
         assert (done.returncode, done.stdout) == (0, "")
         assert f"nothing was started: job {job} has completed this run" in done.stderr
-        assert f"To start this one again anyway: rm -r {tmp_path}/claims" in done.stderr
+        assert f"To start this one again anyway: echo free > {tmp_path}/claims/2" in done.stderr
     assert claims(tmp_path) == os.listdir(tmp_path / "attempts") == [f"{job}.1"]
 
 
 def test_a_completed_job_that_is_queued_again_by_hand_starts_without_its_claims(tmp_path: Path) -> None:
-    left(tmp_path, "7.0", exit_code="0")
+    left(tmp_path, "7.0", exit_code="0", completed="7.0 1")
     shutil.rmtree(tmp_path / "claims")
     assert claimed(tmp_path, "7.1", SILENT) == (0, "")
+    assert [file.name for file in (tmp_path / "claims").iterdir()] == ["4"], "higher than that of any start before"
+    assert claimed(tmp_path, "8.0", says("FAILED")) == (0, "")
+    assert (tmp_path / "claims/5").read_text().startswith("8.0 ")
 
 
 def test_a_requeued_job_that_another_start_has_followed_is_refused(tmp_path: Path) -> None:
@@ -155,7 +177,7 @@ def test_after_a_successor_that_was_cancelled_the_next_start_takes_the_directory
 
 
 def test_what_hpclaunch_starts_again_needs_no_answer_of_slurms(tmp_path: Path) -> None:
-    left(tmp_path, "7.0", exit_code="0")
+    left(tmp_path, "7.0", exit_code="0", completed="7.0 1")
     left(tmp_path, "free", claim="free")
     assert claimed(tmp_path, "8.0", SILENT) == (0, "")
 
@@ -253,9 +275,21 @@ def test_two_starts_in_one_allocation_are_told_apart_by_their_processes(
     assert claimed(tmp_path, "7.0", SILENT)[0] == 78
     (tmp_path / "claims/1").write_text(f"7.0 {HERE} {living.pid} 1\n")
     assert claimed(tmp_path, "7.0", SILENT) == (0, "")
+    assert claims(tmp_path) == ["7.0", "7.1"]
 
 
 def test_a_job_number_that_slurm_gives_again_starts_no_completed_run(tmp_path: Path) -> None:
-    left(tmp_path, "7.0", exit_code="0")
+    left(tmp_path, "7.0", exit_code="0", completed="7.0 1")
     code, said = claimed(tmp_path, "7.0", SILENT)
     assert (code, "job 7 has completed this run" in said) == (78, True)
+
+
+def test_a_start_with_the_number_of_an_earlier_one_has_a_name_of_its_own(
+    tmp_path: Path, living: subprocess.Popen[bytes]
+) -> None:
+    """Else the first failure of the one before would be this one's exit code."""
+    left(tmp_path, "7.0", claim=f"7.0 {HERE} {os.getpid()} 1", first_failure="3")
+    assert claimed(tmp_path, "7.0", SILENT) == (0, "")
+    assert claims(tmp_path) == ["7.0", "7.1"]
+    left(tmp_path, "7.1", claim=f"7.1 {HERE} {living.pid} {began(living.pid)}")
+    assert claimed(tmp_path, "7.1", SILENT)[0] == 78, "the number in its name may be no restart of Slurm's"

@@ -17,6 +17,7 @@ echo "sleep $*" >> {folder}/asked
 """
 # Fails so often, as where the controller does not answer, then says its word.
 FAILS = """#!/bin/bash
+case $* in *' show job '*) exec echo 'JobId=7 Restarts=0 BatchFlag=1' ;; esac
 echo "{name} $*" >> {folder}/asked
 [ "$(grep -c '^{name} ' {folder}/asked)" -gt {times} ] || {{ echo 'Unable to contact slurm controller' >&2; exit 1; }}
 echo '{word}'
@@ -79,9 +80,10 @@ def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path
 
 STAND_INS = """
 squeue() { echo RUNNING; }
-scontrol() { echo "scontrol $*"; }
+scontrol() { [[ $* == *' show job '* ]] || echo "scontrol $*"; }
 sbatch() { echo "sbatch $*"; }
 find() { echo one; }
+restart=0
 """
 
 
@@ -107,14 +109,18 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     assert said in done.stderr
 
 
-# Rank 0 and rank 1 of a launcher that ends with 0 whatever becomes of them, as mpirun of Open MPI 5 does.
+# Ranks of a launcher that ends with 0 whatever becomes of them, as mpirun of Open MPI 5 does.
 ENDS_WITH_0 = """
-scontrol() { echo "scontrol $*" >> asked; echo "JobId=7 PreemptTime=$PREEMPTED Restarts=0"; }
+scontrol() {
+  [[ $2 == hostnames || $2 == config ]] || echo "scontrol $*" >> asked
+  echo "JobId=7 PreemptTime=$PREEMPTED Restarts=0 X=0"
+}
 squeue() { echo RUNNING; }
+sleep() { echo sleep >> asked; }
 launcher() {
   trap 'exit 0' TERM
   for N in $ENDED; do N=$N "$@"; done
-  [ -z "$SIGNAL" ] || { kill -s "$SIGNAL" $$; while :; do sleep 0.05; done; }
+  [ -z "$SIGNAL" ] || { kill -s "$SIGNAL" $$; while :; do command sleep 0.05; done; }
 }
 rank() { rank_log "$N"; }
 begin slurm restarts=$RESTARTS restart_by=requeue
@@ -122,32 +128,37 @@ launch launcher
 finish
 """
 ASKED = "scontrol --oneliner show job 7\n"
+PREEMPTED = {"PREEMPTED": "2026-11-23T05:00:00"}
 
 
 @pytest.mark.parametrize(
     ("ended", "known", "code", "asked"),
     [
-        ("1 0", {"PREEMPTED": "2026-11-23T05:00:00"}, 0, ""),
+        ("1 0", PREEMPTED, 0, ""),
         ("1 0", {"SIGNAL": "TERM"}, 0, ""),
-        ("", {"PREEMPTED": "2026-11-23T05:00:00"}, 143, f"{ASKED}{ASKED}scontrol requeue 7\n"),
-        ("1", {"PREEMPTED": "2026-11-23T05:00:00"}, 143, f"{ASKED}{ASKED}scontrol requeue 7\n"),
-        ("", {"PREEMPTED": "2026-11-23T05:00:00", "RESTARTS": "0"}, 143, ASKED),
+        ("", PREEMPTED, 143, f"{ASKED * 3}scontrol requeue 7\n"),
+        ("1", PREEMPTED, 143, f"{ASKED * 3}scontrol requeue 7\n"),
+        ("0", PREEMPTED, 143, f"{ASKED * 3}scontrol requeue 7\n"),
+        ("", {**PREEMPTED, "RESTARTS": "0"}, 143, ASKED),
         ("", {"SIGNAL": "TERM"}, 143, ASKED),
-        ("", {}, 0, ASKED),
+        ("0", {"RESTARTS": "0"}, 69, ASKED + "sleep\n" * 65),
     ],
-    ids=["completed", "told, completed", "preempted", "preempted late", "no restarts", "cancelled", "unknown launcher"],
+    ids=[
+        *("completed", "told, completed", "preempted", "only rank 1", "only rank 0", "no restarts", "cancelled"),
+        "nobody ended it",
+    ],
 )
-def test_a_launchers_0_is_believed_if_rank_0_ended_with_0_or_nobody_ended_it(
+def test_a_launchers_0_without_all_ranks_is_the_end_that_somebody_asked_for(
     tmp_path: Path, ended: str, known: dict[str, str], code: int, asked: str
 ) -> None:
     (tmp_path / "job.sh").touch()
     os.utime(tmp_path / "job.sh", (0, 0))
     (tmp_path / "asked").touch()
-    told = {"PREEMPTED": "None", "RESTARTS": "3", "SIGNAL": "", **known}
+    told = {"PREEMPTED": "None", "RESTARTS": "3", "SIGNAL": "", "HPCLAUNCH_WORLD_SIZE": "2", **known}
     done = with_library(
         f"cd {tmp_path}\n{ENDS_WITH_0}", HPCLAUNCH_RUN_DIR=str(tmp_path), SLURM_JOB_ID="7", ENDED=ended, **told
     )
     assert (done.returncode, (tmp_path / "asked").read_text()) == (code, asked), done.stderr
     assert (tmp_path / "attempts/7.0/exit-code").read_text() == f"{code}\n"
-    assert (tmp_path / "attempts/7.0/completed").exists() is ("0" in ended)
+    assert (tmp_path / "attempts/7.0/completed").exists() is (code == 0)
     assert ("preempted; requeueing the job" in done.stderr) is ("requeue" in asked)

@@ -86,6 +86,7 @@ def through_bash(bench: Path, launcher: str, arguments: Sequence[str], variables
         site,
         job,
         context=a_context(run_dir=str(bench / "run"), cwd=str(bench)),
+        tasks_per_node=1,
         arguments=tuple(arguments),
         launcher=launcher,
     )
@@ -118,6 +119,7 @@ def test_row_17_parameters_reach_the_program_unchanged(bench: Path, values: list
         a_desk(),
         a_job(parameters=parameters, environment=Environment(python=sys.executable)),
         context=a_context(run_dir=str(bench / "run"), cwd=str(bench)),
+        tasks_per_node=1,
         settings=tuple(zip(parameters, values, strict=True)),
     )
     seen = look(ready_script(spec), bench / "run", bench, bench)
@@ -135,6 +137,7 @@ def swept(bench: Path, *axes: list[str], launcher: str = "srun") -> Path:
         a_site(),
         a_job(parameters=parameters, environment=Environment(python=sys.executable)),
         context=a_context(run_dir=str(array), cwd=str(bench)),
+        tasks_per_node=1,
         sweep=tuple((f"p{n}", text) for n, text in enumerate(quoted)),
         arguments=("last $HOME",),
         launcher=launcher,

@@ -146,7 +146,7 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
     starts, codes = run.attempts(), run.exit_codes()
     if len(starts) > 1:
         raise _refusal("was started more than once")
-    done = run.state == "COMPLETED" or (not run.final and 0 in codes.values())
+    done = run.state == "COMPLETED" or (not run.final and any(map(run.has_completed, starts)))
     if run.final and not done:
         raise _refusal(f"is {run.state}")
     if any(codes.values()):

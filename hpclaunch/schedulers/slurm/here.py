@@ -16,9 +16,9 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import FINAL, JobIdentity, Run, identity_of
 from hpclaunch.runs.job_identity import CLOCKS_S
-from hpclaunch.runs.markers import ask_to_end, mark_cancelled, was_cancelled
+from hpclaunch.runs.markers import ask_to_end, is_complete, mark_cancelled, was_cancelled
 from hpclaunch.runs.processes import processes_by_hand, script_by_hand, send
-from hpclaunch.schedulers import Status
+from hpclaunch.schedulers import UNPROVEN, Status
 from hpclaunch.schedulers.slurm.programs import ask
 
 _GRACE_S = 30
@@ -50,8 +50,12 @@ def _is_here(run: Run) -> bool:
 
 
 def _status_of_code(run: Run, code: int) -> Status:
-    ended = "CANCELLED" if was_cancelled(run) else "FAILED"
-    return Status(state="COMPLETED" if code == 0 else ended, exit_code=f"{code}:0", nodes=run.nodes)
+    exit_code = f"{code}:0"
+    if code != 0:
+        return Status(state="CANCELLED" if was_cancelled(run) else "FAILED", exit_code=exit_code, nodes=run.nodes)
+    if is_complete(run):
+        return Status(state="COMPLETED", exit_code=exit_code, nodes=run.nodes)
+    return Status(state="FAILED", exit_code=exit_code, reason=UNPROVEN, nodes=run.nodes)
 
 
 def _states_by_allocation(runs: Sequence[Run]) -> dict[JobIdentity, Status]:

@@ -1,21 +1,23 @@
 """The end of a job according to its run directory alone: for clusters without accounting, and jobs that it forgot.
 
-The script leaves its exit code, and whether it got SIGTERM. ``hpclaunch cancel`` leaves a marker. slurmstepd writes
-into the job's log why it ends a job.
+The script leaves its exit code, whether it got SIGTERM, and the proof that it completed the run. ``hpclaunch cancel``
+leaves a marker. slurmstepd writes into the job's log why it ends a job.
 """
 
 from __future__ import annotations
 
 import calendar
+import os
 import re
 import time
+from dataclasses import replace
 
 from hpclaunch.core.files import read_text
-from hpclaunch.runs import Run
+from hpclaunch.runs import HISTORY, STATES, Run
 from hpclaunch.runs.logs import end_of_log
-from hpclaunch.runs.markers import last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs.markers import is_complete, last_start, seconds_until_term, starts_of, was_cancelled
 from hpclaunch.runs.recorded_layout import walltime_of
-from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers import NEVER_BEGUN, UNPROVEN, Status
 
 _LINE = (
     r"(?m)^slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT "
@@ -28,6 +30,9 @@ It is compiled only where it is needed.
 _STATES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
 _ENDED_BY_SIGNAL = (None, 137, 143)
 """Exit codes of a start that a signal may have ended; None: it left no code."""
+_NOT_YET_PROVEN = "Slurm calls it COMPLETED; the proof of its script is not visible yet"
+_LATE_S = 120
+"""For so long a shared file system may not show what was written on another host (acdirmax of NFS is 60 s)."""
 _REPEATED = ("PREEMPTED", "NODE_FAIL")
 """Ends after which Slurm may have queued the job again."""
 _LAST_MINUTE_S = 60
@@ -43,16 +48,43 @@ def status_by_markers(run: Run, silence: str) -> Status:
     code = run.last_exit_code(run.job_id)
     seconds = seconds_until_term(run)
     exit_code = "" if code is None else f"{code}:0"
-    if code == 0 and seconds is None:
-        return Status(state="COMPLETED", exit_code=exit_code, nodes=run.nodes)
+    if seconds is None and is_complete(run):
+        return Status(state="COMPLETED", exit_code="0:0", nodes=run.nodes)
     if was_cancelled(run) and not (silence and code is None):
         begun = bool(last_start(run))
         return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
     ended = _ended_by_slurm(run, code, seconds)
-    ended = ended or (Status(state="COMPLETED" if code == 0 else "FAILED") if code is not None else None)
+    ended = ended or (_status_of_exit_code(run, code) if code is not None else None)
     if ended and not (silence and (ended.state in _REPEATED or (code != 0 and _requeues(run)))):
         return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
+
+
+def _status_of_exit_code(run: Run, code: int) -> Status:
+    if code == 0 and is_complete(run):
+        return Status(state="COMPLETED")
+    return Status(state="FAILED", reason=UNPROVEN if code == 0 else "")
+
+
+def with_proof(run: Run, status: Status) -> Status:
+    """Return the status of an ended job: Slurm's COMPLETED counts only with the proof of the job's script.
+
+    Slurm knows no more than the script's exit code, and the script may be another one. While the proof may only be
+    late, the run is COMPLETING; that state is recorded, and its age is how long the proof has been missing.
+    """
+    if status.state != "COMPLETED" or is_complete(run):
+        return status
+    if run.last_exit_code(run.job_id) == 0 or (run.state == "COMPLETING" and _seconds_in_state(run) >= _LATE_S):
+        return replace(status, state="FAILED", reason=UNPROVEN)
+    return replace(status, state="COMPLETING", exit_code="", reason=_NOT_YET_PROVEN)
+
+
+def _seconds_in_state(run: Run) -> float:
+    """Return how long ago the recorded state of the run, or a state of its array, has changed."""
+    try:
+        return time.time() - os.stat(run.home / (HISTORY if run.index < 0 else STATES)).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _ended_by_slurm(run: Run, code: int | None, seconds: int | None) -> Status | None:

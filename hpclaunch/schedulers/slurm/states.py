@@ -23,7 +23,7 @@ from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
 from hpclaunch.schedulers.slurm.configuration import cluster
-from hpclaunch.schedulers.slurm.markers import status_by_markers
+from hpclaunch.schedulers.slurm.markers import status_by_markers, with_proof
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
 
 _STATE = re.compile("[A-Z_]+")
@@ -85,6 +85,8 @@ def _states_of(wanted: Sequence[JobIdentity], jobs: Jobs, queue: _Queue) -> dict
     missing = [job for job in ended if job not in queue.known and not queue.silence]
     of_ended = answers(lambda job: _status_of_ended(job, jobs, queue, accounted.get(job)), ended)
     settled = dict(zip(ended, of_ended, strict=True))
+    completed = [job for job, status in settled.items() if status.state == "COMPLETED"]
+    settled |= zip(completed, answers(lambda job: with_proof(jobs[job], settled[job]), completed), strict=True)
     return {**waiting, **settled, **cancelled_while_waiting(missing, jobs, accounted)}
 
 

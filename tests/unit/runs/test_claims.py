@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.runs import began_by_hand, holder_of, release, reserve
+from hpclaunch.runs.claims import _add_claim
 from tests.builders import a_run
 
 
@@ -56,6 +57,24 @@ def test_a_task_of_an_array_is_released_by_its_own_name(tmp_path: Path) -> None:
     (run.path / "claims/1").write_text("4711_7.2 node1 77 1234\n")
     release(run)
     assert texts(run.path)[-1] == "free"
+
+
+def test_a_start_that_was_faster_is_not_superseded_by_the_claim_of_its_job(tmp_path: Path) -> None:
+    folder = a_run(tmp_path).path / "claims"
+    folder.mkdir()
+    (folder / "1").write_text("4711.0 node1 1 1\n")
+    _add_claim(folder, 1, "4711.0")
+    assert [file.name for file in folder.iterdir()] == ["1"]
+    assert (folder / "1").read_text() == "4711.0 node1 1 1\n"
+
+
+def test_where_the_claims_were_removed_the_numbers_of_earlier_starts_do_not_come_again(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    for start in ("1.0", "1.1"):
+        (run.path / "attempts" / start).mkdir(parents=True)
+        (run.path / "attempts" / start / "started").touch()
+    reserve(run, "4711")
+    assert [file.name for file in (run.path / "claims").iterdir()] == ["7"]
 
 
 def test_where_nothing_can_be_written_the_script_is_left_to_find_out(tmp_path: Path) -> None:

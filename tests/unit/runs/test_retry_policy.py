@@ -53,6 +53,15 @@ def test_other_failures_are_the_programs_own(log: str) -> None:
     assert not failed(log).again
 
 
+def test_a_launchers_0_without_all_ranks_is_a_fault_of_the_machine() -> None:
+    found = failed(f"epoch 1\n{NODE_FAILURE}\n", code="69:0")
+    assert (found.again, list(found.exclude)) == (True, ["node3"])
+    assert found.reason == "its launcher ended with 0 although not every rank did"
+    assert failed("", code="69:0").again
+    assert not failed("", code="69:0", ranks_failed=True).again, "the program's own 69"
+    assert not failed("", code="74:0").again, "the disk is full"
+
+
 NODE_FAILURE = "srun: error: Node failure on node3"
 
 

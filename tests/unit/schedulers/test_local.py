@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.runs import Jobs, Run, identity_of
-from hpclaunch.schedulers import Status, local
-from tests.builders import local_run
+from hpclaunch.schedulers import UNPROVEN, Status, local
+from tests.builders import leave_proof, local_run
 
 
 @pytest.fixture
@@ -34,6 +34,9 @@ def test_an_ended_run_is_known_by_its_mark(run: Run, code: str, recorded: str, e
     ended = replace(run, job_id="999999999", state=recorded)
     (run.path / "attempts/999999999.0").mkdir()
     (run.path / "attempts/999999999.0/exit-code").write_text(code)
+    if code == "0":
+        assert state(ended) == Status(state="FAILED", exit_code="0:0", reason=UNPROVEN)
+        leave_proof(run.path, "999999999.0")
     assert state(ended) == expected
 
 

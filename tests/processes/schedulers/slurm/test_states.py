@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -14,9 +15,9 @@ import pytest
 from hpclaunch.core.errors import SchedulerError
 from hpclaunch.runs import Jobs, Run, identity_of
 from hpclaunch.runs.job_identity import CLOCKS_S
-from hpclaunch.schedulers import NEVER_BEGUN, UNOPENED_LOG, Status
+from hpclaunch.schedulers import NEVER_BEGUN, UNOPENED_LOG, UNPROVEN, Status
 from hpclaunch.schedulers.slurm import configuration, scheduler, states
-from tests.builders import a_run
+from tests.builders import a_run, leave_proof
 
 WHEN = 1800000000
 """When each job was submitted, in seconds of the epoch."""
@@ -57,6 +58,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
     (marked.path / "attempts/4.0/exit-code").write_text("5")
     ended = a_run(tmp_path, "5", state="CANCELLED")
     runs = [a_run(tmp_path, "1"), a_run(tmp_path, "2"), a_run(tmp_path, "3"), marked, ended, a_run(tmp_path, "6")]
+    leave_proof(runs[1].path, "2.0")
     assert told_of(runs) == {
         "1": Status(state="RUNNING"),
         "2": Status(state="COMPLETED", exit_code="0:0"),
@@ -65,6 +67,37 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
         "5": Status(state="CANCELLED"),
         "6": Status(state="UNKNOWN"),
     }
+
+
+@pytest.mark.parametrize("source", ["squeue", "sacct"])
+def test_what_slurm_calls_completed_is_not_while_the_proof_of_its_script_is_missing(
+    tmp_path: Path, program: Path, source: str
+) -> None:
+    fake(program, "squeue", "1|COMPLETED|None" if source == "squeue" else "")
+    fake(program, "sacct", "1|COMPLETED|0:0" if source == "sacct" else "")
+    run = a_run(tmp_path, "1", state="RUNNING")
+    history = run.path / "states.jsonl"
+    history.touch()
+
+    def told(recorded: str) -> Status:
+        return told_of([replace(run, state=recorded)])["1"]
+
+    os.utime(history, (0, 0))
+    late = told("RUNNING")
+    assert (late.state, late.exit_code) == ("COMPLETING", ""), "a shared file system may show it a minute later"
+    os.utime(history)
+    assert told("COMPLETING") == late
+    os.utime(history, (0, 0))
+    ended = told("COMPLETING")
+    assert (ended.state, ended.reason) == ("FAILED", UNPROVEN)
+    os.utime(history)
+    (run.path / "attempts/1.0/ranks").mkdir(parents=True)
+    (run.path / "attempts/1.0/exit-code").write_text("75")
+    assert told("RUNNING") == late, "the files of a further start may be late, too"
+    (run.path / "attempts/1.0/exit-code").write_text("0")
+    assert told("RUNNING") == Status(state="FAILED", exit_code="0:0", reason=UNPROVEN)
+    leave_proof(run.path, "1.0")
+    assert told("RUNNING") == Status(state="COMPLETED", exit_code="0:0")
 
 
 def test_the_nodes_of_an_ended_job_are_those_of_accounting(tmp_path: Path, program: Path) -> None:
@@ -95,6 +128,7 @@ def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeu
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
         (run.path / "spec.json").write_text(json.dumps({"restarts": {"most": most, "by": "requeue"}}))
+    leave_proof(runs[2].path, "3.0")
     told = told_of(runs)
     assert [told[job_id].state for job_id in "123"] == ["UNKNOWN", "FAILED", "COMPLETED"]
     fake(program, "squeue", "")
@@ -132,8 +166,7 @@ def test_a_job_of_the_same_number_elsewhere_is_named_where_nothing_else_is_known
     fake(program, "squeue", "")
     fake(program, "sacct", "")
     unknown, ended = a_run(tmp_path, "1"), a_run(tmp_path, "2")
-    (ended.path / "attempts/2.0").mkdir(parents=True)
-    (ended.path / "attempts/2.0/exit-code").write_text("0")
+    leave_proof(ended.path, "2.0")
     (program / "squeue").write_text("#!/bin/bash\necho '1|RUNNING|None||5|/a/b'; echo '2|RUNNING|None||5|'\n")
     told = told_of([unknown, ended])
     assert (told["1"].state, told["2"]) == ("UNKNOWN", Status(state="COMPLETED", exit_code="0:0"))
@@ -168,6 +201,7 @@ def test_two_runs_with_one_number_get_each_its_own_answer(tmp_path: Path, progra
         f"#!/bin/bash\necho '1|COMPLETED|0:0|n1|lab|5|{mine.path}'; echo '1|FAILED|7:0|n2|lab|5|{other.path}'\n"
     )
     (program / "sacct").chmod(0o755)
+    leave_proof(mine.path, "1.0")
     told = states.states(Jobs([mine, other]))
     assert (told[identity_of(mine)].state, told[identity_of(other)].state) == ("COMPLETED", "FAILED")
 

@@ -127,7 +127,8 @@ def test_a_run_that_was_started_again_is_not_taken_in(place: Path, folder: Path)
 
 def test_a_run_that_goes_on_is_looked_at_again(place: Path, folder: Path) -> None:
     run = a_run(folder, fast(100), state="RUNNING")
-    (run.path / "attempts/7.0/exit-code").unlink()
+    for mark in ("completed", "exit-code"):
+        (run.path / "attempts/7.0" / mark).unlink()
     submitted(place, run)
     assert evidence(place) == Evidence()
     runs.change(run, state="COMPLETED")

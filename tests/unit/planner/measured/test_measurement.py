@@ -16,7 +16,7 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.planner.measured.calibration_file import evidence_of
 from hpclaunch.planner.measured.measurement import calibration_of, measured
 from hpclaunch.runs import Run
-from tests.builders import a_job
+from tests.builders import a_job, leave_proof
 
 STARTED = 1_767_323_045  # 2026-01-02T03:04:05Z
 NOISE = {"event": "noise_scale", "noise_scale": 300.0, "low": 200.0, "high": 400.0, "steps": 40}
@@ -45,7 +45,7 @@ def a_run(
     (path / "spec.json").write_text(json.dumps({"layout": {"nodes": nodes, "tasks_per_node": ranks}, "command": words}))
     (path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (path / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
-    (path / "attempts/7.0/exit-code").write_text("0\n")
+    leave_proof(path, "7.0")
     os.utime(path / "attempts/7.0/exit-code", (STARTED + 60, STARTED + 60))
     told = {"name": "train", "site": "s", "scheduler": "slurm", "created": "now", "state": "COMPLETED", "job_id": "7"}
     return runs.save(Run(path=path, **{**told, **keys}))

@@ -11,9 +11,9 @@ import pytest
 
 from hpclaunch.runs import Run
 from hpclaunch.runs.markers import mark_cancelled
-from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers import NEVER_BEGUN, UNPROVEN, Status
 from hpclaunch.schedulers.slurm.markers import status_by_markers
-from tests.builders import a_run
+from tests.builders import a_run, leave_proof
 
 LINE = "slurmstepd: error: *** {what} ON node1 CANCELLED AT {time}{cause} ***\n"
 LATE, EARLY = "2026-11-21T19:28:38", "2026-11-21T05:00:00"
@@ -32,7 +32,9 @@ def began(run: Run, restart: int = 0, code: int | None = None, term: int | None 
     folder.mkdir(parents=True)
     local = time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S"))
     (folder / "started").write_text(time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime(local)))
-    if code is not None:
+    if code == 0:
+        leave_proof(run.path, folder.name)
+    elif code is not None:
         (folder / "exit-code").write_text(f"{code}\n")
     if term is not None:
         (folder / "terminated").write_text(f"{term}\n")
@@ -74,6 +76,45 @@ def test_each_end_is_told_by_what_it_leaves(
     logged(run, "" if cause is None else LINE.format(what="JOB 7", time=LATE, cause=cause))
     found = status_by_markers(run, "")
     assert (found.state, found.exit_code) == (state, "" if code is None else f"{code}:0")
+
+
+@pytest.mark.parametrize("term", [None, 30])
+def test_an_exit_code_of_0_alone_proves_no_success(run: Run, term: int | None) -> None:
+    began(run, code=0, term=term)
+    (run.path / "attempts/7.0/ranks").mkdir()
+    (run.path / "attempts/7.0/completed").write_text("7.1 4\n")
+    found = status_by_markers(run, "")
+    state, reason = ("FAILED", UNPROVEN) if term is None else ("CANCELLED", "SIGTERM ended it before its walltime")
+    assert (found.state, found.exit_code) == (state, "0:0")
+    assert found.reason.startswith(reason)
+
+
+def test_the_proof_counts_although_the_exit_code_is_missing(run: Run) -> None:
+    began(run, code=0)
+    (run.path / "attempts/7.0/exit-code").unlink()
+    assert status_by_markers(run, "") == Status(state="COMPLETED", exit_code="0:0")
+
+
+@pytest.mark.parametrize(
+    ("has_ranks", "code", "state"), [(False, 0, "COMPLETED"), (True, 0, "FAILED"), (False, 1, "FAILED")]
+)
+def test_the_empty_mark_of_an_older_hpclaunch_counts_beside_its_exit_code(
+    run: Run, has_ranks: bool, code: int, state: str
+) -> None:
+    began(run, code=code)
+    (run.path / "attempts/7.0/completed").write_text("")
+    if has_ranks:
+        (run.path / "attempts/7.0/ranks").mkdir()
+    assert status_by_markers(run, "").state == state
+
+
+def test_only_the_last_start_of_the_present_job_proves_that_a_run_is_complete(run: Run) -> None:
+    began(run, code=0)
+    began(run, restart=1, code=3)
+    assert status_by_markers(run, "").state == "FAILED"
+    leave_proof(run.path, "8.0")
+    assert status_by_markers(run, "").state == "FAILED"
+    assert status_by_markers(replace(run, job_id="8"), "").state == "COMPLETED"
 
 
 @pytest.mark.parametrize(("code", "state"), [(143, "CANCELLED"), (None, "CANCELLED"), (0, "COMPLETED")])
