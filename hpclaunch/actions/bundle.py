@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import platform
 import subprocess
 import sys
@@ -31,6 +32,8 @@ _NO_NETWORK = (
     *("Network is unreachable", "Temporary failure in name resolution", "ConnectTimeoutError", "ProxyError"),
 )
 _LAST_LINES = 4
+_EMPTY = "/"
+"""A folder that only the administrator writes into."""
 _LONGEST_LINE = 65_536
 
 
@@ -66,7 +69,7 @@ def target_of(python: str | None, machine: str | None, extras: Sequence[str]) ->
 
 def make_bundle(system: System, target: BundleTarget, output: Path) -> int:
     """Write the bundle to a new file; return its size in bytes. Raises Refused."""
-    if output.exists():
+    if os.path.lexists(output):
         raise Refused(Fault(where=str(output), what="exists already", next="name a new file with -o"))
     if not output.parent.is_dir():
         raise Refused(Fault(where=str(output), what="its folder does not exist", next=f"mkdir -p {output.parent}"))
@@ -100,6 +103,7 @@ def _run_pip(system: System, words: Sequence[str], target: BundleTarget) -> None
     last: deque[str] = deque(maxlen=200)
     with subprocess.Popen(
         [*words, "--disable-pip-version-check", "--no-input"],
+        cwd=_EMPTY,  # python -m takes modules of the working folder first, where a project may have a pip of its own
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -148,9 +152,10 @@ def _bundle_content(target: BundleTarget, files: dict[str, bytes]) -> bytes:
 
 def _write(output: Path, content: bytes) -> None:
     """Write the file whole or not at all. Raises Refused."""
-    partial = output.with_name(f".{output.name}.partial")
+    partial = output.with_name(f".{output.name}.{os.urandom(8).hex()}")  # a name that nobody else made a link
     try:
-        partial.write_bytes(content)
+        with partial.open("xb") as file:
+            file.write(content)
         partial.chmod(0o755)
         partial.rename(output)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 
@@ -20,6 +21,24 @@ def finite(value: Any) -> float | None:
     """Return a finite number; None for anything else."""
     found = number(value)
     return found if found is not None and math.isfinite(found) else None
+
+
+_LARGEST_DRAWN = 1e300
+"""A larger number has no square, and its distance to its opposite is infinite: no figure can show it."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def showable(value: Any) -> Any:
+    """Return plain values that a page can hold: halves of characters replaced, and numbers beyond 1e300 infinite."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, float) and abs(value) > _LARGEST_DRAWN:
+        return math.copysign(math.inf, value)
+    if isinstance(value, dict):
+        return {showable(str(name)): showable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [showable(one) for one in value]
+    return value
 
 
 def pairs(value: Any) -> list[tuple[str, Any]]:

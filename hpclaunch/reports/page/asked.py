@@ -13,6 +13,8 @@ from hpclaunch.reports.page.recorded import RecordedRun
 _UNITS: Mapping[str, Callable[[int], str]] = {"walltime": format_walltime, "memory": format_memory}
 """The choices that are recorded as numbers of seconds or megabytes."""
 _PARAMETER = "parameters."
+_LAYOUT = ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node")
+_MOST = 2**31
 
 
 def asked_section(recorded: RecordedRun) -> PageSection:
@@ -58,8 +60,8 @@ def world_size(spec: Mapping[str, Any]) -> int | None:
     """Return the number of all ranks that were asked for; None if the record does not say it."""
     layout = spec.get("layout")
     parts = [layout, *_dicts(layout.get("further"))] if isinstance(layout, dict) else []
-    sizes = [(part.get("nodes"), part.get("tasks_per_node")) for part in parts]
-    known = [nodes * tasks for nodes, tasks in sizes if isinstance(nodes, int) and isinstance(tasks, int)]
+    sizes = [(_number_in(part, "nodes"), _number_in(part, "tasks_per_node")) for part in parts]
+    known = [nodes * tasks for nodes, tasks in sizes if nodes and tasks]
     return sum(known) if known and len(known) == len(parts) else None
 
 
@@ -67,13 +69,21 @@ def _layout_in_words(spec: Mapping[str, Any]) -> str:
     layout = spec.get("layout")
     if not isinstance(layout, dict):
         return "The record does not say how many nodes and ranks were asked for."
-    parts = [f"{count(layout.get('nodes') or 0, 'node')} with {count(layout.get('tasks_per_node') or 0, 'rank')} each"]
-    parts.append(f"{count(layout.get('cpus_per_task') or 0, 'CPU')} for each rank")
-    if layout.get("gpus_per_node"):
-        parts.append(f"{count(layout['gpus_per_node'], 'GPU')} on each node")
+    nodes, tasks, cpus, gpus = (_number_in(layout, name) for name in _LAYOUT)
+    if nodes is None or tasks is None or cpus is None:
+        return "The record does not say how many nodes and ranks were asked for."
+    parts = [f"{count(nodes, 'node')} with {count(tasks, 'rank')} each", f"{count(cpus, 'CPU')} for each rank"]
+    if gpus:
+        parts.append(f"{count(gpus, 'GPU')} on each node")
     if layout.get("further"):
         parts.append("and further node types")
     return f"The job {spec.get('name', '')} at {spec.get('site', '')}: {', '.join(parts)}."
+
+
+def _number_in(layout: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of a layout; 0 if there is none, and None for what is no number."""
+    value = layout.get(name) or 0
+    return value if type(value) is int and 0 <= value < _MOST else None
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, Refused, unwritable
@@ -53,10 +56,22 @@ def write_figures(page: Page, folder: Path, formats: tuple[str, ...]) -> list[Pa
     try:
         folder.mkdir(exist_ok=True)
         for figure, path in paths:
-            save_figure(figure, path)
+            _replace_by(path, partial(save_figure, figure))
     except OSError as error:
         raise unwritable(folder, error) from None
     return [path for _, path in paths]
+
+
+def _replace_by(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a new file and give it the name, so that a link of that name is replaced and never written through."""
+    draft = path.with_name(f".hpclaunch-{os.urandom(8).hex()}{path.suffix}")
+    try:
+        draft.touch(exist_ok=False)
+        write(draft)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def write_tables(page: Page, folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ The directory may be damaged or belong to a program of the user's own: what has 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.files import json_object
-from hpclaunch.core.hidden_values import NOT_SHOWN, hidden_values, variables_in
+from hpclaunch.core.hidden_values import NOT_SHOWN, HiddenValues, hidden_values, variables_in
+from hpclaunch.core.json_values import showable
 from hpclaunch.core.records import record
 from hpclaunch.core.secret_names import is_public_variable
 from hpclaunch.core.spec import Pairs, Request
@@ -133,16 +134,16 @@ def read_run(run: Run) -> RecordedRun:
     hidden = hidden_values(variables_in(spec), request.variables if request else ())
     public = replace(request, variables=_public_pairs(request.variables)) if request else None
     return RecordedRun(
-        run=replace(run, reason=hidden.without(run.reason)),
-        spec=hidden.plain(spec),
+        run=_showable_run(run, hidden),
+        spec=showable(hidden.plain(spec)),
         request=public,
         folder=folder,
-        environment=hidden.plain(json_object(inside.read_text(run.home, "environment.json"))),
+        environment=showable(hidden.plain(json_object(inside.read_text(run.home, "environment.json")))),
         values=swept(run),
         changes=tuple(_changes(run))[-_MOST_STATES:],
         starts=tuple(_start(run, name) for name in run.attempts()[-_MOST_STARTS:]),
-        epochs=events.epochs,
-        events=events.others,
+        epochs=tuple(map(showable, events.epochs)),
+        events=tuple(map(showable, events.others)),
         epochs_seen=events.epochs_seen,
         thinned=events.note(),
         repeated=sum(
@@ -159,6 +160,12 @@ def _request(run: Run) -> tuple[Request | None, Path]:
         return read_request(run.home)
     except Refused:
         return None, run.home
+
+
+def _showable_run(run: Run, hidden: HiddenValues) -> Run:
+    """Return the record with texts that a page can hold."""
+    texts = {one.name: showable(getattr(run, one.name)) for one in fields(Run) if one.type == "str"}
+    return replace(run, **{**texts, "reason": hidden.without(texts["reason"])})
 
 
 def _public_pairs(variables: Pairs) -> Pairs:
