@@ -15,7 +15,8 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.site import load_site
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, NotFound, Refused, did_you_mean
-from hpclaunch.core.files import json_object
+from hpclaunch.core.files import MOST_BYTES, json_object
+from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.records import record
 from hpclaunch.core.version import __version__
 from hpclaunch.reports.canvas import import_matplotlib
@@ -126,6 +127,7 @@ def page_of(system: System, subject: ReportSubject) -> Page:
     refuse_unread(subject.runs, READ_BY_A_PAGE)
     now = system.now().timestamp()
     if subject.study is not None:
+        _refuse_unread_results(subject.study)
         results = json_object(inside.read_text(subject.study.path, RESULTS))
         return study_page(subject.study, results, now, __version__)
     if len(subject.runs) > 1:
@@ -141,6 +143,14 @@ def page_of(system: System, subject: ReportSubject) -> Page:
     tasks = runs.tasks_of(array, range(min(array.tasks, MOST_READ)))
     refuse_unread(tasks, READ_BY_A_PAGE)
     return runs_page(read_run(array), [read_run(one) for one in tasks], now, __version__)
+
+
+def _refuse_unread_results(study: ScalingStudy) -> None:
+    """Raise Refused if the results of a study are a link, or anything else that is not read."""
+    why = inside.problem(study.path, RESULTS, MOST_BYTES)
+    if why:
+        next_step = "hpclaunch scale writes them again: put the file itself there, or remove it"
+        raise Refused(Fault(where=shown_name(str(study.path / RESULTS)), what=why, next=next_step))
 
 
 def _read_run(system: System, run: Run) -> RecordedRun:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -221,3 +223,28 @@ def test_what_cannot_be_compared(desk: Desk) -> None:
         done = desk.type("report", *words, **CACHE)
         assert done.code == 2
         assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layout", {"nodes": "two", "tasks_per_node": [4], "cpus_per_task": {}, "gpus_per_node": "4"}),
+        ("layout", {"nodes": 1e308, "tasks_per_node": -1, "cpus_per_task": 10**400, "gpus_per_node": None}),
+        ("parameters", [["epochs", "\ud800"], [["a"], 1e308]]),
+        ("recipe", {"name": "\udc80", "why": ["\ud800"]}),
+    ],
+)
+def test_a_record_with_strange_values_is_drawn(tmp_path: Path, name: str, value: object) -> None:
+    path = fabricated.finished(tmp_path)
+    (path / "spec.json").write_text(json.dumps({**fabricated.spec(), name: value}))
+    assert html_of(page_of(path)).encode()
+
+
+@pytest.mark.parametrize("losses", [(1e308, -1e308), (1.7e308, 5e-324), ("\ud800", 1.0), (10**400, math.inf)])
+def test_losses_at_the_end_of_numbers_are_drawn(tmp_path: Path, losses: tuple[object, object]) -> None:
+    path = fabricated.finished(tmp_path)
+    epochs = [{**fabricated.epoch(n), "loss": losses[n % 2], "\udfff": losses[n % 2]} for n in range(1, 9)]
+    fabricated.write_metrics(path, epochs)
+    page = page_of(path)
+    assert html_of(page).encode()
+    assert all(csv_of(figure).encode() for figure in page.figures)

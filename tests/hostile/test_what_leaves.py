@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fabricated_runs as fabricated
 from tests.cli.conftest import Desk, desk  # noqa: F401
 from tests.hostile.run_directories import CANARY, NAMES, OF_ROOT, REFUSED, ordinary, private
 
@@ -123,3 +124,12 @@ def test_folder_of_runs_that_is_another_users_link_is_refused(place: tuple[Desk,
     os.lchown(desk.project / "runs", 23456, 23456)
     outcomes = type_all(desk, desk.project / "runs" / outside.name)
     assert outcomes["report"][0] == outcomes["ro-crate"][0] == 1
+
+
+def test_results_of_a_study_are_not_read_through_a_link(place: tuple[Desk, Path, Path]) -> None:
+    desk, _, outside = place  # noqa: F811
+    study = fabricated.study(desk.project / "runs")
+    (study / "results.json").unlink(missing_ok=True)
+    (study / "results.json").symlink_to(outside / "spec.json")
+    done = desk.type("report", str(study), "-o", "page.html", **MODULES)
+    assert done.code == 1 and "results.json: is a link" in done.err and not (desk.project / "page.html").exists()
