@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
 _MOST_NAMED = 5
-MOST_ENDED = 200
+MOST_ENDED = 100
 """So many of the runs that ended long ago does `status` show."""
 _ONE_SEARCH = threading.Lock()
 """Runs of a slow file system are looked at many at once, but the scheduler answers one question after the other."""

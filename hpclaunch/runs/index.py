@@ -28,7 +28,7 @@ from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
 _LARGEST_INDEX = 64 * 2**20
-_PROBES = 100
+_PROBES = 50
 """Of the ended runs that are not shown, so many are looked at each time."""
 _MOST_TRIES = 100
 """A file system without lasting inode numbers would show another file each time."""

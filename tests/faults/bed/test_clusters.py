@@ -112,3 +112,50 @@ def test_two_clusters(faults: Faults, elsewhere: Path) -> None:
     there.slurm("scancel", run.job_id)
     outcome = "the other cluster's job of the same number is not read, and not cancelled; `cancel` works where it runs"
     tell("two clusters with one home and equal job numbers", outcome, "2", began)
+
+
+ENDED_VERBS = (
+    *("status", "status RUN", "status --json", "logs RUN", "wait RUN", "cancel RUN", "cancel --all --yes", "results"),
+    *("runs list", "runs show RUN", "efficiency RUN", "runs rebuild", "report RUN", "status --watch", "watch"),
+    *("runs clean --older-than 30d --yes", "retry RUN", "resume RUN"),
+)
+
+
+def test_ended_runs_of_two_clusters(faults: Faults, elsewhere: Path) -> None:
+    """COMPLETED and FAILED 139, where the other cluster's runs of the same numbers and home ended the other way."""
+    here, began = faults.desk, time.monotonic()
+    there = dataclasses.replace(here, conf=elsewhere)
+    assert there.run("sites", "detect", "--name", OTHER_NAME).returncode == 0
+    for name, code in {"fine": 0, "crashed": 139, "seven": 7}.items():
+        here.job(name, f"raise SystemExit({code})")
+    behind, ahead = sorted((here, there), key=next_number)
+    skip_to(behind, next_number(ahead))
+    pairs = {"fine": "seven", "crashed": "fine"}
+    own = {name: here.submit(name, *ONE) for name in pairs}
+    foreign = {name: there.submit(other, *ONE) for name, other in pairs.items()}
+    assert [run.job_id for run in own.values()] == [run.job_id for run in foreign.values()]
+    wanted = {"fine": ("COMPLETED", "0:0"), "crashed": ("FAILED", "139:0")}
+
+    def ends(desk: Desk, runs: dict[str, Submitted]) -> dict[str, tuple[str, str]]:
+        found = {name: told(desk, run) for name, run in runs.items()}
+        return {name: (record["state"], record["exit_code"]) for name, record in found.items()}
+
+    until(lambda: ends(here, own) == wanted, "the ends of the runs here")
+    others = {"fine": ("FAILED", "7:0"), "crashed": ("COMPLETED", "0:0")}
+    until(lambda: ends(there, foreign) == others, "the ends of the runs there")
+
+    def records() -> dict[Path, bytes]:
+        paths = [run.path for run in (*own.values(), *foreign.values())]
+        return {path: (path / "run.json").read_bytes() + (path / "states.jsonl").read_bytes() for path in paths}
+
+    before, verbs = records(), 0
+    for desk, runs in ((there, own), (here, foreign)):
+        for verb in ENDED_VERBS:
+            for run in runs.values():
+                done = desk.run(*(str(run.path) if word == "RUN" else word for word in verb.split()))
+                assert "Traceback" not in done.stderr, (verb, done.stderr)
+                assert records() == before, verb
+                verbs += 1
+    assert [there.run("wait", str(run.path)).returncode for run in own.values()] == [0, 139]
+    outcome = f"{verbs} verbs on either cluster: no answer about the other's job of the same number is applied"
+    tell("ended runs of two clusters with one home and equal job numbers", outcome, "4", began)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,12 @@ def states(jobs: Jobs) -> dict[JobIdentity, Status]:
     found = {}
     for text in answer.split("Job Id: ")[1:]:
         values = dict(re.findall(r"^\s+(\w+) = (.*)$", text, re.MULTILINE))
-        found[text.partition(".")[0]] = _status(values["job_state"], values.get("Exit_status", ""))
-    return {job: found[job.job_id] for job in jobs if job.job_id in found}
+        folder = values["Output_Path"].partition(":")[2].rpartition("/logs/")[0]
+        submitted = int(time.mktime(time.strptime(values["qtime"])))
+        for job in jobs.numbered(text.partition(".")[0]):
+            if job.is_job(folder, submitted):
+                found[job] = _status(values["job_state"], values.get("Exit_status", ""))
+    return found
 
 
 def _status(letter: str, code: str) -> Status:
