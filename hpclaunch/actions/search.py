@@ -25,7 +25,7 @@ from hpclaunch.resolve.sweep import parameter_of, values_of
 from hpclaunch.runs import Run
 from hpclaunch.search.adaptive import missing_optuna
 from hpclaunch.search.folder import SearchFolder, SearchRecord
-from hpclaunch.search.names import renamed, unfit
+from hpclaunch.search.names import idle, renamed, unfit
 from hpclaunch.search.space import Dimension, SearchSpace
 from hpclaunch.search.terms import SearchTerms, faults_of, with_changes
 
@@ -138,6 +138,7 @@ def _terms_of(system: System, typed: TypedSearch, job: Job) -> SearchTerms:
     if not terms.metric and _VALIDATION in job.parameters:
         terms = replace(terms, metric="val_loss")
     faults += unfit(space, job.parameters, job.name, [name for name, _ in typed.request.settings])
+    faults += idle(space, job.parameters, dict(typed.request.settings)) if not faults else []
     faults += faults_of(terms) if not faults else []
     faults += missing_optuna(terms) if not faults else []
     if faults:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from hpclaunch.config.documents import read_json
 from hpclaunch.config.fileformat import Before, Faults, Place, value_of
-from hpclaunch.config.parameters import Parameter, ParameterName, several
+from hpclaunch.config.parameters import Effect, Parameter, ParameterName, several
 from hpclaunch.core.errors import InvalidFile, did_you_mean
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
@@ -64,7 +64,8 @@ def _sources(named: Any, place: Place, faults: Faults) -> list[tuple[str, Place]
 def _group(name: str, place: Place, faults: Faults) -> _Rows:
     """Return the parameters of a group of the training techniques."""
     file = training_parameters_of(Path(place.file).parent)
-    groups = read_json(file).get("groups", {})
+    content = read_json(file)
+    groups, effects = content.get("groups", {}), content.get("effects", {})
     if name not in groups:
         near, allowed = did_you_mean(name, groups), f"{', '.join(groups)}, or a JSON file in the job's folder"
         faults.append(place.fault(f"no group of parameters is called {name!r}{near}", allowed=allowed))
@@ -74,10 +75,15 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
         for key, row in groups[part].items():
             ours = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
             try:  # faster than value_of; a test reads the file with value_of
-                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default")})
+                effect = _effect_of(effects[key]) if key in effects else None
+                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default"), "effect": effect})
             except (TypeError, ValueError) as error:  # a file beside a run's code may be of another version
                 faults.append(Place(str(file), ("groups", part, key)).fault(str(error)))
     return rows
+
+
+def _effect_of(row: Mapping[str, Any]) -> Effect:
+    return Effect(**{**row, "values": tuple(row.get("values", ()))})
 
 
 def _parts(groups: Mapping[str, Any], name: str) -> list[str]:

@@ -29,12 +29,22 @@ def several(value: Any) -> Any:
 
 
 @record
+class Effect:
+    """A parameter with a value other than ``off`` has an effect only if ``needs`` has one of ``values``."""
+
+    off: Value
+    needs: str
+    values: tuple[Value, ...]
+
+
+@record
 class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
     ``divides``: the parameters whose values this one must divide; ``less_than``: those that it must be less than. A
     file may name a single one. ``required``: a text that must not be empty, as its default is.
+    ``effect``: what it needs to have one; None if it needs nothing.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -51,6 +61,7 @@ class Parameter:
     required: bool = False
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
+    effect: Effect | None = field(default=None, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         if self.type is not None:

@@ -11,6 +11,7 @@ from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.components import check_components
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.effects import check_effects
 from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.framework import framework_of
 from hpclaunch.resolve.ranks import launcher_of
@@ -69,6 +70,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         check_split(case, own, launcher, decisions, sweep)
     check_update_groups(case, own, decisions, sweep)
     check_options(case, strategy, decisions, sweep)
+    check_effects(case, decisions, sweep)
     restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
     restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(

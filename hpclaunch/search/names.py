@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.config.effects import idle_settings
+from hpclaunch.config.parameters import Parameter, Value, spell
 from hpclaunch.core.errors import Fault, did_you_mean, nearest
 from hpclaunch.search.space import Dimension, SearchSpace
 
@@ -76,6 +77,26 @@ def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:
         except ValueError as error:
             found.append(Fault(what=str(error), where=one.name))
     return found
+
+
+def idle(space: SearchSpace, parameters: Mapping[str, Parameter], typed: Mapping[str, str]) -> list[Fault]:
+    """Return which searched parameters, or typed ones (``--set``), have no effect in some trial."""
+    chosen: dict[str, Sequence[Value]] = {name: _values_of(parameters, name, text) for name, text in typed.items()}
+    for one in space.dimensions:
+        chosen[one.name] = one.values or tuple(one.draw(place) for place in (0.25, 0.75))
+    known = {name: values for name, values in chosen.items() if name in parameters and values}
+    searched = set(space.names)
+    return [
+        replace(fault, where=name if name in searched else f"--set {name}")
+        for name, fault in idle_settings(parameters, known)
+    ]
+
+
+def _values_of(parameters: Mapping[str, Parameter], name: str, text: str) -> tuple[Value, ...]:
+    try:
+        return (parameters[name].parse(text),)
+    except (KeyError, ValueError):  # refused elsewhere
+        return ()
 
 
 def texts_of(values: Mapping[str, object]) -> dict[str, str]:
