@@ -120,3 +120,20 @@ def test_descriptors_are_closed(folder: Path) -> None:
         inside.read_end(folder, name, 1)
     list(inside.walk(folder))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name", ["top", "logs/a.out"])
+def test_a_link_that_comes_after_the_look_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    look = os.lstat
+
+    def look_and_exchange(path: str, dir_fd: int | None = None) -> os.stat_result:
+        about = look(path, dir_fd=dir_fd)
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder.parent / "outside" / name)
+        return about
+
+    monkeypatch.setattr(os, "lstat", look_and_exchange)
+    with pytest.raises(OSError, match="symbolic links"):
+        os.close(inside.open_file(folder, name))
