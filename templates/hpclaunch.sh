@@ -336,10 +336,10 @@ run_rank() { # run the rank and write its exit code, by which the script counts 
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
   code=$?
-  [ -z "$watcher" ] || kill -s KILL "$watcher" 2> /dev/null
-  if superseded; then
+  if superseded; then # its watcher, which may still be at work, ends by itself
     end_superseded_rank
   else
+    [ -z "$watcher" ] || kill -s KILL "$watcher" 2> /dev/null
     end_rank
   fi
   [ -z "$copier" ] || end_rank_log
@@ -377,6 +377,7 @@ watch_start() { # watch_start [LOCAL TASKS]: kill what this start runs on this n
   [ "$turns" -le 10 ] || turns=10
   (
     trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
+    { printf hpc-watch > "/proc/$BASHPID/comm"; } 2> /dev/null # the name by which watchers spare each other
     await_later_start $$ "$(began_at $$)" $((watch_every * (${1:-0} % turns + 1))) $((watch_every * turns)) && kill_start
   ) < /dev/null > /dev/null 2>&1 &
   watcher=$!
@@ -385,20 +386,23 @@ watch_start() { # watch_start [LOCAL TASKS]: kill what this start runs on this n
 
 kill_start() { # kill the processes of this start on this node, but this rank's shell, which says why, and copiers of logs.
   # They get no SIGTERM, at which a program saves its state: that would replace what the later start has saved.
-  local process name found
+  local process name found watchers
   for _ in {1..20}; do
     found=no
+    watchers=()
     for process in $(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE"); do
       name=
       { read -r name < "/proc/$process/comm"; } 2> /dev/null
       case $process,$name in
         "$$,"* | "$BASHPID,"* | *,tee | *,) continue ;; # without a name: it has ended
+        *,hpc-watch) watchers+=("$process") && continue ;;
       esac
       found=yes
       kill -s KILL "$process" 2> /dev/null
     done
-    [ "$found" = yes ] || return 0
+    [ "$found" = yes ] || break
   done
+  [ ${#watchers[@]} -eq 0 ] || kill -s KILL "${watchers[@]}" 2> /dev/null # last: each may be the only one at work
 }
 
 set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this rank is (hpclaunch docs contract)
@@ -824,10 +828,13 @@ launch_file() { # the same, for a launcher that passes its command to a shell as
 }
 
 start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs traps only between foreground commands
-  local clock='' watch interrupted
+  local clock='' watch='' interrupted
   log_begins=$(stat --dereference --format=%s "/proc/$$/fd/2" 2> /dev/null)
   launcher='' received='' overdue=no
   set_master
+  # Before the traps: bash 5.2 aborts if a trap interrupts it while it reads a command substitution.
+  [ "$walltime" -eq 0 ] || start_clock "$walltime"
+  watch_claims
   trap 'interrupted=yes; pass_signal TERM' TERM INT HUP
   trap 'interrupted=yes; pass_signal USR1' USR1
   trap 'interrupted=yes; pass_signal USR2' USR2
@@ -835,8 +842,6 @@ start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs
   start_apart "$@"
   launcher=$!
   [ -z "$received" ] || signal_ranks "$received"
-  [ "$walltime" -eq 0 ] || start_clock "$walltime"
-  watch_claims
   while :; do
     interrupted=no
     wait "$launcher"
@@ -845,7 +850,7 @@ start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs
   done
   launcher='' # another process may get its number now
   [ -z "$clock" ] || { kill -s KILL -- "-$clock" && wait "$clock"; } 2> /dev/null
-  { kill -s KILL -- "-$watch" && wait "$watch"; } 2> /dev/null
+  [ -z "$watch" ] || { kill -s KILL -- "-$watch" && wait "$watch"; } 2> /dev/null
 }
 
 start_apart() { # start a command in the background, in a process group of its own
@@ -880,6 +885,7 @@ start_clock() { # start_clock SECONDS: send this script ALRM after that time; th
 }
 
 watch_claims() { # send this script ALRM once a later start has claimed the run directory; without variables of a rank, too
+  [ -n "$later" ] || return 0
   start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start; declare -p later)
 await_later_start $$ $(began_at $$) $watch_every $watch_every && kill -s ALRM $$" > /dev/null 2>&1
   watch=$!
