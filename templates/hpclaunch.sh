@@ -18,6 +18,7 @@ has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
 watch_every=30     # seconds between two looks whether a later start has claimed the run directory
+ranks=             # how many ranks report their ends; empty: all of HPCLAUNCH_WORLD_SIZE
 later=             # the claim of the next start; a start is superseded as soon as it exists
 not_proven=69      # the exit code if the launcher ended with 0, and not every rank did (EX_UNAVAILABLE of sysexits.h)
 not_recorded=74    # the exit code if a success cannot be recorded, as on a full disk (EX_IOERR)
@@ -201,7 +202,7 @@ superseded() { # has a later start claimed the run directory? To open the folder
 await_later_start() { # await_later_start PROCESS BEGAN FIRST EVERY: look after FIRST seconds, and then every EVERY seconds,
   # until a later start has claimed the run directory; false once that process has ended
   local pause
-  exec {pause}<> <(:) # to read from it waits without a further process
+  exec {pause}<> <(:) || return # to read from it waits without a further process; without it nothing would wait
   read -r -t "$3" -u "$pause"
   while [ "$(began_at "$1")" = "$2" ]; do
     ! superseded || return 0
@@ -800,9 +801,11 @@ launch() { # launch [LAUNCHER ARGUMENT...]: start the ranks and wait for their e
   start_ranks "$@" bash -c "$(rank_program)"
 }
 
-launch_search() { # launch_search PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]: start a worker of the search on every
-  # node. It shares CPUS and GPUS of the node among TRIALS trials at a time; each runs the script's function rank.
+launch_search() { # launch_search NODES PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]: start a worker of the search on
+  # every node. It shares CPUS and GPUS of the node among TRIALS trials at a time; each runs the script's function rank.
   local sampled=$samples
+  ranks=$1 # the workers; HPCLAUNCH_WORLD_SIZE is that of a trial
+  shift
   samples=no # of each trial; the worker has a sampler
   rank_program > "$attempt/trial" || stop "$attempt/trial cannot be written"
   samples=$sampled
@@ -811,6 +814,7 @@ launch_search() { # launch_search PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]
   # shellcheck disable=SC2317 # the launcher calls it
   rank() { # the worker; one that is killed begins again, and tries its trials again
     local code tries
+    number='' # that of a trial's only rank; a worker reports by host and process
     watch_start
     for tries in 1 2 3 4; do
       env -u PYTHONPATH -u PYTHONHOME HPCLAUNCH_SEARCH_PATH="${PYTHONPATH-}" HPCLAUNCH_SEARCH_HOME="${PYTHONHOME-}" \
@@ -943,7 +947,7 @@ finish() { # end with the exit code of the first failing rank, else with that of
 prove_success() { # the launcher ended with 0: mark this start as completed, or set code to another, and again to why
   local fault='' recorded=yes asked_to_end=no
   find_fault
-  if [ -z "$fault" ] && leave_mark completed "$start ${HPCLAUNCH_WORLD_SIZE:-1}"; then
+  if [ -z "$fault" ] && leave_mark completed "$start ${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}}"; then
     rm -rf "$attempt/ranks"
     return
   fi
@@ -966,7 +970,7 @@ find_fault() { # set fault to what speaks against a success, and asked_to_end to
   [ -z "$words" ] || fault="the log says: $words"
   [ -n "$fault" ] || return 0
   { [ -z "$asked" ] && ! "${scheduler}_preempted"; } || asked_to_end=yes
-  [ -z "$words" ] && [ "$asked_to_end" = no ] && [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || return 0
+  [ -z "$words" ] && [ "$asked_to_end" = no ] && [ "${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}}" -gt 1 ] || return 0
   for ((waited = 0; waited < 65; waited++)); do # a shared file system shows some files only after a minute
     sleep 1
     count_ranks
@@ -976,7 +980,7 @@ find_fault() { # set fault to what speaks against a success, and asked_to_end to
 
 count_ranks() { # set fault unless as many ranks as were asked for have ended with 0, each with a file of its own; and
   # set recorded to no if one could not write its file
-  local world=${HPCLAUNCH_WORLD_SIZE:-1} number file code missing=() without_number=0
+  local world=${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}} number file code missing=() without_number=0
   fault=
   recorded=yes
   for file in "$attempt/ranks"/*-*; do # HOST-PROCESS-BEGAN, of ranks that the launcher gives no numbers

@@ -31,9 +31,9 @@ from hpclaunch.core.shell_variables import device_variables, person_variables
 from hpclaunch.core.units import format_walltime
 from hpclaunch.resolve.allocation import site_within
 from hpclaunch.runs import Run
-from hpclaunch.runs.markers import is_asked_to_end, mark_cancelled, was_cancelled
+from hpclaunch.runs.markers import is_asked_to_end, is_complete, mark_cancelled, was_cancelled
 from hpclaunch.runs.processes import processes_by_hand, send
-from hpclaunch.schedulers import scheduler_of
+from hpclaunch.schedulers import UNPROVEN, scheduler_of
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
@@ -106,6 +106,7 @@ def start_here(system: System, prepared: Prepared, show: Callable[[bytes], None]
         _follow(run, script, received, show)
         ended = _record_end(run, script.returncode, received)
     code = script.returncode if script.returncode >= 0 else 128 - script.returncode
+    code = code or int(ended.state != "COMPLETED")
     return ended, 128 + received[0] if received and ended.state == "CANCELLED" else code
 
 
@@ -207,8 +208,10 @@ def _end_script(run: Run, script: subprocess.Popen[bytes], step: int) -> None:
 def _record_end(run: Run, code: int, received: Sequence[int]) -> Run:
     """Record how the script ended, and return the run; ``code`` is negative if a signal ended it."""
     cancelled = bool(received) or was_cancelled(run)
-    state = "COMPLETED" if code == 0 else "CANCELLED" if cancelled else "FAILED"
+    is_proven = code == 0 and is_complete(run)
+    state = "COMPLETED" if is_proven else "CANCELLED" if cancelled else "FAILED"
     exit_code = f"{code}:0" if code >= 0 else f"0:{-code}"
+    reason = UNPROVEN if code == 0 and not is_proven else ""
     with contextlib.suppress(OSError, NotFound):
-        return runs.change(run, state=state, exit_code=exit_code)
-    return replace(run, state=state, exit_code=exit_code)
+        return runs.change(run, state=state, exit_code=exit_code, reason=reason)
+    return replace(run, state=state, exit_code=exit_code, reason=reason)

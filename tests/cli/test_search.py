@@ -141,8 +141,8 @@ def test_at_a_slurm_site_the_script_has_a_worker_on_every_node(cluster: Desk) ->
     assert "#SBATCH --nodes=2" in done.out
     assert "#SBATCH --ntasks-per-node=1" in done.out
     launch = done.out.partition("launch_search ")[2].replace("\\\n", " ").split("\n")[0].split()
-    assert launch[1:4] == ["4", "8", "0"]
-    assert launch[4] == "srun"
+    assert (launch[0], launch[2:5]) == ("2", ["4", "8", "0"])
+    assert launch[5] == "srun"
     assert {"--ntasks=2", "--mpi=none", "--wait=0", "--kill-on-bad-exit=0"} <= set(launch)
     submitted = cluster.type("search", "./train.py", "--sweep", "n=1..8", "--nodes", "2", "--trials-at-once", "8")
     assert submitted.code == 0, submitted.err

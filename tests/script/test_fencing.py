@@ -153,6 +153,14 @@ def test_the_ranks_of_a_node_look_in_turn(tmp_path: Path) -> None:
     assert (tmp_path / "looks").read_text() == "30 30\n", "without a number each looks for itself"
 
 
+def test_who_cannot_wait_does_not_look_again_and_again(tmp_path: Path) -> None:
+    """As in a container without /dev/fd: nothing would lie between two looks."""
+    count = "began_at() { echo >> looks; [ $(wc -l < looks) -gt 3 ] || printf 5; }; exec() { return 1; }"
+    done = with_library(f"cd {tmp_path}; {count}; await_later_start 1 5 0.1 0.1; echo $?")
+    assert done.stdout == "1\n"
+    assert not (tmp_path / "looks").exists()
+
+
 def test_nothing_is_concluded_from_a_folder_that_cannot_be_opened(tmp_path: Path) -> None:
     look = "if superseded; then echo yes; else echo no; fi"
     assert with_library(f"later={tmp_path}/gone/2; {look}").stdout == "no\n"

@@ -111,6 +111,19 @@ def test_ranks_without_numbers_are_counted_by_their_files(tmp_path: Path) -> Non
     assert len(list((folder / "attempts/7.0/ranks").iterdir())) == 2
 
 
+def test_every_worker_of_a_search_is_counted(tmp_path: Path) -> None:
+    """HPCLAUNCH_WORLD_SIZE is that of a trial, which is one rank."""
+    for count, code, mark in ((3, 0, "7.0 3"), (2, 69, "")):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        (folder / "worker").write_text("#!/bin/sh\nexit $CODE\n")
+        (folder / "worker").chmod(0o700)
+        text = LAUNCH.replace("launch launcher", "launch_search 3 ./worker 1 1 0 launcher")
+        assert launched(folder, " ".join(["x:0"] * count), world=1, text=text).returncode == code, said(folder)
+        assert marks(folder) == (str(code), mark)
+    assert "1 of 3 ranks did not report that they ended with 0\n" in said(folder)
+
+
 def test_a_file_that_the_file_system_shows_late_is_waited_for(tmp_path: Path) -> None:
     late = '[ "$(grep -c . slept)" -lt 3 ] || echo 0 > attempts/7.0/ranks/1'
     assert launched(tmp_path, "0:0", LATE=late).returncode == 0, said(tmp_path)
