@@ -17,7 +17,9 @@ _SHORTEST = 6
 """Characters of a value that is looked for in other texts; a shorter one stands in too many words."""
 _WORD = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s;&|'"\\])*"""
 _EXPORT = re.compile(rf"(?P<begin>\b(?:export|declare -x)[ \t]+)(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>{_WORD})")
-_TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"]?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>{_WORD})")
+_QUOTED = r"(?(quote)(?:(?!(?P=quote))[^\n])*(?P=quote)?)"
+"""The rest of a word that began with a quote, up to the next one, or to the end of the line."""
+_TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"])?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?:{_QUOTED}{_WORD})")
 _PAIRS = ("environment", "variables")
 """The keys of a record under which variables stand, as pairs or as an object."""
 
@@ -35,7 +37,7 @@ class HiddenValues:
         """
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
         long = {value for value in self.values if len(value) >= _SHORTEST}
-        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], shlex.quote(value)[1:-1])}
+        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], _within_quotes(value))}
         spelled = {form for form in spelled if len(form) >= _SHORTEST}
         if not spelled:
             return text
@@ -81,7 +83,14 @@ def _hide_export(found: re.Match[str]) -> str:
     return f"{found['begin']}{found['name']}='{NOT_SHOWN}'"
 
 
+def _within_quotes(value: str) -> str:
+    """Return a value as a shell spells it, without the quotes around it."""
+    word = shlex.quote(value)
+    return word[1:-1] if word.startswith("'") else word
+
+
 def _hide_typed(found: re.Match[str]) -> str:
     if is_public_variable(found["name"]):
         return found[0]
-    return f"{found['begin']}{found['quote']}{found['name']}={NOT_SHOWN}"
+    quote = found["quote"] or ""
+    return f"{found['begin']}{quote}{found['name']}={NOT_SHOWN}{quote}"

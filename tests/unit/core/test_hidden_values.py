@@ -32,6 +32,17 @@ def test_a_typed_variable_is_left_out() -> None:
     assert "s3cr3t" not in shown and "TOKEN=" in shown and "OMP_NUM_THREADS=4" in shown
 
 
+@pytest.mark.parametrize(("before", "after"), [('"', '"'), ("'", "'"), ('"', "")])
+def test_a_typed_value_is_left_out_up_to_the_end_of_its_quotes(before: str, after: str) -> None:
+    shown = hidden_values().without(f"--env {before}TOKEN=two words{after}\nnext line")
+    assert shown == f"--env {before}TOKEN={NOT_SHOWN}{before}\nnext line"
+
+
+def test_a_word_that_holds_the_middle_of_a_value_stays() -> None:
+    hidden = hidden_values([("MODE", "training")])
+    assert hidden.without("raining in a training") == f"raining in a {NOT_SHOWN}"
+
+
 def test_a_long_value_is_left_out_of_every_text() -> None:
     for text in (SECRET, json.dumps(SECRET), shlex.quote(SECRET)):
         assert "s3cr3t" not in HIDDEN.without(f"before {text} after")
