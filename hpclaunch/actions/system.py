@@ -62,6 +62,10 @@ class System:
 
     @property
     def run_folders(self) -> list[Path]:
-        """Folders that may hold run directories of this project, besides those in the list of runs."""
+        """Folders that may hold run directories of this project, besides those in the list of runs.
+
+        They have no links in them, as those in the list: ``runs`` may lead to another disk.
+        """
         named = self.environment.get("HPCLAUNCH_RUNS_DIR")
-        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / named] if named else [])]))
+        folders = [self.cwd / "runs", *([self.cwd / named] if named else [])]
+        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))

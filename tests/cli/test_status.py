@@ -92,3 +92,16 @@ def test_on_a_terminal_of_80_columns_every_run_has_one_line(cluster: Desk, runs:
     assert max(map(len, lines[:3])) <= 80
     assert lines[3].startswith(f"{runs['4712'].name}: Priority: ")
     assert tabs.written.startswith(TITLES) and "\x1b" not in tabs.written
+
+
+def test_a_run_is_listed_once_where_runs_is_a_link_to_another_disk(cluster: Desk) -> None:
+    scratch = cluster.project.parent / "scratch"
+    scratch.mkdir()
+    (cluster.project / "runs").symlink_to(scratch)
+    cluster.write("train.py", "print('done')\n")
+    made = []
+    for job_id in ("4711", "4712"):
+        cluster.fake("sbatch", out=f"Submitted batch job {job_id}\n")
+        made.append(Path(cluster.type("submit", "./train.py").out.strip()).name)
+    assert [row["run"] for row in cluster.type("status", "--json").runs] == made[::-1]
+    assert cluster.type("runs", "show", "@2", "--json").json["run"] == made[0]
