@@ -6,7 +6,6 @@ It looks at the names of a few folders, and starts no program.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from types import MappingProxyType
 
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import bundled
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.framework import PACKAGES
@@ -55,7 +55,7 @@ def with_active_python(system: System, case: Case) -> Case:
         return case
     reason, words = _why_not(active, case), f"the active {active.kind} {active.folder}"
     if reason:
-        notice = f"{words} is not taken: {reason}; --{active.kind} {shlex.quote(active.folder)} takes it"
+        notice = f"{words} is not taken: {reason}; --{active.kind} {shell_word(active.folder)} takes it"
         return replace(case, context=replace(context, notices=(notice, *context.notices)))
     taken = replace(request, venv=active.folder) if active.kind == "venv" else replace(request, conda=active.folder)
     return replace(case, request=taken, context=replace(context, active=words))

@@ -17,7 +17,7 @@ from pathlib import Path
 from hpclaunch.actions.bundle_installer import installer_text
 from hpclaunch.actions.own_wheel import make_own_wheel, required_by
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Fault, InvalidRequest, Refused, unwritable
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused, unwritable, without_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.version import __version__
 
@@ -72,7 +72,7 @@ def make_bundle(system: System, target: BundleTarget, output: Path) -> int:
     if os.path.lexists(output):
         raise Refused(Fault(where=str(output), what="exists already", next="name a new file with -o"))
     if not output.parent.is_dir():
-        raise Refused(Fault(where=str(output), what="its folder does not exist", next=f"mkdir -p {output.parent}"))
+        raise without_folder(output)
     if target.python != f"{sys.version_info.major}.{sys.version_info.minor}":
         system.warn(
             f"pip runs on Python {platform.python_version()} here; a package that only Python {target.python} needs"

@@ -15,7 +15,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
-from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused
+from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, without_folder
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
@@ -138,7 +138,7 @@ def check_output(system: System, name: str | None, file: str | None) -> Path | N
     if path.exists() or path.is_symlink():
         raise Refused(Fault(where=str(path), what="exists already", next="choose another path, or remove the file"))
     if name is None and not path.parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+        raise without_folder(path)
     return path
 
 

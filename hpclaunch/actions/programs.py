@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import JOB
 from hpclaunch.config.job import Job, command_job, looks_like_path
 from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded
@@ -92,7 +92,7 @@ def missing_python(case: Case) -> list[Fault]:
     request, context = case.request, case.context
     here = Path(context.cwd)
     if request.venv and not (here / expanded(request.venv, context) / "bin/activate").is_file():
-        next_step = f"python3 -m venv {shlex.quote(request.venv)}; or another --venv"
+        next_step = f"python3 -m venv {shell_word(request.venv)}; or another --venv"
         what, allowed = f"{request.venv} has no bin/activate", "the folder of a virtual environment"
         return [Fault(where="--venv", what=what, allowed=allowed, next=next_step)]
     folder = request.conda if request.conda and "/" in request.conda else ""
@@ -105,5 +105,5 @@ def missing_python(case: Case) -> list[Fault]:
             f"{python} is not a program that you may execute",
             "a name, a path, or current",
         )
-        return [Fault(where="--python", what=what, allowed=allowed, next=f"ls -l {shlex.quote(python)}")]
+        return [Fault(where="--python", what=what, allowed=allowed, next=f"ls -l {shell_word(python)}")]
     return []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused, without_folder
 from hpclaunch.core.files import write_text
 
 
@@ -20,7 +20,7 @@ def check_output(path: Path) -> None:
             if b"\n# Rendered by hpclaunch " not in file.read(1000):
                 raise Refused(Fault(where=str(path), what="exists and was not rendered by hpclaunch", next=name_it))
     elif not path.parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+        raise without_folder(path)
 
 
 def write_script(path: Path, text: str) -> None:

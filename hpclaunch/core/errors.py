@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Literal
 
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 
 Subject = Literal["", "GPUs", "shared paths", "MPI", "account", "scheduler"]
@@ -117,6 +119,12 @@ def next_step_after(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "ls -ld names its owner and who may change it"
     return "type the command again; if it stays so, ask the site's staff about this file system"
+
+
+def without_folder(path: PurePath) -> Refused:
+    """Return the error for a file to write whose folder is missing."""
+    folder = shell_word(str(path.parent))
+    return Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {folder}"))
 
 
 def unwritable(path: object, error: OSError, what: str = "cannot be written") -> Refused:

@@ -37,7 +37,7 @@ class HiddenValues:
         """
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
         long = {value for value in self.values if len(value) >= _SHORTEST}
-        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], _within_quotes(value))}
+        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], _shell_spelling(value))}
         spelled = {form for form in spelled if len(form) >= _SHORTEST}
         if not spelled:
             return text
@@ -83,7 +83,7 @@ def _hide_export(found: re.Match[str]) -> str:
     return f"{found['begin']}{found['name']}='{NOT_SHOWN}'"
 
 
-def _within_quotes(value: str) -> str:
+def _shell_spelling(value: str) -> str:
     """Return a value as a shell spells it, without the quotes around it."""
     word = shlex.quote(value)
     return word[1:-1] if word.startswith("'") else word

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused, without_folder
 
 FORMATS = (".png", ".svg")
 
@@ -33,7 +33,7 @@ def check_file(path: Path, flag: str) -> None:
     if path.suffix.lower() not in FORMATS:
         raise InvalidRequest(Fault(where=flag, what=f"{path.name!r} has no known format", allowed=", ".join(FORMATS)))
     if not path.absolute().parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+        raise without_folder(path)
     need_matplotlib(flag)
 
 

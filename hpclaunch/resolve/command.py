@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, pairs_of, spell
 from hpclaunch.core.errors import nearest
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MOST_RUNS, Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
@@ -134,7 +134,7 @@ def _typed_parameters(job: Job, request: Request, decisions: Decisions) -> dict[
             near = nearest(key, job.parameters)
             what = f"{job.name} has no parameter {key!r}" + (f"; did you mean {near!r}?" if near else "")
             corrected = near and key in dict(request.settings)
-            after = f"--set {shlex.quote(f'{near}={value}')}" if corrected else f"hpclaunch jobs show {job.name}"
+            after = f"--set {shell_word(f'{near}={value}')}" if corrected else f"hpclaunch jobs show {job.name}"
             decisions.fault(what, allowed=", ".join(job.parameters), where=where, next=after)
         else:
             decisions.fault(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import stat
 from pathlib import Path
 
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted
+from hpclaunch.core.quoting import shell_word
 
 
 def missing_record(path: Path, file: str, missing: list[str], largest: int) -> NotFound:
@@ -33,7 +33,7 @@ def missing_record(path: Path, file: str, missing: list[str], largest: int) -> N
     if not permitted:
         what = "you may not read this: it belongs to another user, or its permissions exclude you"
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
-        return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
+        return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shell_word(place)} names its owner"))
     try:
         inside.read_bytes(os.path.dirname(file), os.path.basename(file), largest)  # opens no pipe, and follows no link
     except OSError as error:
@@ -43,7 +43,7 @@ def missing_record(path: Path, file: str, missing: list[str], largest: int) -> N
 
 def damaged_record(file: Path, why: str) -> NotFound:
     """Return the error for a record that was read, and is not valid."""
-    again = f"hpclaunch submit {shlex.quote(str(file.parent / 'code'))}"
+    again = f"hpclaunch submit {shell_word(str(file.parent / 'code'))}"
     next_step = f"the run's other files are in {file.parent}; to run its code again: {again}"
     return NotFound(Fault(where=str(file), what=f"the record cannot be read: {why}", next=next_step))
 
@@ -51,5 +51,5 @@ def damaged_record(file: Path, why: str) -> NotFound:
 def _unreadable_file(file: str, error: OSError) -> NotFound:
     next_step = "try again; if it stays so, ask the site's staff about this file system"
     if error.errno in (errno.ELOOP, errno.EINVAL, errno.EPERM):
-        next_step = f"hpclaunch did not write it: ls -l {shlex.quote(file)}"
+        next_step = f"hpclaunch did not write it: ls -l {shell_word(file)}"
     return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))

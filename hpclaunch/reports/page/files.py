@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hpclaunch.core.errors import Fault, Refused, unwritable
+from hpclaunch.core.errors import Fault, Refused, unwritable, without_folder
 from hpclaunch.core.files import write_text
-from hpclaunch.core.quoting import spreadsheet_text
+from hpclaunch.core.quoting import shell_word, spreadsheet_text
 from hpclaunch.reports.page.drawing import save_figure
 from hpclaunch.reports.page.html import GENERATOR, html_of
 from hpclaunch.reports.page.model import Figure, Page
@@ -29,7 +29,7 @@ def check_page(path: Path) -> None:
             if GENERATOR.encode() not in file.read(2000):
                 raise Refused(Fault(where=str(path), what="exists and is no page of hpclaunch report", next=name_it))
     elif not path.absolute().parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
+        raise without_folder(path)
 
 
 def check_folder(path: Path, flag: str) -> None:
@@ -37,7 +37,9 @@ def check_folder(path: Path, flag: str) -> None:
     if path.exists() and not path.is_dir():
         raise Refused(Fault(where=flag, what=f"{path} is not a folder", next=f"{flag} FOLDER"))
     if not path.exists() and not path.absolute().parent.is_dir():
-        raise Refused(Fault(where=flag, what=f"{path.parent} does not exist", next=f"mkdir -p {path.parent}"))
+        raise Refused(
+            Fault(where=flag, what=f"{path.parent} does not exist", next=f"mkdir -p {shell_word(str(path.parent))}")
+        )
 
 
 def write_page(page: Page, path: Path) -> int:

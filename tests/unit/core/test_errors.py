@@ -2,10 +2,21 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+from pathlib import Path
 
 import pytest
 
-from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused, unwritable
+from hpclaunch.core.errors import (
+    Fault,
+    HpclaunchError,
+    InvalidFile,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    unwritable,
+    without_folder,
+)
 
 
 def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:
@@ -35,3 +46,8 @@ def test_what_cannot_be_written_has_a_next_step(number: int, step: str) -> None:
     (fault,) = unwritable("/runs/x", OSError(number, os.strerror(number), "/other")).faults
     assert (fault.where, fault.what) == ("/runs/x", f"cannot be written: {os.strerror(number)}")
     assert fault.next.startswith(step)
+
+
+def test_the_folder_to_make_is_one_word_of_the_shell() -> None:
+    (fault,) = without_folder(Path("/new place/$(date)/x.html")).faults
+    assert shlex.split(fault.next) == ["mkdir", "-p", "/new place/$(date)"]
