@@ -123,6 +123,21 @@ class Faults:
             self._start_node(node)
 
     @contextlib.contextmanager
+    def node_cut_off(self, node: str) -> Iterator[None]:
+        """Unplug a node's cable. What it has started goes on, and still sees the file system."""
+        network = self._script("cluster_network")
+        link = ["ip", "-n", f"{network.prefix(self.slot)}{node}", "link", "set", "eth0"]
+        with as_root():
+            subprocess.run([*link, "down"], check=True)
+        try:
+            yield
+        finally:
+            self._kill(f"slurmd-{node}", signal.SIGKILL)
+            with as_root():
+                subprocess.run([*link, "up"], check=True)
+            self._start_node(node)
+
+    @contextlib.contextmanager
     def node_killed(self, node: str) -> Iterator[None]:
         """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
         network = self._script("cluster_network")

@@ -1,4 +1,4 @@
-"""A node that Slurm gives up while its ranks live: no run is COMPLETED before it has done all its work.
+"""A node that Slurm gives up while its ranks live: no run is COMPLETED early, and no two starts train in one directory.
 
 HPCLAUNCH_ROUNDS is how often each of these faults meets its runs (1).
 """
@@ -6,13 +6,15 @@ HPCLAUNCH_ROUNDS is how often each of these faults meets its runs (1).
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.faults.bed.conftest import tell
+from tests.faults.bed.conftest import INTERVAL, Bed, tell
 from tests.faults.conftest import Faults
 from tests.slurm.desk import Submitted, until
 from tests.slurm.users import as_root
@@ -96,3 +98,36 @@ def test_a_program_on_a_node_that_is_marked_down(faults: Faults) -> None:
                 assert_proven(run)
     outcome = f"requeued by Slurm; {RUNS * ROUNDS} runs of {RUNS * ROUNDS} count to their end, none is COMPLETED before"
     tell("slurmd killed and its node marked DOWN, of a program without the library", outcome, "1", began)
+
+
+def disturbed(
+    bed: Bed, how: Callable[[str], contextlib.AbstractContextManager[None]], fault: str, outcome: str
+) -> None:
+    """Lose the node of a training and of another one while both wait; they go on beside their next starts."""
+    for _ in range(ROUNDS):
+        pair = bed.start_held(5, nodes=1)
+        nodes = nodes_of(bed.faults, *pair.values())
+        with lost(bed.faults, nodes, how):
+            for run in pair.values():
+                until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
+            bed.go(pair)
+            bed.judge(fault, outcome, pair, by_old_ranks=2 * INTERVAL)
+            for run in pair.values():
+                assert_proven(run)
+                assert_each_epoch_once(run.path)
+
+
+def assert_each_epoch_once(run: Path) -> None:
+    """Every epoch is in the lines that count once."""
+    highest, epochs = 0, []
+    for line in (run / "metrics.jsonl").read_text().splitlines() if (run / "metrics.jsonl").exists() else ():
+        event = json.loads(line)
+        highest = max(highest, event.get("start_number", 0))
+        if event["event"] == "epoch" and event.get("start_number", highest) >= highest:
+            epochs.append(event["epoch"])
+    assert len(epochs) == len(set(epochs)), epochs
+
+
+def test_a_node_that_is_cut_off_with_its_ranks_alive(bed: Bed) -> None:
+    outcome = "the old ranks go on beside the new start, find its claim, and end; the new start's checkpoints stay"
+    disturbed(bed, bed.faults.node_cut_off, "node cut off with its ranks alive", outcome)
