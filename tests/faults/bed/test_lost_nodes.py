@@ -100,23 +100,6 @@ def test_a_program_on_a_node_that_is_marked_down(faults: Faults) -> None:
     tell("slurmd killed and its node marked DOWN, of a program without the library", outcome, "1", began)
 
 
-def disturbed(
-    bed: Bed, how: Callable[[str], contextlib.AbstractContextManager[None]], fault: str, outcome: str
-) -> None:
-    """Lose the node of a training and of another one while both wait; they go on beside their next starts."""
-    for _ in range(ROUNDS):
-        pair = bed.start_held(5, nodes=1)
-        nodes = nodes_of(bed.faults, *pair.values())
-        with lost(bed.faults, nodes, how):
-            for run in pair.values():
-                until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
-            bed.go(pair)
-            bed.judge(fault, outcome, pair, by_old_ranks=2 * INTERVAL)
-            for run in pair.values():
-                assert_proven(run)
-                assert_each_epoch_once(run.path)
-
-
 def assert_each_epoch_once(run: Path) -> None:
     """Every epoch is in the lines that count once."""
     highest, epochs = 0, []
@@ -129,5 +112,15 @@ def assert_each_epoch_once(run: Path) -> None:
 
 
 def test_a_node_that_is_cut_off_with_its_ranks_alive(bed: Bed) -> None:
+    """They wait, and go on beside their next starts."""
     outcome = "the old ranks go on beside the new start, find its claim, and end; the new start's checkpoints stay"
-    disturbed(bed, bed.faults.node_cut_off, "node cut off with its ranks alive", outcome)
+    for _ in range(ROUNDS):
+        pair = bed.start_held(5, nodes=1)
+        with lost(bed.faults, nodes_of(bed.faults, *pair.values()), bed.faults.node_cut_off):
+            for run in pair.values():
+                until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
+            bed.go(pair)
+            bed.judge("node cut off with its ranks alive", outcome, pair, by_old_ranks=2 * INTERVAL)
+            for run in pair.values():
+                assert_proven(run)
+                assert_each_epoch_once(run.path)
