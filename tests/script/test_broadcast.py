@@ -183,6 +183,25 @@ def test_a_folder_that_others_may_change_is_not_used(bed: Bed) -> None:
     assert bed.job("true", before=f"rm -rf '{bed.run}/claims'").returncode == 0
 
 
+@pytest.mark.parametrize(("owner", "safe"), [("0", True), (str(os.getuid()), True), ("4711", False)])
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, owner: str, safe: bool) -> None:
+    """Whoever owns a folder can open it to others at any time, whatever its mode is now."""
+    known = f"stat() {{ echo '{owner} 700'; }}\nhas_safe_owner {tmp_path} || echo \"$problem\""
+    done = with_library(known)
+    assert ("other users can change what this job writes" not in done.stdout) is safe, done.stderr
+
+
+def test_the_last_rank_of_a_node_removes_the_copies_and_no_rank_before_it(tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    ends = 'bash -c "$(declare -f leave_copies); is_ended=yes; leave_copies"'
+    ranks = {"HPCLAUNCH_BROADCAST": str(copies), "LOCAL_WORLD_SIZE": "3"}
+    done = with_library(f"export HPCLAUNCH_BROADCAST={copies}\n{ends}\n{ends}", **ranks)
+    assert copies.is_dir(), done.stderr
+    with_library(f"export HPCLAUNCH_BROADCAST={copies}\n{ends}", **ranks)
+    assert not copies.exists()
+
+
 def test_a_job_that_is_ended_leaves_nothing_on_its_nodes(bed: Bed) -> None:
     """The scheduler starts no more steps then: the last rank of a node cleans up."""
     wait = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(3)); open('up', 'w'); signal.pause()"

@@ -109,6 +109,14 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(("nodes", "option"), [("n[2-3],n7", "--exclude=n[2-3],n7 "), ("(null)", "")])
+def test_a_successor_avoids_the_nodes_that_its_job_avoided(nodes: str, option: str) -> None:
+    """``hpclaunch retry`` gives them to sbatch on its command line, so the script does not have them."""
+    known = f"scontrol() {{ echo 'JobId=7 ReqNodeList=(null) ExcNodeList={nodes} NumNodes=2'; }}"
+    done = with_library(f'{known}\nsbatch() {{ echo "$*"; }}\njob=7; slurm_resubmit', HPCLAUNCH_RUN_DIR="/r")
+    assert done.stdout == f"--parsable --dependency=afterany:7 {option}/r/job.sh\n"
+
+
 # Ranks of a launcher that ends with 0 whatever becomes of them, as mpirun of Open MPI 5 does.
 ENDS_WITH_0 = """
 scontrol() {

@@ -112,3 +112,15 @@ def test_a_folder_that_can_be_read_at_the_second_time_is_read(tmp_path: Path, mo
     failures += [1, 1]
     assert runs.inside(tmp_path) == [tmp_path]
     assert runs.inside(tmp_path / "nowhere") == []
+
+
+def test_a_record_that_was_written_in_place_with_its_old_time_is_another(tmp_path: Path) -> None:
+    """As `rsync --times --inplace` does, of a backup whose record has as many bytes."""
+    record = tmp_path / "run.json"
+    record.write_text('{"state": "FAILED"}')
+    before, about = runs.stamp_of(tmp_path), record.stat()
+    record.write_text('{"state": "FAILEd"}')
+    while record.stat().st_ctime_ns == about.st_ctime_ns:  # a clock of the kernel has coarse ticks
+        record.touch()
+    os.utime(record, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert runs.stamp_of(tmp_path) != before
