@@ -129,3 +129,25 @@ def test_a_submission_ended_here_if_this_process_made_it_and_it_gave_the_run_its
     assert not leases.ended_here(replace(run, job_id="4712"))
     give_to_another_process(run.path, host="here")
     assert not leases.ended_here(replace(run, job_id="4711"))
+
+
+def test_a_process_of_an_earlier_boot_is_none_of_this_one(tmp_path: Path) -> None:
+    """Numbers and ticks begin again with every boot: a process with both may be another one."""
+    me = leases.this_process()
+    host, _, *rest = me.split(" ")
+    assert leases.process_lives(me) is True
+    assert leases.process_lives(" ".join([host, "4c1f4f5e-6d5e-4f0a-9f0e-000000000000", *rest])) is None
+
+
+def test_what_was_seen_before_a_boot_is_seen_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock begins again with every boot, so its times before and after are never compared."""
+    run, clock, boot = a_run(tmp_path), [5000.0], ["first"]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(leases, "_boot", lambda: boot[0])
+    assert leases.take(run)
+    give_to_another_process(run.path)
+    assert leases.silence(run.path) == 0.0
+    boot[0], clock[0] = "second", 9000.0
+    assert leases.silence(run.path) == 0.0
+    clock[0] += 5
+    assert leases.silence(run.path) == 5.0

@@ -166,3 +166,20 @@ def test_while_squeue_is_silent_an_end_after_which_slurm_queues_again_is_not_bel
     began(run, code=143, term=30)
     logged(run, LINE.format(what="JOB 7", time=LATE, cause=cause))
     assert status_by_markers(run, "squeue: down") == Status(state="UNKNOWN", reason="squeue: down")
+
+
+@pytest.mark.parametrize(
+    ("walltime", "term", "state"),
+    [
+        (3600, 3539, "CANCELLED"),
+        (3600, 3540, "TIMEOUT"),
+        (300, 269, "CANCELLED"),
+        (300, 270, "TIMEOUT"),
+        (0, 270, "CANCELLED"),
+    ],
+)
+def test_only_a_sigterm_shortly_before_the_walltime_is_its_end(run: Run, walltime: int, term: int, state: str) -> None:
+    """The last minute of a long job, and the last tenth of a short one."""
+    (run.path / "spec.json").write_text(json.dumps({"walltime": walltime}))
+    began(run, code=143, term=term)
+    assert status_by_markers(run, "").state == state
