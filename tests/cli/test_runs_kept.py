@@ -269,6 +269,19 @@ def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
     assert "#SBATCH --exclude=node9\n" not in (cluster.spool / "script").read_text()
 
 
+def test_every_further_start_avoids_the_nodes_of_all_earlier_failures(cluster: Desk) -> None:
+    submit(cluster, 1)
+    for number, node in ((1, "node3"), (2, "node4")):
+        ended(cluster, **{f"j{number}": f"NODE_FAIL|1:0|{node}"})
+        done = cluster.type("retry", str(number))
+        assert done.code == 0, done.err
+    assert "#SBATCH --exclude=node3,node4\n" in (cluster.spool / "script").read_text()
+    ended(cluster, j3="FAILED|7:0|node5")
+    done = cluster.type("resume", "3")
+    assert done.code == 0, done.err
+    assert "#SBATCH --exclude=node3,node4\n" in (cluster.spool / "script").read_text()
+
+
 def test_retry_does_not_exclude_a_node_that_the_job_requires(cluster: Desk) -> None:
     """Slurm would refuse the job."""
     submit(cluster, 1, "--sbatch=--nodelist=node[3-4]")

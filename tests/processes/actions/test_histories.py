@@ -24,9 +24,11 @@ from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run
 from hpclaunch.runs.ownership import new_token
 from hpclaunch.schedulers.slurm import configuration, programs
+from tests.builders import leave_proof
 
 HISTORIES = int(os.environ.get("HPCLAUNCH_TEST_HISTORIES", "150"))
 STEPS = 14
+ELSEWHERE = "/elsewhere"
 EPOCH = 1_800_000_000
 ENDS = {"COMPLETED": "0:0", "FAILED": "7:0", "TIMEOUT": "0:0", "CANCELLED": "0:15", "NODE_FAIL": "1:0"}
 STEP_S = 1500
@@ -138,12 +140,14 @@ class World:
         """A job, of hpclaunch or of somebody else, begins or ends."""
         here = self.dice.choice(self.clusters)
         if self.dice.random() < 0.3:
-            here.submit("/elsewhere", self.now)
+            here.submit(ELSEWHERE, self.now)
         alive = [job for job in here.jobs if job.in_queue and job.state not in ENDS]
         if alive:
             job = self.dice.choice(alive)
             job.state = self.dice.choice(["RUNNING", *ENDS])
             job.code = ENDS.get(job.state, "0:0")
+            if job.state == "COMPLETED" and job.home != ELSEWHERE:
+                leave_proof(Path(job.home), f"{job.number}.0")
             self.story.append(f"{here.name} job {job.number} is {job.state}")
 
     def requeue(self) -> None:
