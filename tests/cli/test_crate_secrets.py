@@ -144,6 +144,17 @@ def test_a_long_log_keeps_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "logs/4711.out" in (tmp_path / "out/README.md").read_text() and exported.notes
 
 
+def test_the_files_of_a_model_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fabricated.finished(tmp_path)
+    (path / "model").mkdir(exist_ok=True)
+    for name in ("a.bin", "b.bin", "c.bin"):
+        (path / "model" / name).write_bytes(b"123456")
+    monkeypatch.setattr(crate_content, "_LARGEST_MODEL", 15)
+    exported = export([load(path)], "ro-crate", tmp_path / "out", CrateOptions())
+    assert sorted(os.listdir(tmp_path / "out/model")) == ["a.bin", "b.bin"]
+    assert any("model/c.bin" in note for note in exported.notes)
+
+
 def test_a_figure_is_not_written_through_a_link(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="group plot: needs matplotlib (the extra plot)")
     (tmp_path / "runs").mkdir()

@@ -49,6 +49,15 @@ def test_a_record_that_was_read_before_the_last_submission_gives_no_lease(tmp_pa
     assert leases.take(replace(run, job_id="4711", earlier=("4700",)))
 
 
+def test_after_a_successor_that_the_script_submitted_the_next_submission_has_the_lease(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    lease = leases.take(run)
+    assert lease
+    leases.end(lease, "4711")
+    again = leases.take(replace(run, job_id="4712", earlier=("4711",)))
+    assert again and again.number == 2
+
+
 def test_the_process_is_known_to_live_on_its_own_host(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     assert leases.take(run)
