@@ -144,6 +144,18 @@ def test_a_long_log_keeps_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "logs/4711.out" in (tmp_path / "out/README.md").read_text() and exported.notes
 
 
+def test_a_parameter_with_the_value_of_a_secret_variable_is_hidden_in_mlflow(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    spec = json.loads((path / "spec.json").read_text())
+    spec["environment"] = [["TOKEN", "canary5af2c9"]]
+    spec["parameters"] = [["login", "canary5af2c9"], ["epochs", "7"]]
+    (path / "spec.json").write_text(json.dumps(spec))
+    export([load(path)], "mlflow", tmp_path / "out", CrateOptions())
+    texts = texts_in(tmp_path / "out")
+    assert [name for name, text in texts.items() if "canary5af2c9" in text] == []
+    assert [text.strip() for name, text in texts.items() if name.endswith("params/epochs")] == ["7"]
+
+
 def test_the_files_of_a_model_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fabricated.finished(tmp_path)
     (path / "model").mkdir(exist_ok=True)

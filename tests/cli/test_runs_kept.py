@@ -269,6 +269,27 @@ def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
     assert "#SBATCH --exclude=node9\n" not in (cluster.spool / "script").read_text()
 
 
+def test_the_number_of_any_earlier_start_is_not_taken_again(cluster: Desk) -> None:
+    submit(cluster, 1)
+    ended(cluster, j1="NODE_FAIL|1:0|node3")
+    assert cluster.type("retry", "1").code == 0
+    ended(cluster, j2="NODE_FAIL|1:0|node3")
+    cluster.fake("sbatch", out="Submitted batch job 1\n")  # the cluster counts from 1 again
+    done = cluster.type("retry", "2")
+    assert (done.code, "the number of an earlier start, 1, again and again" in done.err) == (1, True), done.err
+
+
+def test_a_later_answer_about_an_ended_run_adds_no_more_than_its_exit_code(cluster: Desk) -> None:
+    submit(cluster, 1)
+    cluster.fake("squeue", out="1|FAILED|None|node1\n")
+    assert cluster.type("status", "1", "--json").runs[0]["state"] == "FAILED"
+    cluster.fake("squeue", out="")
+    for answer, shown in (("TIMEOUT|0:0|node2", ("FAILED", "")), ("FAILED|7:0|node2", ("FAILED", "7:0"))):
+        ended(cluster, j1=answer)
+        run = cluster.type("status", "1", "--json").runs[0]
+        assert (run["state"], run["exit_code"]) == shown
+
+
 def test_every_further_start_avoids_the_nodes_of_all_earlier_failures(cluster: Desk) -> None:
     submit(cluster, 1)
     for number, node in ((1, "node3"), (2, "node4")):
