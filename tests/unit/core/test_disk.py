@@ -44,15 +44,17 @@ def test_how_long_each_writer_waits(tmp_path: Path, calls: list[str]) -> None:
         lambda: files.send_text(path, "four"): ["send"],
         lambda: files.write_new(folder / "new", "five"): ["send"],
         lambda: files.write_new(folder / "newer", "six", send=False): [],
+        lambda: files.append_line(folder / "lines", "seven", durable=True): ["fsync lines"],
+        lambda: files.append_line(folder / "lines", "eight"): [],
     }
     for write, wanted in waits.items():
         calls.clear()
         write()
         assert calls == wanted
     assert (path.read_text(), (folder / "new").read_text(), (folder / "newer").read_text()) == ("four", "five", "six")
-    assert sorted(os.listdir(folder)) == ["new", "newer", "run.json"]
+    assert sorted(os.listdir(folder)) == ["lines", "new", "newer", "run.json"]
     with pytest.raises(FileExistsError):
-        files.write_new(path, "seven")
+        files.write_new(path, "nine")
 
 
 class Kernel:

@@ -103,25 +103,6 @@ def test_a_hard_link_of_the_same_owner_is_read_and_of_another_is_not(folder: Pat
     assert inside.read_text(folder, "top") == "top", "a file with one name may be of anybody"
 
 
-@pytest.mark.parametrize("name", ["top", "logs/a.out"])
-def test_a_file_that_is_exchanged_for_a_link_after_the_look_is_not_followed(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lstat = os.lstat
-
-    def exchange(path: str, *, dir_fd: int | None = None) -> os.stat_result:
-        about = lstat(path, dir_fd=dir_fd)
-        (folder / name).unlink()
-        (folder / name).symlink_to(folder.parent / "outside" / name)
-        return about
-
-    with monkeypatch.context() as patched:
-        patched.setattr("os.lstat", exchange)
-        with pytest.raises(OSError) as error:
-            os.close(inside.open_file(folder, name))
-    assert error.value.errno == errno.ELOOP
-
-
 def test_a_walk_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inside, "MOST_NAMES", 2)
     with pytest.raises(OverflowError, match="more than 2 files"):
