@@ -69,7 +69,7 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
 
 
 def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
-    groups = json.loads(Path(options.TRAINING_PARAMETERS).read_text())["groups"]
+    groups = json.loads(Path(options.__file__).with_name(options.TRAINING_PARAMETERS).read_text())["groups"]
     others = groups.pop("other_frameworks")  # has rows of the same names
     rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
     assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
