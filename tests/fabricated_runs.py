@@ -115,6 +115,8 @@ def write_start(
     if ended is not None:
         (folder / "exit-code").write_text(f"{code}\n")
         os.utime(folder / "exit-code", (BEGAN + ended, BEGAN + ended))
+        if code == 0:
+            (folder / "completed").write_text(f"{name} 1\n")
     return folder
 
 

@@ -104,6 +104,7 @@ def test_a_command_is_resumed_on_other_nodes(cluster: Desk) -> None:
     assert cluster.type("submit", "--name", "m", "--", "measure", "{x}", "a b").code == 0
     cluster.fake("sacct", out="4711|TIMEOUT|0:0|n1\n")
     assert cluster.type("status", "m").code == 0
+    cluster.fake("sbatch", out="Submitted batch job 4712\n")
     done = cluster.type("resume", "m", "--nodes", "3")
     assert done.code == 0, done.err
     script = (cluster.spool / "script").read_text()

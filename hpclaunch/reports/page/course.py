@@ -58,7 +58,7 @@ def ending_of(start: RunStart) -> str:
     if start.exit_code is None:
         return "it wrote no exit code: it runs, or was killed"
     if start.exit_code == 0:
-        return "completed"
+        return "completed" if start.proven else "ended with 0, without the proof that every rank did"
     if start.exit_code == _AGAIN:
         return "saved its state and asked to be started again"
     words = "was ended by SIGTERM (walltime, preemption or cancel)" if start.terminated else "failed"

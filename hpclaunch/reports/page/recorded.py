@@ -48,6 +48,7 @@ class RunStart:
     """One start of the script (``name``: JOBID.RESTART), by its markers; times are Unix seconds.
 
     ``terminated``: the script got SIGTERM. ``first_failure``: exit code and name of the first rank to fail.
+    ``proven``: its script has proven that it completed the run.
     """
 
     name: str
@@ -56,6 +57,7 @@ class RunStart:
     exit_code: int | None = None
     terminated: bool = False
     first_failure: str = ""
+    proven: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -195,6 +197,7 @@ def _start(run: Run, name: str) -> RunStart:
         exit_code=whole_number(text_of("exit-code")),
         terminated=inside.changed_at(run.home, f"{folder}/terminated") is not None,
         first_failure=failure.strip()[:200],
+        proven=run.has_completed(name),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.reports.page.comparison_page import comparison_page
+from hpclaunch.reports.page.course import ending_of
 from hpclaunch.reports.page.measured_plan import charged, checkpoint_advice, node_hours
 from hpclaunch.reports.page.model import (
     CodeText,
@@ -116,6 +117,15 @@ def test_a_preempted_run_shows_its_starts(tmp_path: Path) -> None:
     panel = figure(page, "loss").drawings[0]
     assert isinstance(panel, Panel)
     assert panel.uprights == [5, 11]
+
+
+def test_a_start_is_called_completed_with_its_proof_only(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    (start,) = read_run(load(path)).starts
+    assert ending_of(start) == "completed"
+    (path / "attempts" / start.name / "completed").unlink()
+    (start,) = read_run(load(path)).starts
+    assert ending_of(start) == "ended with 0, without the proof that every rank did"
 
 
 def test_a_failed_run_says_why_and_shows_its_log(tmp_path: Path) -> None:
