@@ -132,13 +132,15 @@ def test_row_12_without_squeue_sacct_tells_and_the_other_way_round(desk: Desk, j
 
 
 def test_row_12_a_job_that_nobody_knows_is_unknown_and_not_failed(desk: Desk, jobs: Jobs) -> None:
-    for mark in (jobs.done.path / "attempts").glob("*/exit-code"):
-        mark.rename(mark.with_name("hidden"))
+    marks = [mark for name in ("exit-code", "completed") for mark in jobs.done.path.glob(f"attempts/*/{name}")]
+    assert len(marks) == 2
+    for mark in marks:
+        mark.rename(mark.with_name(f"hidden-{mark.name}"))
     try:
         assert state_of(desk, jobs.done, "/nowhere") == ("UNKNOWN", "")
     finally:
-        for mark in (jobs.done.path / "attempts").glob("*/hidden"):
-            mark.rename(mark.with_name("exit-code"))
+        for mark in marks:
+            mark.with_name(f"hidden-{mark.name}").rename(mark)
 
 
 def test_row_13_other_peoples_output_formats_change_nothing(desk: Desk, jobs: Jobs) -> None:
