@@ -44,6 +44,7 @@ PARTS: dict[str, str] = {
     "tensorflow-2.20": "pytest tests/site_environment/test_whole_group.py -k 2.20",
     "cluster": "pytest tests/faults/test_search.py " + " ".join(f"tests/slurm/test_{name}.py" for name in _SLURM),
     "faults-clusters": "make faults BED=test_clusters.py",
+    "faults-lost-nodes": "make faults BED=test_lost_nodes.py",
     "faults-many": "make faults BED=test_many.py",
     "faults-restarting": "make faults BED=test_restarting.py",
     "faults-training": "make faults BED=test_training.py",

@@ -80,6 +80,7 @@ def test_code_in_place_is_used_where_it_is(cluster: Desk) -> None:
     assert json.loads((run / "spec.json").read_text())["code"]["in_place"] is True
     cluster.fake("sacct", out="4711|TIMEOUT|0:0|n1\n")
     assert cluster.type("status", "@1").code == 0
+    cluster.fake("sbatch", out="Submitted batch job 4712\n")
     assert cluster.type("resume", "@1", "--nodes", "2").code == 0
     assert f"  bash '{cluster.project}/sub dir/run.sh'\n" in unfolded(cluster.spool / "script")
 

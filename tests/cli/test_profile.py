@@ -41,7 +41,13 @@ for word in "$@"; do
   case $word in --jobs=*) ids=${{word#--jobs=}} ;; esac
 done
 for id in ${{ids//,/ }}; do
-  [ ! -e {spool}/folder-$id ] || echo "$id|$(cat {spool}/state)|None|n1|$(cat {spool}/folder-$id)"
+  [ -e {spool}/folder-$id ] || continue
+  run=$(cat {spool}/folder-$id) state=$(cat {spool}/state)
+  echo "$id|$state|None|n1|$(date +%s)|$run"
+  [ "$state" = COMPLETED ] || continue
+  mkdir -p "$run/attempts/$id.0" # what the script leaves after every rank has ended with 0
+  echo 2026-01-02T03:04:05Z > "$run/attempts/$id.0/started"
+  echo "$id.0 1" > "$run/attempts/$id.0/completed"
 done
 """
 JOB: dict[str, Any] = {
@@ -130,8 +136,10 @@ def test_every_finished_run_refines_it_and_no_other(site: Desk) -> None:
         sections = {section["title"]: section["remarks"] for section in done.json["sections"]}
         return str(done.json["measured"]), sections.get("measurements", [])
 
+    (site.spool / "state").write_text("RUNNING")
     site.type("submit", "mine", "--nodes", "2")
     assert measured() == ("", [])  # it has not ended
+    (site.spool / "state").write_text("COMPLETED")
     site.type("status")
     (first,) = (row["run"] for row in submitted(site))
     origin, sources = measured()

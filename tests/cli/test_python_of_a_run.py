@@ -154,6 +154,7 @@ def test_a_resumed_run_keeps_the_python_of_its_submission(shell: Desk) -> None:
     assert json.loads((run / "request.json").read_text())["venv"] == str(shell.project / "my venv")
     shell.fake("sacct", out="4711|TIMEOUT|0:0|n1\n")
     assert shell.type("status", "a").code == 0
+    shell.fake("sbatch", out="Submitted batch job 4712\n")
     assert shell.type("resume", "a", "--nodes", "2", **active(shell, "conda")).code == 0
     script = (shell.spool / "script").read_text()
     assert "my venv/bin/activate" in script and "conda" not in script

@@ -211,14 +211,23 @@ def feed_checkpoint(scene: Scene, which: int, bytes_edits: Any, facts_edits: Any
         resumed = ""
         with contextlib.redirect_stdout(screen()), scene.met(folder):
             resumed = resume_from(folder)
-        # A manifest that cannot be used gives way to the checkpoint before, and ends no rank.
-        assert resumed or (which < 2 and mended)
+        # A manifest that cannot be used gives way to the checkpoint before, and ends no rank; a newer one is refused.
+        assert resumed or (which < 2 and mended) or is_newer(path / "checkpoint.json")
         scene.outcome = "result" if resumed == str(path) else "refused"
     finally:
         shutil.rmtree(folder / "unused-step-00000010", ignore_errors=True)
         path.mkdir(exist_ok=True)
         for name, content in kept.items():
             (path / name).write_bytes(content)
+
+
+def is_newer(manifest: Path) -> bool:
+    """Whether a manifest has the number of a format that this version does not know."""
+    try:
+        number = json.loads(manifest.read_bytes()).get("format")
+    except (ValueError, AttributeError):
+        return False
+    return isinstance(number, int | float) and number > 3
 
 
 def resume_from(folder: Path) -> str:

@@ -31,6 +31,7 @@ from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
 from hpclaunch.runs.ownership import list_own
+from hpclaunch.schedulers import QueuedJob
 from hpclaunch.schedulers.slurm import (
     configuration,
     describe,
@@ -393,7 +394,7 @@ def read_everything(scene: Scene, path: Path) -> None:
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
         patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
-        patch.setattr(scheduler, "submit", lambda *_: "4")
+        patch.setattr(scheduler, "submit", lambda *_: QueuedJob(job_id="4"))
         with scene.met(place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)
