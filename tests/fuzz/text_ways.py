@@ -35,6 +35,7 @@ from hpclaunch.schedulers import QueuedJob
 from hpclaunch.schedulers.slurm import (
     configuration,
     describe,
+    held,
     history,
     limits,
     programs,
@@ -390,7 +391,7 @@ def read_everything(scene: Scene, path: Path) -> None:
     place = scene.place
     world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (configuration, programs, scheduler, states, submit):
+        for module in (configuration, held, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
         patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
