@@ -55,7 +55,13 @@ done
 for id in ${{ids//,/ }}; do
   state=$(cat {spool}/state)
   [ ! -e {spool}/state-$id ] || state=$(cat {spool}/state-$id)
-  [ ! -e {spool}/folder-$id ] || echo "$id|$state|None|n1|$(cat {spool}/folder-$id)"
+  [ -e {spool}/folder-$id ] || continue
+  run=$(cat {spool}/folder-$id)
+  echo "$id|$state|None|n1|$(date +%s)|$run"
+  [ "$state" = COMPLETED ] || continue
+  mkdir -p "$run/attempts/$id.0" # what the script leaves after every rank has ended with 0
+  echo 2026-01-02T03:04:05Z > "$run/attempts/$id.0/started"
+  echo "$id.0 1" > "$run/attempts/$id.0/completed"
 done
 """
 JOB: dict[str, Any] = {
