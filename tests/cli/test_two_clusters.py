@@ -205,12 +205,14 @@ def test_no_verb_changes_an_ended_run_when_its_number_belongs_to_another_run(
     """Other runs of the same home, which have ended otherwise: on another cluster, or on one that was set up again."""
     one, two = alpha.submit(), alpha.submit()
     alpha.jobs(f"1|FAILED|{one}", f"2|COMPLETED|{two}")
+    leave_proof(two, "2.0")
     assert alpha.type("status").code == 0
     there = beta if numbers == "equal" else alpha
     there.jobs()
     foreign = [there.submit(), there.submit()]
     assert [record(run)["job_id"] for run in foreign] == ["1", "2"]
     there.jobs(f"1|COMPLETED|{foreign[0]}", f"2|FAILED|{foreign[1]}")
+    leave_proof(foreign[0], "1.0")
     before = {run: (run / "run.json").read_bytes() + (run / "states.jsonl").read_bytes() for run in (one, two)}
     names = {"ONE": one.name, "TWO": two.name}
     for verb in ENDED_VERBS:

@@ -50,7 +50,7 @@ def test_the_same_run_again_ends_with_the_same_weights(tmp_path: Path) -> None:
     (saved,) = [event for event in events(second) if event["event"] == "checkpoint"]  # of the only epoch
     (folder,) = (second / "checkpoints").glob("step-*")
     assert saved["seconds"] > 0 and saved["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
-    assert folder.name == f"step-{saved['step']:08d}"
+    assert folder.name == f"step-{saved['step']:08d}-start-1"
     before, after = weights(first), weights(second)
     assert before.keys() == after.keys() and len(before) > 10
     for name, values in before.items():

@@ -30,7 +30,7 @@ def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
     line = f"ps -o sid= -p $$ > {run.path}/sid; until [ -e {run.path}/seen ]; do sleep 0.1; done\n"
     line += f"mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
     run.script.write_text(line)
-    started = replace(run, job_id=local.submit(run, "", 60))
+    started = replace(run, job_id=local.submit(run, "", 60).job_id)
     assert state(started) == Status(state="RUNNING")
     (run.path / "seen").touch()
     deadline = time.monotonic() + 100
@@ -45,7 +45,7 @@ def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
 def waiting_run(run: Run) -> Iterator[Run]:
     """A run whose script waits until the end of the test."""
     run.script.write_text("until [ -e seen ]; do sleep 0.1; done\n")
-    started = replace(run, job_id=local.submit(run, "", 60))
+    started = replace(run, job_id=local.submit(run, "", 60).job_id)
     yield started
     local.cancel([started])
 

@@ -138,11 +138,14 @@ def test_a_directory_that_is_gone_is_an_error_with_its_reason(state: Path, run: 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
 def test_a_directory_into_which_others_may_write_is_not_used(state: Path, run: Run, mode: int) -> None:
+    if mode == 0o770 and os.geteuid() != 0:
+        pytest.skip("group root: only root can give a folder to a group of others")
     runs.list_own(state, run)
     run.path.chmod(0o755)
     with runs.opened(state, run):
         pass
-    os.chown(run.path, -1, 65534) if os.geteuid() == 0 else None
+    if os.geteuid() == 0:
+        os.chown(run.path, -1, 65534)
     run.path.chmod(mode)
     with pytest.raises(Refused) as caught, runs.opened(state, run):
         pass
