@@ -78,9 +78,10 @@ def _lengthen_pause(pause: float, found: Sequence[Run]) -> float:
 
 def _lost_run_error(run: Run) -> SchedulerError:
     what = f"the state of {run.label} is unknown" + (f" ({run.reason})" if run.reason else "")
-    return SchedulerError(
-        Fault(what=what, next=f"read its log: hpclaunch logs {run.label}; then try sacct, or ask the site's staff")
-    )
+    next_step = f"read its log: hpclaunch logs {run.label}"
+    if scheduler_row(run.scheduler).has_queue:
+        next_step += "; then try sacct, or ask the site's staff"
+    return SchedulerError(Fault(what=what, next=next_step))
 
 
 def wait(

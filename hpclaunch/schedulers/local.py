@@ -47,7 +47,8 @@ _YEAR_MINUTES = 365 * 24 * 60
 _TIMED_OUT = 124
 _SECONDS_TO_END = 45
 _PROCESS = "process"
-"""The file in a run directory with the number of the run's controller, and its beginning."""
+"""The file in a run directory: the number of the run's controller and its beginning, then what they are counted in."""
+_VANISHED = "no process of it is left, and it wrote no exit code: its script was killed, or could not write"
 
 
 def cluster() -> ClusterIdentity:
@@ -97,7 +98,7 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> Q
         raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
     _await_command_line(job_id)
     with contextlib.suppress(OSError):
-        write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n")
+        write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n{_process_numbering()}\n")
     return QueuedJob(job_id=job_id)
 
 
@@ -162,18 +163,41 @@ def states(jobs: Jobs) -> dict[JobIdentity, Status]:
 
 def _status(run: Run) -> Status:
     code = run.last_exit_code(run.job_id)
-    if code is not None:
-        ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
-        if run.state == "CANCELLED":
-            ended = run.state
-        elif code == 0 and not is_complete(run):
-            return Status(state="FAILED", exit_code=f"{code}:0", reason=UNPROVEN)
-        return Status(state=ended, exit_code=f"{code}:0")
-    if run.host != os.uname().nodename:
-        return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
-    if _is_alive(run):
-        return Status(state="RUNNING")
-    return Status(state=run.state if run.final else "UNKNOWN")
+    if code is None:
+        if run.host != os.uname().nodename:
+            return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
+        if _is_alive(run):
+            return Status(state="RUNNING")
+        code = run.last_exit_code(run.job_id)  # it may have ended between the two looks
+    if code is None:
+        return _status_without_code(run)
+    ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
+    if run.state == "CANCELLED":
+        ended = run.state
+    elif code == 0 and not is_complete(run):
+        return Status(state="FAILED", exit_code=f"{code}:0", reason=UNPROVEN)
+    return Status(state=ended, exit_code=f"{code}:0")
+
+
+def _status_without_code(run: Run) -> Status:
+    """Return the status of a run of this machine that has no process and no exit code.
+
+    It has failed if its processes would be seen here: those of a container have other numbers, or none.
+    """
+    if run.final:
+        return Status(state=run.state)
+    lines = read_text(run.path / _PROCESS).splitlines()
+    if lines[1:] == [_process_numbering()] and lines[0].startswith(f"{run.job_id} "):
+        return Status(state="FAILED", reason=_VANISHED)
+    return Status(state="UNKNOWN", reason="no process of it is seen from here, and it wrote no exit code")
+
+
+def _process_numbering() -> str:
+    """Return what this process's number is counted in: the kernel's PID namespace. A container has its own."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def _is_alive(run: Run) -> bool:
@@ -198,7 +222,7 @@ def _members(run: Run) -> list[int]:
 
 def _is_controller(run: Run, command: Sequence[bytes]) -> bool:
     """Whether the process with the run's number is still its controller; an older run does not know its beginning."""
-    number, _, began = read_text(run.path / _PROCESS).strip().partition(" ")
+    number, _, began = read_text(run.path / _PROCESS).partition("\n")[0].partition(" ")
     if number == run.job_id and began and began != beginning_of(number):
         return False
     return os.fsencode(run.path / "logs") in command

@@ -127,7 +127,7 @@ def test_a_terminal_that_closes_does_not_end_the_run(local: Desk, sent: signal.S
     assert state(local, run) == ("RUNNING", "")
 
 
-def test_a_run_whose_processes_are_gone_without_a_mark_is_unknown_never_failed(local: Desk) -> None:
+def test_a_run_whose_processes_were_killed_has_failed(local: Desk) -> None:
     run, processes = sleeping(local)
     (record,) = local.type("status", run.name, "--json").runs
     os.killpg(os.getpgid(int(record["job_id"])), signal.SIGKILL)
@@ -135,7 +135,9 @@ def test_a_run_whose_processes_are_gone_without_a_mark_is_unknown_never_failed(l
         if alive(process):
             os.kill(process, signal.SIGKILL)
     wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known")
-    assert state(local, run)[0] in ("UNKNOWN", "FAILED")
+    (told,) = local.type("status", run.name, "--json").runs
+    assert (told["state"], told["exit_code"]) == ("FAILED", "")
+    assert "its script was killed, or could not write" in told["reason"]
 
 
 def test_a_missing_launcher_is_told_before_anything_is_written(local: Desk) -> None:
@@ -188,6 +190,7 @@ def test_a_run_of_another_machine_is_neither_cancelled_nor_called_so(local: Desk
 
 def test_following_a_run_that_nobody_knows_ends(local: Desk) -> None:
     run, processes = sleeping(local)
+    (run / "process").unlink()  # as if a container had started it
     (record,) = local.type("status", run.name, "--json").runs
     for process in (int(record["job_id"]), *processes):
         os.kill(process, signal.SIGKILL)
@@ -201,6 +204,7 @@ def test_following_a_run_that_nobody_knows_ends(local: Desk) -> None:
     (run / "run.json").write_text(json.dumps({**known, "state": "RUNNING"}))
     done = local.type("logs", "-f", run.name)
     assert (done.code, f"the state of {run.name} is unknown" in done.err) == (1, True)
+    assert "sacct" not in done.err
 
 
 def test_a_script_run_by_hand_twice_shows_its_last_run(local: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ import pytest
 from hpclaunch.runs import Jobs, Run, identity_of
 from hpclaunch.schedulers import Status, local
 from tests.builders import local_run
+
+UNSEEN = Status(state="UNKNOWN", reason="no process of it is seen from here, and it wrote no exit code")
 
 
 @pytest.fixture
@@ -98,7 +101,7 @@ def test_a_process_that_got_the_number_of_an_ended_run_is_neither_the_run_nor_en
     (run.path / "process").write_text(
         f"{stranger.pid} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()} 1\n"
     )
-    assert state(old) == Status(state="UNKNOWN")
+    assert state(old) == UNSEEN
     assert local.cancel([old]) == []
     assert stranger.poll() is None
 
@@ -110,7 +113,7 @@ def test_the_processes_of_another_run_with_the_same_number_are_left_alone(run: R
     theirs = f"{other}/attempts/999999999.0/first-failure"
     stranger = starts(SUBMITIT_LOCAL_JOB_ID="999999999", HPCLAUNCH_EXIT_FILE=theirs)
     old = replace(run, job_id="999999999")
-    assert state(old) == Status(state="UNKNOWN")
+    assert state(old) == UNSEEN
     rank = starts(SUBMITIT_LOCAL_JOB_ID="999999999", HPCLAUNCH_EXIT_FILE=mine)
     assert state(old) == Status(state="RUNNING")
     assert local.cancel([old]) == [identity_of(old)]
@@ -125,10 +128,37 @@ def test_a_start_by_hand_is_known_by_the_beginning_in_its_claim(run: Run, starts
     (run.path / "claims").mkdir()
     claim = run.path / "claims/1"
     claim.write_text(f"{by_hand.job_id}.0 {run.host} {process.pid} {int(began) - 1}\n")
-    assert (state(by_hand), local.cancel([by_hand])) == (Status(state="UNKNOWN"), [])
+    assert (state(by_hand), local.cancel([by_hand])) == (UNSEEN, [])
     claim.write_text(f"{by_hand.job_id}.0 {run.host} {process.pid} {began}\n")
     assert (state(by_hand), local.cancel([by_hand])) == (Status(state="RUNNING"), [identity_of(by_hand)])
     assert process.wait(60) != 0
+
+
+def killed(run: Run) -> Run:
+    """A run whose script and controller were killed, as by the kernel when memory is short."""
+    run.script.write_text("until [ -e seen ]; do sleep 0.1; done\n")
+    started = replace(run, job_id=local.submit(run, "", 60).job_id)
+    while members := local._members(started):
+        for process in members:
+            os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+    return started
+
+
+def test_a_run_whose_script_was_killed_has_failed(run: Run) -> None:
+    """Nothing else will ever tell of it."""
+    told = state(killed(run))
+    assert (told.state, told.exit_code) == ("FAILED", "")
+    assert "its script was killed, or could not write" in told.reason
+
+
+@pytest.mark.parametrize("lines", ["", "{number} boot 1\n", "{number} boot 1\npid:[1]\n", "1 boot 1\n{here}\n"])
+def test_a_run_that_another_container_may_have_started_is_unknown(run: Run, lines: str) -> None:
+    """Its processes have other numbers there; so have those of an older hpclaunch, which wrote no second line."""
+    started = killed(run)
+    here = os.readlink("/proc/self/ns/pid")
+    (run.path / "process").write_text(lines.format(number=started.job_id, here=here))
+    assert state(started) == UNSEEN
 
 
 def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> None:

@@ -20,6 +20,9 @@ def state(run: Run) -> Status:
     return local.states(Jobs([run]))[identity_of(run)]
 
 
+UNSEEN = Status(state="UNKNOWN", reason="no process of it is seen from here, and it wrote no exit code")
+
+
 @pytest.mark.parametrize(
     ("code", "recorded", "expected"),
     [
@@ -27,7 +30,7 @@ def state(run: Run) -> Status:
         ("7", "RUNNING", Status(state="FAILED", exit_code="7:0")),
         ("124", "RUNNING", Status(state="TIMEOUT", exit_code="124:0")),
         ("143", "CANCELLED", Status(state="CANCELLED", exit_code="143:0")),
-        ("", "RUNNING", Status(state="UNKNOWN")),
+        ("", "RUNNING", UNSEEN),
     ],
 )
 def test_an_ended_run_is_known_by_its_mark(run: Run, code: str, recorded: str, expected: Status) -> None:
@@ -41,7 +44,7 @@ def test_an_ended_run_is_known_by_its_mark(run: Run, code: str, recorded: str, e
 
 
 def test_a_number_that_belongs_to_another_process_by_now_is_not_the_run(run: Run) -> None:
-    assert state(replace(run, job_id=str(os.getpid()))) == Status(state="UNKNOWN")
+    assert state(replace(run, job_id=str(os.getpid()))) == UNSEEN
 
 
 def test_a_run_of_another_machine_is_unknown_here(run: Run) -> None:
