@@ -20,6 +20,7 @@ samples=yes        # whether a sampler measures every node while its ranks run
 watch_every=30     # seconds between two looks whether a later start has claimed the run directory
 ranks=             # how many ranks report their ends; empty: all of HPCLAUNCH_WORLD_SIZE
 later=             # the claim of the next start; a start is superseded as soon as it exists
+outlived=          # an earlier start of this job whose ranks may still live, as its node was lost
 not_proven=69      # the exit code if the launcher ended with 0, and not every rank did (EX_UNAVAILABLE of sysexits.h)
 not_recorded=74    # the exit code if a success cannot be recorded, as on a full disk (EX_IOERR)
 sampler_sha256=d9c160cb3832ac525692bebac5a60b6aaed2675657f79ed8a951804570b0fd9e # of sampler.py
@@ -99,6 +100,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   trap 'leave_exit_code "$?"' EXIT
   trap 'mark_terminated; exit 143' TERM # else bash would end with the exit code of its last command, which may be 0
   leave_mark started "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || not_writable
+  [ -z "$outlived" ] || "${scheduler}_skip_steps"
   export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
   if [ "$restarts" -gt 0 ]; then
     export HPCLAUNCH_START_DIR="$HPCLAUNCH_RUN_DIR/starts/$HPCLAUNCH_START"
@@ -226,7 +228,7 @@ leave_claim() { # leave_claim FILE TEXT: write a new file at once, unless it exi
 }
 
 may_follow() { # may_follow CLAIM: end this start, unless that start has ended and has not completed the run
-  local named host process began holder next state
+  local named host process began holder next state ended
   read -r named host process began <<< "$1"
   [ "$named" != free ] || return 0 # hpclaunch wrote it: the earlier job has ended, and the run is started again
   [ -n "$named" ] || refuse 'of an empty claim' UNKNOWN
@@ -238,7 +240,11 @@ may_follow() { # may_follow CLAIM: end this start, unless that start has ended a
     state=$("${scheduler}_state" "$next")
     holder=$next
   elif [ "$holder" = "$job" ] && [ "${named##*.}" -lt "$restart" ]; then # the scheduler has queued this job again
-    has_completed "$named" || return 0
+    if ! has_completed "$named"; then
+      ended=$(text_of "$HPCLAUNCH_RUN_DIR/attempts/$named/exit-code")
+      [[ -n "$ended" && "$ended" != "$not_proven" ]] || outlived=$named
+      return 0
+    fi
     say "$(completed_by "$job")"
     exit 0 # not 78: the job has completed the run, and the scheduler's records must not call it failed
   elif [ "$holder" = "$job" ]; then # hpclaunch claimed the directory for this job
@@ -1061,8 +1067,8 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 # NAME_preempted              is the scheduler taking the nodes away?
 # NAME_requeued               has the scheduler queued this job again, for another start?
 # NAME_lost_node              print that a node failed, if launcher or scheduler wrote so into the log of this start
-# With a queue also NAME_requeue (requeue this job) and NAME_resubmit (submit job.sh as its successor, and print the
-# successor's job ID). If it can copy files to the nodes (broadcasts, in its row) also:
+# With a queue also NAME_requeue (requeue this job), NAME_resubmit (submit job.sh as its successor, and print the
+# successor's job ID) and NAME_skip_steps (launch under no name that ranks of an earlier start of this job may have). If it can copy files to the nodes (broadcasts, in its row) also:
 # NAME_send FILE PATH         copy a file to PATH on every node of the job; never over a file that is there
 # NAME_on_nodes COMMAND ...   run a command once on every node
 # NAME_memory                 print the memory of the job on a node in MB; 0 if it has no limit of its own
@@ -1161,6 +1167,14 @@ slurm_lost_node() { # what srun and slurmstepd wrote since the launch, in the la
   [ "$last" -lt "$from" ] || from=$last
   tail --bytes=+"$from" "$log" | LC_ALL=C grep --text --max-count=1 --only-matching -E \
     '^(srun: error: Node failure on [^ ]*|slurmstepd[^ ]*: error: [*]{3} (JOB|STEP) [^ ]* .* DUE TO NODE FAILURE)'
+}
+
+slurm_skip_steps() { # Slurm counts the steps of each start from 0, and knows a step by its number alone: when the old
+  # ranks end at last, it would end this start's step of that number. A start has two at most up to its ranks.
+  local step
+  for ((step = 0; step < 2 * restart && step < 40; step++)); do
+    timeout 60 srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --mem=0 --mpi=none /bin/true < /dev/null > /dev/null 2>&1
+  done
 }
 
 slurm_requeue() {

@@ -27,7 +27,7 @@ LIBRARY_TEXT = (bundled("templates") / LIBRARY).read_text(encoding="utf-8")
 FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
 CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 """The functions of a scheduler that a script calls by its name."""
-WITH_QUEUE = {"requeue", "resubmit"}
+WITH_QUEUE = {"requeue", "resubmit", "skip_steps"}
 TO_BROADCAST = {"send", "on_nodes", "memory"}
 
 

@@ -154,6 +154,29 @@ def test_a_completed_job_that_is_queued_again_by_hand_starts_without_its_claims(
     assert (tmp_path / "claims/5").read_text().startswith("8.0 ")
 
 
+@pytest.mark.parametrize(("code", "skipped"), [("", 6), ("69", 6), ("75", 0), ("1", 0), ("0", 0)])
+def test_ranks_that_outlive_a_start_do_not_share_a_step_number_with_the_next(
+    tmp_path: Path, code: str, skipped: int
+) -> None:
+    """Slurm counts the steps of a requeued job from 0 again, and ends the step whose number an old one had."""
+    left(tmp_path, "7.0", exit_code="75")
+    left(tmp_path, "7.2", **({"exit_code": code} if code else {}))
+    programs = f'scontrol() {{ :; }}; timeout() {{ shift; echo "$*" >> {tmp_path}/steps; }}'
+    done = with_library(
+        f"{programs}; begin slurm restarts=9", HPCLAUNCH_RUN_DIR=str(tmp_path), **variables_of("7", restart=3)
+    )
+    assert (done.returncode, claims(tmp_path)[-1]) == (0, "7.3"), done.stderr
+    made = (tmp_path / "steps").read_text().splitlines() if skipped else []
+    assert [line.split()[0] for line in made] == ["srun"] * skipped
+
+
+def test_a_new_job_counts_its_own_steps(tmp_path: Path) -> None:
+    left(tmp_path, "7.0")
+    programs = f"{says('NODE_FAIL')}; scontrol() {{ :; }}; timeout() {{ : > {tmp_path}/steps; }}"
+    done = with_library(f"{programs}; begin slurm restarts=9", HPCLAUNCH_RUN_DIR=str(tmp_path), **variables_of("8", 0))
+    assert (done.returncode, (tmp_path / "steps").exists()) == (0, False), done.stderr
+
+
 def test_a_requeued_job_that_another_start_has_followed_is_refused(tmp_path: Path) -> None:
     left(tmp_path, "7.0", exit_code="1")
     left(tmp_path, "8.0")

@@ -22,6 +22,7 @@ from tests.slurm.users import as_root
 pytestmark = pytest.mark.timeout(3600)
 ROUNDS = int(os.environ.get("HPCLAUNCH_ROUNDS", "1"))
 RUNS, STEPS, SAVED_EACH, HELD_AT = 20, 300, 20, 40
+EPOCHS = 40
 # A program without the library: it counts, and saves what it has.
 COUNTS = f"""
 import os, time
@@ -100,27 +101,68 @@ def test_a_program_on_a_node_that_is_marked_down(faults: Faults) -> None:
     tell("slurmd killed and its node marked DOWN, of a program without the library", outcome, "1", began)
 
 
-def assert_each_epoch_once(run: Path) -> None:
-    """Every epoch is in the lines that count once."""
-    highest, epochs = 0, []
+def losses(run: Path) -> list[tuple[int, float]]:
+    """(epoch, loss) of the lines that count."""
+    highest, found = 0, []
     for line in (run / "metrics.jsonl").read_text().splitlines() if (run / "metrics.jsonl").exists() else ():
         event = json.loads(line)
         highest = max(highest, event.get("start_number", 0))
         if event["event"] == "epoch" and event.get("start_number", highest) >= highest:
-            epochs.append(event["epoch"])
+            found.append((event["epoch"], event["loss"]))
+    return found
+
+
+def assert_each_epoch_once(run: Path) -> None:
+    """Every epoch is in the lines that count once."""
+    epochs = [epoch for epoch, _ in losses(run)]
     assert len(epochs) == len(set(epochs)), epochs
 
 
-def test_a_node_that_is_cut_off_with_its_ranks_alive(bed: Bed) -> None:
-    """They wait, and go on beside their next starts."""
-    outcome = "the old ranks go on beside the new start, find its claim, and end; the new start's checkpoints stay"
+def disturbed(
+    bed: Bed, how: Callable[[str], contextlib.AbstractContextManager[None]], fault: str, outcome: str
+) -> None:
+    """Lose the nodes of two trainings that wait; their ranks live, and go on beside their next starts."""
     for _ in range(ROUNDS):
         pair = bed.start_held(5, nodes=1)
-        with lost(bed.faults, nodes_of(bed.faults, *pair.values()), bed.faults.node_cut_off):
+        with lost(bed.faults, nodes_of(bed.faults, *pair.values()), how):
             for run in pair.values():
                 until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
             bed.go(pair)
-            bed.judge("node cut off with its ranks alive", outcome, pair, by_old_ranks=2 * INTERVAL)
+            bed.judge(fault, outcome, pair, by_old_ranks=2 * INTERVAL)
             for run in pair.values():
                 assert_proven(run)
                 assert_each_epoch_once(run.path)
+
+
+def test_a_training_on_a_node_that_is_marked_down(bed: Bed) -> None:
+    outcome = "requeued by Slurm; the old ranks end beside the new start, whose step Slurm does not take for theirs"
+    disturbed(bed, bed.faults.node_daemon_down, "slurmd killed and its node marked DOWN", outcome)
+
+
+def test_a_node_that_is_cut_off_with_its_ranks_alive(bed: Bed) -> None:
+    outcome = "the old ranks go on beside the new start, find its claim, and end; the new start's checkpoints stay"
+    disturbed(bed, bed.faults.node_cut_off, "node cut off with its ranks alive", outcome)
+
+
+def test_the_bundled_cifar_on_a_node_that_is_marked_down(faults: Faults) -> None:
+    """As somebody types it, without a hand in its program."""
+    desk, began = faults.desk, time.monotonic()
+    settings = (f"--set=epochs={EPOCHS}", "--set=synthetic_samples=256", "--set=batch_size_per_rank=32")
+    exact = ("TF_DETERMINISTIC_OPS=1", "OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES=-1")
+    variables = [word for one in exact for word in ("--env", one)]
+    shape = ("--nodes", "1", "--tasks-per-node", "1", "--restarts", "3", "--walltime", "20m")
+    typed = ("cifar", "--synthetic", *shape, *settings, *variables)
+    undisturbed = desk.submit(*typed)
+    assert desk.run("wait", str(undisturbed.path), "--timeout", "9m", seconds=600).returncode == 0, undisturbed.log()
+    for _ in range(ROUNDS):
+        run = desk.submit(*typed)
+        until(lambda run=run: len(losses(run.path)) >= 2, f"two epochs: {run.log()[-2000:]}", 300)
+        with lost(faults, nodes_of(faults, run), faults.node_daemon_down):
+            done = desk.run("wait", str(run.path), "--timeout", "9m", seconds=600)
+            assert done.returncode == 0, (done.stderr, run.log()[-3000:])
+            assert len(claims(run)) == 2
+            assert_proven(run)
+            assert_each_epoch_once(run.path)
+            assert losses(run.path) == losses(undisturbed.path)
+    outcome = f"requeued by Slurm; {ROUNDS} of {ROUNDS} train {EPOCHS} epochs, with the undisturbed losses"
+    tell("slurmd killed and its node marked DOWN, of the bundled cifar", outcome, "1", began)
