@@ -19,8 +19,8 @@ from tests.faults.conftest import Faults
 from tests.slurm.desk import Submitted, until
 from tests.slurm.users import as_root
 
-pytestmark = pytest.mark.timeout(3600)
 ROUNDS = int(os.environ.get("HPCLAUNCH_ROUNDS", "1"))
+pytestmark = pytest.mark.timeout(3000 + 600 * ROUNDS)
 RUNS, STEPS, SAVED_EACH, HELD_AT = 20, 300, 20, 40
 EPOCHS = 40
 # A program without the library: it counts, and saves what it has.
@@ -128,7 +128,7 @@ def disturbed(
             for run in pair.values():
                 until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
             bed.go(pair)
-            bed.judge(fault, outcome, pair, by_old_ranks=2 * INTERVAL)
+            bed.judge(fault, f"{outcome}; {ROUNDS} of {ROUNDS} pairs", pair, by_old_ranks=2 * INTERVAL)
             for run in pair.values():
                 assert_proven(run)
                 assert_each_epoch_once(run.path)
