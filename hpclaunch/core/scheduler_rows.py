@@ -181,7 +181,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         wait_ok="afterok:{}",
         wait_any="afterany:{}",
         script_signals=("B:", "RB:"),
-        error_lines=r"(srun|slurmstepd|sbatch): (fatal|error): .*",
+        error_lines=r"(srun|slurmstepd(-\S+)?|sbatch): (fatal|error): .*",
         task_cpus="SLURM_CPUS_PER_TASK",
         gpu_listing="sinfo --format='%P %G'",
         assigns_gpus=True,

@@ -186,6 +186,8 @@ def _status_without_code(run: Run) -> Status:
     """
     if run.final:
         return Status(state=run.state)
+    if is_complete(run):
+        return Status(state="COMPLETED", exit_code="0:0")
     lines = read_text(run.path / _PROCESS).splitlines()
     if lines[1:] == [_process_numbering()] and lines[0].startswith(f"{run.job_id} "):
         return Status(state="FAILED", reason=_VANISHED)

@@ -205,8 +205,14 @@ def test_on_another_host_the_allocation_tells_whether_the_run_can_still_run(
     path.write_text(json.dumps(found))
     for marker in (the_run(held) / "attempts").glob("*/exit-code"):
         marker.unlink()
+    (proof,) = (the_run(held) / "attempts").glob("*/completed")
+    proved = proof.read_text()
+    proof.unlink()
     (held.spool / "allocation").write_text(allocation)
     assert held.type("status", "--json").runs[0]["state"] == state
+    proof.write_text(proved)
+    path.write_text(json.dumps({**found, "edition": 199}))
+    assert held.type("status", "--json").runs[0]["state"] == "COMPLETED"
 
 
 def test_what_ended_is_resumed_as_a_job_of_its_own_and_not_repeated(held: Desk) -> None:

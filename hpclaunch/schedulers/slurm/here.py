@@ -88,6 +88,8 @@ def _status_without_code(run: Run, allocation: str) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:  # by now
         return _status_of_code(run, code)
+    if is_complete(run):
+        return Status(state="COMPLETED", exit_code="0:0", nodes=run.nodes)
     if allocation in _LIVE and not _is_here(run):
         return Status(state="RUNNING", nodes=run.nodes)
     if allocation == "RUNNING" and not was_cancelled(run):

@@ -20,10 +20,12 @@ from hpclaunch.runs.recorded_layout import walltime_of
 from hpclaunch.schedulers import NEVER_BEGUN, UNPROVEN, Status
 
 _LINE = (
-    r"(?m)^slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT "
+    r"(?m)^slurmstepd(?:-\S+)?: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT "
     r"(?P<time>[0-9T:-]{19})(?: DUE (?:TO|to) (?P<cause>[A-Za-z ]+?),?)?(?: SEE [A-Z ]+)? \*\*\*"
 )
 """slurmstepd's line about a job that Slurm ends (slurmstepd/req.c; newer versions name the signal as the cause).
+
+A slurmd that was started with its node's name (-N) adds that name to the program's.
 
 It is compiled only where it is needed.
 """

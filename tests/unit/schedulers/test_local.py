@@ -43,6 +43,13 @@ def test_an_ended_run_is_known_by_its_mark(run: Run, code: str, recorded: str, e
     assert state(ended) == expected
 
 
+def test_the_proof_counts_although_the_exit_code_is_missing(run: Run) -> None:
+    leave_proof(run.path, "999999999.0")
+    (run.path / "attempts/999999999.0/exit-code").unlink()
+    (run.path / "attempts/999999999.0/started").write_text("2026-11-28T03:00:00Z\n")
+    assert state(replace(run, job_id="999999999")) == Status(state="COMPLETED", exit_code="0:0")
+
+
 def test_a_number_that_belongs_to_another_process_by_now_is_not_the_run(run: Run) -> None:
     assert state(replace(run, job_id=str(os.getpid()))) == UNSEEN
 

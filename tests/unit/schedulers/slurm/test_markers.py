@@ -78,6 +78,14 @@ def test_each_end_is_told_by_what_it_leaves(
     assert (found.state, found.exit_code) == (state, "" if code is None else f"{code}:0")
 
 
+@pytest.mark.parametrize("name", ["slurmstepd", "slurmstepd-node1", "slurmstepd-nid001234.local"])
+def test_slurmstepd_may_add_the_name_of_its_node_to_its_own(run: Run, name: str) -> None:
+    began(run, code=143, term=30)
+    line = LINE.format(what="JOB 7", time=LATE, cause=" DUE TO PREEMPTION")
+    logged(run, line.replace("slurmstepd", name))
+    assert status_by_markers(run, "").state == "PREEMPTED"
+
+
 @pytest.mark.parametrize("term", [None, 30])
 def test_an_exit_code_of_0_alone_proves_no_success(run: Run, term: int | None) -> None:
     began(run, code=0, term=term)
