@@ -160,3 +160,105 @@ def test_what_was_seen_before_a_boot_is_seen_anew(tmp_path: Path, monkeypatch: p
     assert leases.silence(run.path) == 0.0
     clock[0] += 5
     assert leases.silence(run.path) == 5.0
+
+
+def test_the_newest_submission_is_the_one_of_the_highest_number(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    for number in range(1, 11):
+        lease = leases.take(run)
+        assert lease and lease.number == number
+        leases.end(lease, leases.NOT_SUBMITTED)
+    assert leases.newest(run.path) == lease
+    assert lease.before == leases.NOT_SUBMITTED
+
+
+def test_a_sign_of_life_is_given_only_by_the_process_that_still_submits(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert leases.renew(run.path), "a run without a lease, of an older hpclaunch"
+    lease = leases.take(run)
+    assert lease and lease.sign == ""
+    assert leases.renew(run.path)
+    assert float(lease.sign) >= float(lease.text.split(" ")[-2])
+    leases.end(lease, "4711")
+    assert not leases.renew(run.path), "it has ended"
+
+
+def test_a_submission_goes_on_where_its_sign_of_life_cannot_be_written(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    lease = leases.take(run)
+    assert lease
+    (lease.folder / "1.renewed").mkdir()
+    assert leases.renew(run.path)
+
+
+def test_an_outcome_is_settled_once_and_an_unknown_one_records_nothing(tmp_path: Path) -> None:
+    assert leases.settle(None, "4711") == "4711"
+    lease = leases.take(a_run(tmp_path))
+    assert lease
+    assert leases.settle(lease, "") == ""
+    assert not (lease.folder / "1.ended").exists()
+    assert leases.settle(lease, "4711") == lease.outcome == "4711"
+    assert leases.settle(lease, "") == "4711"
+
+
+def test_silence_counts_from_the_last_sign_and_before_the_first_from_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, clock = a_run(tmp_path), [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    assert leases.take(run)
+    give_to_another_process(run.path, host="here")
+    clock[0] += 90
+    assert leases.silence(run.path) == 90.0
+    give_to_another_process(run.path, host="here", renewed="5060.0")
+    assert leases.silence(run.path) == 30.0
+
+
+def test_an_empty_lease_is_that_of_no_process_that_died(tmp_path: Path) -> None:
+    """Its process may be writing it: nobody knows that it has ended."""
+    run = a_run(tmp_path)
+    lease = leases.take(run)
+    assert lease
+    (lease.folder / "1").write_text("\n")
+    assert leases.take(run) is None
+
+
+def test_a_time_after_now_was_seen_by_another_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, clock = a_run(tmp_path), [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    assert leases.take(run)
+    give_to_another_process(run.path)
+    assert leases.silence(run.path) == 0.0
+    clock[0] = 100.0
+    assert leases.silence(run.path) == 0.0
+    clock[0] = 103.0
+    assert leases.silence(run.path) == 3.0
+
+
+def test_a_process_that_has_ended_or_waits_to_be_reaped_does_not_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, boot, space, process, began = leases.this_process().split(" ")
+    assert leases.process_lives(f"{host} {boot} {space} {process} {int(began) + 1}") is False
+    assert leases.process_lives(f"{host} {boot} {space} 4194305 ") is False, "no process has this number"
+    assert leases.process_lives(f"elsewhere {boot} {space} {process} {began}") is None
+    assert leases.process_lives(f"{host} {boot} pid:[1] {process} {began}") is None
+    read = leases.read_text
+    for state, lives in (("Z", False), ("X", False), ("S", True)):
+        line = f"7 (a) b) {state} " + " ".join(map(str, range(4, 22))) + f" {began} 23"
+        monkeypatch.setattr(leases, "read_text", lambda file, line=line: line if "/stat" in str(file) else read(file))
+        assert leases.process_lives(f"{host} {boot} {space} {process} {began}") is lives
+
+
+def test_a_file_is_made_once_and_its_draft_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "1"
+    assert [leases.make_once(file, "one"), leases.make_once(file, "two")] == ["one", "one"]
+    assert (file.read_text(), os.listdir(tmp_path)) == ("one\n", ["1"])
+
+    def link(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("os.link", link)
+    with pytest.raises(OSError, match="Input/output error"):
+        leases.make_once(tmp_path / "2", "one")
+    assert os.listdir(tmp_path) == ["1"]
