@@ -103,3 +103,24 @@ def test_the_beginning_of_a_start_by_hand_is_that_in_its_own_claim(tmp_path: Pat
     (run.path / "claims").mkdir()
     (run.path / "claims/1").write_text(f"{claim}\n")
     assert began_by_hand(run) == began
+
+
+def test_the_newest_claim_is_that_of_the_highest_number_and_other_names_are_none(tmp_path: Path) -> None:
+    run = a_run(tmp_path, job_id="4711", state="FAILED")
+    (run.path / "claims").mkdir()
+    for name, text in {"9": "4700.0 n1 1 1", "10": "4711.0 n1 1 1", "x11": "1.0", ".12": "1.0", "١٣": "1.0"}.items():
+        (run.path / "claims" / name).write_text(f"{text}\n")
+    assert holder_of(run.path) == "4711"
+    release(run)
+    assert (run.path / "claims/11").read_text() == "free\n"
+    assert not [file for file in (run.path / "claims").iterdir() if file.name.startswith(".") and file.name != ".12"]
+    (run.path / "claims/12").write_text("4799.0\n")
+    assert holder_of(run.path) == "4799", "a claim may hold the start alone"
+
+
+def test_a_run_without_a_job_releases_nothing(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    (run.path / "claims").mkdir()
+    (run.path / "claims/1").write_text("\n")
+    release(run)
+    assert texts(run.path) == [""]

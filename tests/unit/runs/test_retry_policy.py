@@ -120,3 +120,66 @@ def test_the_evidence_is_a_line_of_ordinary_length() -> None:
         found = decide(Ending(state=state, log=f"srun: error: Node failure on {names}\n"))
         assert len(found.exclude) == 200
         assert max(map(len, [found.reason, *found.exclude.values()])) < 300
+
+
+@pytest.mark.parametrize(
+    ("state", "again", "reason"),
+    [
+        ("NODE_FAIL", True, "a node failed"),
+        ("BOOT_FAIL", True, "a node did not boot"),
+        ("PREEMPTED", True, "it was preempted"),
+        ("NOT_SUBMITTED", True, "it was never queued"),
+        ("COMPLETED", False, "it completed"),
+        ("CANCELLED", False, "it was cancelled"),
+        ("TIMEOUT", False, "it reached its walltime"),
+        ("DEADLINE", False, "it reached its deadline"),
+        ("FORGOTTEN", False, "it was closed with hpclaunch runs forget"),
+        ("OUT_OF_MEMORY", False, "it ran out of memory"),
+        ("RUNNING", False, "it has not ended: its state is RUNNING"),
+        ("FAILED", False, "it failed with exit code unknown, and no fault of the machine is known"),
+    ],
+)
+def test_each_state_is_started_again_or_not_for_its_reason(state: str, again: bool, reason: str) -> None:
+    assert decide(Ending(state=state)) == RetryDecision(again=again, reason=reason)
+
+
+def test_the_exit_code_of_a_failure_is_in_the_reason() -> None:
+    assert failed("", code="7:0").reason == "it failed with exit code 7, and no fault of the machine is known"
+
+
+def test_a_node_that_is_known_to_be_broken_is_the_one_to_avoid_and_not_the_only_one() -> None:
+    ending = Ending(state="NODE_FAIL", nodes=("node1",), unwell={"node2": "Slurm reports it as down"})
+    assert dict(decide(ending).exclude) == {"node2": "Slurm reports it as down"}
+
+
+def test_log_and_slurm_are_put_together_and_slurms_word_counts() -> None:
+    log = f"{NODE_FAILURE}\n{LOST_CONNECTION}\n"
+    ending = Ending(state="FAILED", exit_code="137:0", log=log, unwell={"n2": "down", "n9": "drained"})
+    assert dict(decide(ending).exclude) == {"n2": "down", "node3": f"in the log: {NODE_FAILURE}", "n9": "drained"}
+    for state, code in (("FAILED", "69:0"), ("NODE_FAIL", "")):
+        found = decide(Ending(state=state, exit_code=code, log=NODE_FAILURE, unwell={"n9": "drained"}))
+        assert list(found.exclude) == ["node3", "n9"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: Task launch for StepId=7.0 failed on node n2: Socket timed out on send/recv operation",
+        "srun: error: Task launch for StepId=7.0 failed on node n2: Job credential expired",
+        "srun: error: Task launch for StepId=7.0 failed on node n2: Connection refused",
+        "srun: error: Unable to create step for job 7: Socket timed out on send/recv operation",
+        "srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller",
+        "srun: error: Unable to allocate resources: Zero Bytes were transmitted or received",
+    ],
+)
+def test_lines_of_srun_about_a_fault_of_the_machine(line: str) -> None:
+    found = failed(f"x\n{line}\n", code="1:0")
+    assert found.again and found.reason.startswith(f"its launcher failed: {line[:50]}")
+    assert not failed("srun: error: Unable to create step for job 7: Requested nodes are busy", code="1:0").again
+
+
+def test_more_than_256_nodes_are_too_many_in_every_failure() -> None:
+    log = "srun: error: Node failure on n[1-257]\n"
+    for state, code in (("NODE_FAIL", ""), ("FAILED", "69:0"), ("FAILED", "137:0")):
+        found = decide(Ending(state=state, exit_code=code, log=log))
+        assert (found.again, found.exclude) == (True, {})

@@ -268,3 +268,126 @@ def test_a_heterogeneous_job_is_cancelled_and_found_by_its_own_number(tmp_path: 
     fake(program, "squeue", "7+0|RUNNING|None|node1\n7+1|RUNNING|None|node2")
     fake(program, "sacct", "7+0|RUNNING|0:0|node1\n7+1|RUNNING|0:0|node2")
     assert scheduler.search([run]).jobs == {run.path: ("7",)}
+
+
+def test_while_squeue_is_silent_only_an_end_that_may_be_followed_by_a_start_is_doubted(
+    tmp_path: Path, program: Path
+) -> None:
+    fake(program, "squeue", "", code=1)
+    fake(program, "sacct", "1|PREEMPTED|0:0\n2|NODE_FAIL|0:0\n3|BOOT_FAIL|0:0\n4|TIMEOUT|0:0\n5|FAILED|7:0")
+    told = told_of([a_run(tmp_path, job_id) for job_id in "12345"])
+    assert [told[job_id].state for job_id in "12345"] == ["UNKNOWN"] * 3 + ["TIMEOUT", "FAILED"]
+    assert told["1"].reason == "squeue: failed without a message"
+
+
+def test_only_a_job_that_waits_has_a_reason(tmp_path: Path, program: Path) -> None:
+    lines = ["1|PENDING|Priority", "2|PENDING|None", "3|RUNNING|Priority", "4|PENDING|", "5|pending|x", "6"]
+    fake(program, "squeue", "\n".join(lines))
+    fake(program, "sacct", "")
+    told = told_of([a_run(tmp_path, job_id) for job_id in "123456"])
+    assert [told[job_id] for job_id in "1234"] == [
+        Status(state="PENDING", reason="Priority"),
+        Status(state="PENDING"),
+        Status(state="RUNNING"),
+        Status(state="PENDING"),
+    ]
+    assert (told["5"].state, told["6"].state) == ("UNKNOWN", "UNKNOWN"), "lines that are no answer"
+
+
+def test_a_job_that_squeue_does_not_know_any_more_is_no_silence(tmp_path: Path, program: Path) -> None:
+    (program / "squeue").write_text("#!/bin/bash\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n")
+    (program / "squeue").chmod(0o755)
+    fake(program, "sacct", "1|NODE_FAIL|0:0")
+    assert told_of([a_run(tmp_path, "1")])["1"].state == "NODE_FAIL"
+    assert told_of([a_run(tmp_path, "2")])["2"] == Status(state="UNKNOWN")
+
+
+def test_a_failure_without_an_exit_code_yet_and_one_of_the_log_are_told_apart(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", "1|FAILED|0:0\n2|FAILED|0:53\n3|TIMEOUT|0:0\n4|FAILED|0:0\n5|FAILED|1:0")
+    runs = [a_run(tmp_path, job_id) for job_id in "12345"]
+    for run, code in ((runs[3], "7"), (runs[4], "129")):
+        (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
+        (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
+        (run.path / "logs").mkdir()
+    (runs[0].path / "logs").mkdir()
+    told = told_of(runs)
+    assert [told[job_id].exit_code for job_id in "12345"] == ["", "0:53", "0:0", "7:0", "129:0"]
+    assert [told[job_id].reason for job_id in "12345"] == ["", UNOPENED_LOG, "", "", ""]
+
+
+@pytest.mark.parametrize(("code", "cut"), [("128", "0:0"), ("129", "1:0"), ("255", "127:0")])
+def test_sacct_cuts_codes_from_128_on(tmp_path: Path, program: Path, code: str, cut: str) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", f"1|FAILED|{cut}")
+    run = a_run(tmp_path, "1")
+    (run.path / "attempts/1.0").mkdir(parents=True)
+    (run.path / "attempts/1.0/exit-code").write_text(code)
+    assert told_of([run])["1"].exit_code == f"{code}:0"
+
+
+def test_the_state_of_accounting_is_its_first_word(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", "1|CANCELLED by 1000|0:15\n2|CANCELLED+|0:15\n3|OUT_OF_ME+|0:125\n4|12|0:0")
+    told = told_of([a_run(tmp_path, job_id) for job_id in "1234"])
+    assert [told[job_id].state for job_id in "1234"] == ["CANCELLED", "CANCELLED", "OUT_OF_ME", "UNKNOWN"]
+
+
+def test_a_line_of_accounting_without_a_cluster_is_of_any(tmp_path: Path, program: Path) -> None:
+    run = replace(a_run(tmp_path, "1"), cluster="lab")
+    fake(program, "squeue", "")
+    (program / "scontrol").write_text("#!/bin/bash\necho 'ClusterName = lab'\n")
+    (program / "scontrol").chmod(0o755)
+    configuration._ask_configuration.cache_clear()
+    for name, state in (("", "FAILED"), ("lab", "FAILED"), ("other", "UNKNOWN")):
+        (program / "sacct").write_text(f"#!/bin/bash\necho '1|FAILED|7:0|n1|{name}|5|{run.path}'\n")
+        (program / "sacct").chmod(0o755)
+        assert told_of([run])["1"].state == state
+
+
+def test_a_folder_may_have_the_character_that_divides_the_answers(tmp_path: Path, program: Path) -> None:
+    home = tmp_path / "a|b"
+    home.mkdir()
+    run = a_run(home, "1")
+    (program / "squeue").write_text(
+        f"#!/bin/bash\n[[ $* == *'%i|%V'* ]] && echo '1|5|{run.path}' || echo '1|RUNNING|None|n1|5|{run.path}'\n"
+    )
+    (program / "squeue").chmod(0o755)
+    assert told_of([run])["1"] == Status(state="RUNNING", nodes="n1")
+    assert states.own_jobs([run]) == [identity_of(run)]
+    fake(program, "squeue", "")
+    (program / "sacct").write_text(f"#!/bin/bash\necho '1|TIMEOUT|0:0|n1|lab|5|{run.path}'\n")
+    (program / "sacct").chmod(0o755)
+    assert told_of([run])["1"].state == "TIMEOUT"
+
+
+@pytest.mark.parametrize(("folder", "words"), [("/a/b", "/a/b"), ("", "unknown")])
+def test_a_stranger_is_named_by_its_folder(tmp_path: Path, program: Path, folder: str, words: str) -> None:
+    fake(program, "sacct", "")
+    (program / "squeue").write_text(f"#!/bin/bash\necho '1|RUNNING|None||5|{folder}'\n")
+    (program / "squeue").chmod(0o755)
+    told = told_of([a_run(tmp_path, "1")])["1"]
+    assert told.reason == f"job 1 is another one by now, with the working folder {words}"
+
+
+def test_an_answer_has_room_for_a_line_about_each_job(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(states, "room_for", lambda jobs: asked.append(jobs) or 3)
+    for name in ("squeue", "sacct"):
+        (program / name).write_text("#!/bin/bash\necho '1|TIMEOUT|0:0|||'\n")
+        (program / name).chmod(0o755)
+    told = told_of([a_run(tmp_path, job_id) for job_id in "12"])
+    assert (told["1"].state, asked) == ("UNKNOWN", [2, 2])
+    assert "squeue: was ended, as its answer has more than" in told["1"].reason
+
+
+def test_times_are_asked_for_in_seconds_of_the_epoch(tmp_path: Path, program: Path) -> None:
+    for name in ("squeue", "sacct"):
+        (program / name).write_text(f"#!/bin/bash\necho $SLURM_TIME_FORMAT >> {tmp_path}/formats\n")
+        (program / name).chmod(0o755)
+    run = a_run(tmp_path, "1")
+    told_of([run])
+    states.own_jobs([run])
+    assert (tmp_path / "formats").read_text().split() == ["%s"] * 3
