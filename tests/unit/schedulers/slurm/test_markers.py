@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpclaunch.runs import Run
+from hpclaunch.runs import HISTORY, STATES, Run
 from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import NEVER_BEGUN, UNPROVEN, Status
-from hpclaunch.schedulers.slurm.markers import status_by_markers
+from hpclaunch.schedulers.slurm.markers import _NOT_YET_PROVEN, status_by_markers, with_proof
 from tests.builders import a_run, leave_proof
 
 LINE = "slurmstepd: error: *** {what} ON node1 CANCELLED AT {time}{cause} ***\n"
@@ -191,3 +192,104 @@ def test_only_a_sigterm_shortly_before_the_walltime_is_its_end(run: Run, walltim
     (run.path / "spec.json").write_text(json.dumps({"walltime": walltime}))
     began(run, code=143, term=term)
     assert status_by_markers(run, "").state == state
+
+
+def test_the_nodes_of_the_record_are_kept_and_a_start_that_was_cancelled_has_its_code(run: Run) -> None:
+    known = replace(run, nodes="n[1-2]")
+    mark_cancelled(known, "7")
+    assert status_by_markers(known, "") == NEVER_BEGUN
+    began(known, code=143)
+    cancelled = Status(state="CANCELLED", exit_code="143:0", nodes="n[1-2]")
+    assert status_by_markers(known, "") == status_by_markers(known, "squeue: down") == cancelled
+    (run.path / "attempts/7.0/exit-code").unlink()
+    assert status_by_markers(known, "") == Status(state="CANCELLED", nodes="n[1-2]")
+    leave_proof(run.path, "7.0")
+    assert status_by_markers(known, "") == Status(state="COMPLETED", exit_code="0:0", nodes="n[1-2]")
+
+
+def test_without_any_mark_an_ended_run_stays_as_it_is(run: Run) -> None:
+    for state, found in (("TIMEOUT", "TIMEOUT"), ("PENDING", "UNKNOWN")):
+        status = status_by_markers(replace(run, state=state, nodes="n1"), "squeue: down")
+        assert status == Status(state=found, reason="squeue: down", nodes="n1")
+
+
+@pytest.mark.parametrize(
+    ("code", "restarts", "state"),
+    [
+        (7, {"most": 3, "by": "requeue"}, "UNKNOWN"),
+        (0, {"most": 3, "by": "requeue"}, "FAILED"),
+        (7, {"most": 0, "by": "requeue"}, "FAILED"),
+        (7, {"most": 3, "by": "resubmit"}, "FAILED"),
+        (7, None, "FAILED"),
+    ],
+)
+def test_while_squeue_is_silent_a_script_that_may_have_requeued_its_job_has_not_ended(
+    run: Run, code: int, restarts: object, state: str
+) -> None:
+    (run.path / "spec.json").write_text(json.dumps({"restarts": restarts}))
+    began(run, code=7)
+    (run.path / "attempts/7.0/exit-code").write_text(f"{code}\n")
+    assert status_by_markers(run, "squeue: down").state == state
+    assert status_by_markers(run, "").state == "FAILED"
+
+
+def test_the_line_of_the_same_second_as_a_start_is_its_own(run: Run) -> None:
+    """slurmstepd's time and that of the script are whole seconds."""
+    began(run, at=EARLY)
+    began(run, restart=1, code=143, at=LATE)
+    logged(run, LINE.format(what="JOB 7", time=LATE, cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+
+
+def test_the_only_start_has_the_lines_of_its_log_whatever_its_clock_says(run: Run) -> None:
+    began(run, code=143, at=LATE)
+    logged(run, LINE.format(what="JOB 7", time=EARLY, cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+
+
+def test_a_start_whose_time_is_damaged_has_the_last_line(run: Run) -> None:
+    began(run)
+    began(run, restart=1, code=143)
+    (run.path / "attempts/7.1/started").write_text("then\n")
+    logged(run, LINE.format(what="JOB 7", time=EARLY, cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+    logged(run, LINE.format(what="JOB 7", time="2026-99-99T00:00:00", cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+
+
+def test_the_last_line_of_a_log_counts(run: Run) -> None:
+    began(run, code=143)
+    first = LINE.format(what="JOB 7", time=EARLY, cause=" DUE TO PREEMPTION")
+    logged(run, first + LINE.format(what="JOB 7", time=LATE, cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+
+
+def test_a_line_in_the_log_of_a_task_has_another_number(tmp_path: Path) -> None:
+    array = a_run(tmp_path, "9")
+    task = replace(array, path=array.path / "0002", index=2, job_id="9_2")
+    task.path.mkdir()
+    began(task, code=143)
+    logged(array, "")
+    (array.path / "logs/slurm-9_2.out").write_text(LINE.format(what="JOB 4712", time=LATE, cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(task, "").state == "TIMEOUT"
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_the_proof_may_be_two_minutes_late(tmp_path: Path, index: int) -> None:
+    home = a_run(tmp_path, "9")
+    run = home if index < 0 else replace(home, path=home.path / "0002", index=index, job_id="9_2")
+    changed = home.path / (HISTORY if index < 0 else STATES)
+    completed = Status(state="COMPLETED", exit_code="0:0", nodes="n1")
+    late = replace(completed, state="COMPLETING", exit_code="", reason=_NOT_YET_PROVEN)
+    for state, age, found in (
+        ("RUNNING", 10**6, late),
+        ("COMPLETING", 60, late),
+        ("COMPLETING", 121, replace(completed, state="FAILED", reason=UNPROVEN)),
+    ):
+        changed.touch()
+        os.utime(changed, (time.time() - age, time.time() - age))
+        assert with_proof(replace(run, state=state), completed) == found
+    changed.unlink()
+    assert with_proof(replace(run, state="COMPLETING"), completed) == late
+    running = Status(state="RUNNING")
+    assert with_proof(run, running) == running
