@@ -1,0 +1,344 @@
+"""What becomes of records when the scheduler is asked: whose they are, what is asked, and what an answer changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from hpclaunch import runs
+from hpclaunch.actions.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
+from hpclaunch.actions.states import is_lost, refreshed
+from hpclaunch.core.errors import Refused
+from hpclaunch.runs import Run, leases
+from tests.processes.actions.conftest import FakeSlurm
+
+
+def now(run: Run) -> Run:
+    return refreshed([run])[0]
+
+
+def began(run: Run, start: str, **marks: str) -> None:
+    folder = run.path / "attempts" / start
+    folder.mkdir(parents=True)
+    for name, text in {"started": "", **marks}.items():
+        (folder / name.replace("_", "-")).write_text(text)
+
+
+def test_an_answer_is_recorded_but_the_reason_of_waiting_is_only_shown(slurm: FakeSlurm) -> None:
+    run = slurm.run(state="PENDING")
+    slurm.queue(run, "PENDING", reason="Priority", nodes="")
+    lines = len(run.history())
+    assert (now(run).reason, len(run.history()), runs.load(run.path).reason) == ("Priority", lines, "")
+    slurm.forget()
+    slurm.queue(run, "RUNNING", nodes="n[1-2]")
+    found = now(run)
+    assert (found.state, found.nodes, found.reason) == ("RUNNING", "n[1-2]", "")
+    assert runs.load(run.path) == found
+    lines = len(run.history())
+    assert now(found) == found
+    assert len(run.history()) == lines, "nothing is written where nothing has changed"
+    slurm.forget()
+    slurm.account(run, "TIMEOUT", nodes="")
+    ended = now(found)
+    assert (ended.state, ended.exit_code, ended.nodes) == ("TIMEOUT", "0:0", "n[1-2]")
+    assert runs.load(run.path) == ended
+
+
+def test_of_many_runs_each_gets_its_own_answer_with_one_question(slurm: FakeSlurm) -> None:
+    one, two = slurm.run("7"), slurm.run("8")
+    slurm.queue(one, "RUNNING", nodes="a")
+    slurm.queue(two, "PENDING", nodes="")
+    assert [run.state for run in refreshed([two, one])] == ["PENDING", "RUNNING"]
+    assert len(slurm.calls("squeue")) == 1
+
+
+def test_an_ended_run_is_not_asked_about(slurm: FakeSlurm) -> None:
+    for state, code in (("COMPLETED", "0:0"), ("FAILED", "7:0"), ("TIMEOUT", ""), ("NOT_SUBMITTED", "")):
+        run = slurm.run("7", state, exit_code=code)
+        slurm.account(run, "CANCELLED")
+        assert now(run) == run
+    assert not slurm.calls("sq") and not slurm.calls("sacct")
+
+
+@pytest.mark.parametrize(
+    ("age", "accounted", "repaired", "code"),
+    [
+        (0, ("FAILED", "7:0"), "", "7:0"),
+        (290, ("FAILED", "7:0"), "", "7:0"),
+        (310, ("FAILED", "7:0"), "", ""),
+        (0, ("TIMEOUT", "7:0"), "", ""),
+        (0, ("FAILED", "7:0"), "2026-01-02T03:04:05Z", ""),
+    ],
+)
+def test_only_the_exit_code_of_a_fresh_failure_may_come_later(
+    slurm: FakeSlurm, age: int, accounted: tuple[str, str], repaired: str, code: str
+) -> None:
+    run = slurm.run(state="FAILED", repaired=repaired, nodes="n9")
+    slurm.account(run, *accounted)
+    changed = time.time() - age
+    os.utime(run.path / runs.HISTORY, (changed, changed))
+    assert now(run) == runs.load(run.path) == replace(run, exit_code=code, edition=runs.load(run.path).edition)
+
+
+def test_the_run_of_another_user_or_of_no_list_is_shown_as_recorded_and_not_asked_about(slurm: FakeSlurm) -> None:
+    theirs = slurm.run("7", uid="4711", user="eve")
+    unlisted = slurm.run("8", token="x", listed=False)
+    for run in (theirs, unlisted):
+        slurm.queue(run, "COMPLETED")
+    slurm.forget()
+    found = refreshed([theirs, unlisted])
+    assert [run.state for run in found] == ["RUNNING", "RUNNING"]
+    assert found[0].reason == "belongs to eve (uid 4711); only they can act on it"
+    assert found[1].reason.startswith("is not known as a run of yours; if it is yours: hpclaunch runs adopt ")
+    assert runs.load(theirs.path).reason == ""
+    assert not slurm.calls("sq")
+    ended = slurm.run("9", "FAILED", uid="4711")
+    assert now(ended).reason == "belongs to the user with uid 4711"
+    array = slurm.run("10", uid="4711", tasks=3)
+    assert (now(array).tasks, now(array).state) == (0, "RUNNING")
+
+
+def test_a_run_that_could_not_be_listed_is_proven_by_its_job_in_its_folder(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", listed=False)
+    slurm.queue(run, "RUNNING", job_id="8")
+    assert other_users(now(run)) is not None, "another job of the folder"
+    slurm.queue(run, "RUNNING")
+    assert (other_users(now(run)), now(run).reason) == (None, "")
+
+
+def test_a_submission_that_could_not_be_listed_is_proven_by_any_job_in_its_folder(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "SUBMITTING", listed=False)
+    assert other_users(now(run)) is not None
+    slurm.queue(run, "RUNNING", job_id="8")
+    found = now(run)
+    assert (other_users(found), found.job_id, found.state) == (None, "8", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"state": "FAILED"}, {"state": "RENDERED"}, {"state": "INCOMPLETE"}, {"cluster": "other"}]
+)
+def test_nothing_is_proven_about_a_run_that_is_not_queued_here(slurm: FakeSlurm, fields: dict[str, str]) -> None:
+    run = slurm.run("7", listed=False, **fields)
+    slurm.queue(run, "RUNNING")
+    now(run)
+    assert other_users(run) is not None
+    assert not slurm.calls("squeue")
+
+
+def test_who_may_own_a_run_that_is_not_listed(slurm: FakeSlurm) -> None:
+    assert may_be_own(slurm.run("7", listed=False))
+    assert not may_be_own(slurm.run("8")), "it is listed"
+    assert not may_be_own(slurm.run("9", listed=False, uid="4711")), "the record names another user"
+    gone = slurm.run("10", listed=False)
+    assert not may_be_own(replace(gone, path=gone.path / "gone"))
+    if os.geteuid() == 0:
+        os.chown(gone.path, 4711, 4711)
+        assert not may_be_own(replace(gone, uid=str(os.getuid())))
+
+
+def test_whose_a_run_is(slurm: FakeSlurm) -> None:
+    me = str(os.getuid())
+    assert other_users(slurm.run("7", uid=me)) is None
+    for fields, words in (
+        ({"uid": "4711", "user": "eve"}, "belongs to eve (uid 4711)"),
+        ({"uid": "4711", "user": "4711"}, "belongs to the user with uid 4711"),
+        ({"uid": "4711"}, "belongs to the user with uid 4711"),
+    ):
+        fault = other_users(slurm.run("8", **fields))
+        assert fault is not None and fault.what == f"run-8 {words}"
+    unlisted = slurm.run("9", listed=False, uid=me)
+    fault = other_users(unlisted)
+    assert fault is not None and fault.next == f"if it is yours: hpclaunch runs adopt {unlisted.path}"
+
+
+def test_on_which_cluster_a_job_is(slurm: FakeSlurm) -> None:
+    assert cluster_obstacle(slurm.run("7")) is cluster_obstacle(slurm.run("8", cluster="")) is None
+    elsewhere = slurm.run("9", cluster="other", controller="c9")
+    fault = cluster_obstacle(elsewhere)
+    assert fault is not None and obstacle(elsewhere) == fault
+    assert "the cluster other (controller c9); Slurm on this machine is the cluster lab" in fault.what
+    assert fault.next.endswith("log in to other and type there: hpclaunch status run-9")
+    ended = cluster_obstacle(replace(elsewhere, state="FAILED", controller=""))
+    assert ended is not None and "the cluster other; Slurm" in ended.what and "hpclaunch resume run-9" in ended.next
+    for controller, differs in (("ctl", False), ("", False), ("ctl2", True)):
+        assert controller_differs(replace(elsewhere, controller=controller)) is differs
+
+
+def test_a_run_of_another_cluster_is_not_asked_about_unless_its_end_is_known(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", cluster="other")
+    slurm.queue(run, "COMPLETED")
+    found = now(run)
+    assert found.state == "RUNNING" and "is a run of the cluster other" in found.reason
+    ended = slurm.run("8", "COMPLETED", cluster="other")
+    assert now(ended) == ended
+
+
+def test_a_start_by_hand_is_found_by_the_newest_of_its_marks(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
+    for age, start in ((30, "9.0"), (10, "8.0"), (20, "10.0")):
+        began(run, start)
+        os.utime(run.path / f"attempts/{start}/started", (time.time() - age,) * 2)
+    slurm.queue(run, "RUNNING", job_id="8")
+    found = now(run)
+    assert (found.job_id, found.state, found.exit_code, found.submission) == ("8", "RUNNING", "", "by hand")
+    assert runs.load(run.path) == found
+
+
+@pytest.mark.parametrize(
+    "fields", [{"submission": "hpclaunch"}, {"repaired": "2026-01-02T03:04:05Z"}, {"state": "INCOMPLETE"}]
+)
+def test_a_mark_of_another_start_counts_only_where_a_person_started_the_script(
+    slurm: FakeSlurm, fields: dict[str, str]
+) -> None:
+    run = slurm.run("7", **{"state": "FAILED", "submission": "by hand", "exit_code": "1:0", **fields})
+    began(run, "8.0")
+    assert now(run).job_id == "7"
+
+
+@pytest.mark.parametrize("start", ["7.0", "x.0", "../8.0"])
+def test_a_mark_of_the_same_job_or_of_no_job_is_no_new_start(slurm: FakeSlurm, start: str) -> None:
+    run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
+    began(run, start)
+    assert now(run) == run
+
+
+def test_a_chain_is_followed_to_its_last_job(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED", exit_code="75:0", reason="x", nodes="n1")
+    began(run, "7.0", next_job="8\n")
+    began(run, "8.0", next_job="9;lab\n")
+    slurm.queue(run, "PENDING", job_id="9", nodes="")
+    found = now(run)
+    assert (found.job_id, found.earlier, found.state, found.exit_code) == ("9", ("7", "8"), "PENDING", "")
+    assert (found.reason, found.nodes) == ("", "")
+    repaired = slurm.run("17", "FAILED", exit_code="75:0", repaired="2026-01-02T03:04:05Z")
+    began(repaired, "17.0", next_job="18\n")
+    assert now(repaired).job_id == "17"
+
+
+def test_a_chain_that_names_an_earlier_job_ends(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED", exit_code="75:0", earlier=("6",))
+    began(run, "7.0", next_job="6\n")
+    assert now(run).job_id == "7"
+    (run.path / "attempts/7.0/next-job").write_text("7\n")
+    assert now(run).job_id == "7"
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_a_successor_whose_number_the_script_did_not_get_is_looked_up(slurm: FakeSlurm, text: str | None) -> None:
+    run = slurm.run("7")
+    began(run, "7.0", **({} if text is None else {"next_job": text}))
+    slurm.account(run, "FAILED", "75:0")
+    slurm.queue(run, "PENDING", job_id="8", nodes="")
+    found = now(run)
+    assert (found.job_id, found.earlier) == (("8", ("7",)) if text == "" else ("7", ()))
+
+
+# --- a submission without an answer
+
+
+def silent(run: Run, seconds: float = 700) -> None:
+    """Let the process that submits a run have been silent for so long, on this host."""
+    lease = leases.newest(run.path)
+    assert lease
+    fields = lease.text.split(" ")
+    (lease.folder / str(lease.number)).write_text(" ".join([*fields[:3], "1", "7", *fields[5:]]) + "\n")
+    (lease.folder / f"{lease.number}.renewed").write_text(f"{time.monotonic() - seconds:.3f}\n")
+
+
+def submitting(slurm: FakeSlurm, seconds: float = 700, **fields: object) -> Run:
+    run = slurm.run("", "SUBMITTING", **fields)
+    assert leases.take(run)
+    silent(run, seconds)
+    return run
+
+
+def test_a_job_that_is_found_is_the_outcome_of_the_submission(slurm: FakeSlurm) -> None:
+    run = submitting(slurm, seconds=5, reason="no answer")
+    slurm.queue(run, "PENDING", job_id="8", nodes="")
+    found = now(run)
+    assert (found.job_id, found.state, found.reason, found.submission) == ("8", "PENDING", "", "hpclaunch")
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == "8"
+
+
+def test_a_job_of_an_earlier_start_is_not_the_outcome(slurm: FakeSlurm) -> None:
+    run = submitting(slurm, earlier=("8",))
+    began(run, "8.0")
+    slurm.queue(run, "RUNNING", job_id="8")
+    assert now(run).state == "NOT_SUBMITTED"
+
+
+def test_a_start_that_left_a_mark_is_the_outcome_although_nobody_lists_it(slurm: FakeSlurm) -> None:
+    run = submitting(slurm)
+    began(run, "8.0")
+    assert now(run).job_id == "8"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "silent_programs", "controller", "state", "reason"),
+    [
+        (700, (), "ctl", "NOT_SUBMITTED", "the scheduler knows no job of this run, queued or ended"),
+        (590, (), "ctl", "SUBMITTING", "the scheduler has not answered yet"),
+        (700, (), "ctl2", "SUBMITTING", "the scheduler has no job of this run in its queue, and does not know about"),
+        (700, ("sacct",), "ctl", "SUBMITTING", "the scheduler has no job of this run in its queue, and does not know"),
+        (700, ("squeue",), "ctl", "SUBMITTING", "squeue: Unable to contact slurm controller"),
+    ],
+)
+def test_nothing_was_queued_only_if_all_are_sure_and_long_enough(
+    slurm: FakeSlurm, seconds: float, silent_programs: tuple[str, ...], controller: str, state: str, reason: str
+) -> None:
+    run = submitting(slurm, seconds, controller=controller)
+    slurm.silence(*silent_programs)
+    found = now(run)
+    assert (found.state, found.job_id) == (state, "")
+    assert found.reason.startswith(reason)
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == ("NOT_SUBMITTED" if state == "NOT_SUBMITTED" else "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "listed", "job_id"), [("9", "", "9"), ("9", "12", "9"), ("NOT_SUBMITTED", "12", "12")]
+)
+def test_what_was_recorded_first_counts_and_a_job_is_never_left_out(
+    slurm: FakeSlurm, recorded: str, listed: str, job_id: str
+) -> None:
+    run = submitting(slurm)
+    lease = leases.newest(run.path)
+    assert lease
+    leases.end(lease, recorded)
+    if listed:
+        slurm.queue(run, "PENDING", job_id=listed, nodes="")
+    assert now(run).job_id == job_id
+
+
+def test_a_run_that_is_submitted_again_meanwhile_is_not_judged(slurm: FakeSlurm) -> None:
+    run = submitting(slurm)
+    (run.path / "submissions/1.ended").write_text("NOT_SUBMITTED\n")
+    slurm.put("sacct", f"echo 'a b c 1 2 3 4' > {run.path}/submissions/2\n")
+    assert now(run).state == "SUBMITTING"
+
+
+def test_which_states_nobody_may_ever_learn(slurm: FakeSlurm) -> None:
+    assert is_lost(submitting(slurm, 600)) and not is_lost(slurm.run("7"))
+    assert is_lost(slurm.run("8", "UNKNOWN"))
+    fresh = slurm.run("9", "SUBMITTING")
+    assert leases.take(fresh) and not is_lost(fresh)
+
+
+def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
+    from hpclaunch.actions.identity import require_own_site, require_permission
+
+    theirs, elsewhere, own = slurm.run("7", uid="4711"), slurm.run("8", cluster="other"), slurm.run("9")
+    require_permission([own])
+    require_own_site(own)
+    with pytest.raises(Refused) as caught:
+        require_permission([theirs, own, elsewhere])
+    assert [fault.what.split(" ")[0] for fault in caught.value.faults] == ["run-7", "run-8"]
+    with pytest.raises(Refused, match="run-8 is a run of the cluster other"):
+        require_own_site(elsewhere)
+    with pytest.raises(Refused, match="for the site x, whose controller was ctl2; the one here is another"):
+        require_own_site(slurm.run("10", controller="ctl2"))
+    require_own_site(slurm.run("11", cluster="", controller=""))
