@@ -48,8 +48,8 @@ def reserve(run: Run, job_id: str) -> None:
 
 
 def _job_of(claim: str) -> str:
-    start = claim.partition(" ")[0].strip()
-    return "" if start == _FREE else start.rpartition(".")[0]
+    """Return the job in a claim (START is JOB.RESTART); empty for one that frees the directory."""
+    return claim.partition(" ")[0].rpartition(".")[0]
 
 
 def _newest_claim(folder: Path) -> tuple[int, str]:
