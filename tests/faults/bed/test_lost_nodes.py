@@ -45,7 +45,7 @@ while count < {STEPS}:
 
 def claims(run: Submitted) -> list[str]:
     """The starts that have claimed the run directory, oldest first."""
-    files = sorted((run.path / "claims").iterdir(), key=lambda file: int(file.name))
+    files = sorted((run.path / "claims").glob("[0-9]*"), key=lambda file: int(file.name))  # beside drafts
     return [file.read_text().split()[0] for file in files if " " in file.read_text()]
 
 
