@@ -21,17 +21,16 @@ def recorded_job(system: System, run: Run, request: Request) -> Job | None:
     code = run.spec().get("code")
     values = code if isinstance(code, dict) else {}
     entry, folder = values.get("entry"), values.get("folder")
-    if values.get("in_place"):
-        return _job_in_place(system, request, folder, entry)
-    if values.get("source_only") and isinstance(entry, str):
-        return script_job(run.home / "code" / entry)
-    return job_of_file(run.home / "code" / "job.yaml", run.name)
-
-
-def _job_in_place(system: System, request: Request, folder: object, entry: object) -> Job | None:
+    if not values.get("in_place"):
+        return _job_in(run.home / "code", entry if values.get("source_only") else None, run.name)
     if entry and isinstance(folder, str) and isinstance(entry, str):
-        return replace(script_job(Path(folder) / entry), in_place=True)
+        return replace(_job_in(Path(folder), entry if values.get("source_only") else None, run.name), in_place=True)
     return program_job(system, request)
+
+
+def _job_in(folder: Path, script: object, name: str) -> Job:
+    """Return the job of a script in a folder; without one, that of the folder's job file."""
+    return script_job(folder / script) if isinstance(script, str) else job_of_file(folder / "job.yaml", name)
 
 
 def named_job(system: System, request: Request, otherwise: Job) -> Job:

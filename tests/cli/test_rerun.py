@@ -126,6 +126,14 @@ def test_code_in_place_that_has_changed_is_named_and_other_code_is_not(site: Des
     assert "everything that is recorded" in told
 
 
+def test_a_job_that_is_used_in_place_keeps_its_own_parameters(site: Desk) -> None:
+    """Those of its job file: a script alone has none."""
+    first = submitted(site, "tune", "--code-in-place", "--set", "learning_rate=0.2")
+    second, _ = again(site, first)
+    assert own((second / "job.sh").read_text(), second) == own((first / "job.sh").read_text(), first)
+    assert "--learning-rate=0.2" in (second / "job.sh").read_text()
+
+
 def test_data_that_have_changed_are_named(site: Desk) -> None:
     site.write("samples/a.bin", "a")
     site.write("samples/b.bin", "b")
