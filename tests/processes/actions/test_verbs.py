@@ -1,0 +1,535 @@
+"""What verbs write into records and hand to the scheduler: fields that a further start needs, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch import runs
+from hpclaunch.actions.adopt import adopt
+from hpclaunch.actions.cancel import all_cancellable, cancel, cancellable, forget
+from hpclaunch.actions.hand_over import hand_over
+from hpclaunch.actions.identity import other_users
+from hpclaunch.actions.repair import repair, wanted_reason, wanted_state
+from hpclaunch.actions.resume import Changes, resume
+from hpclaunch.actions.retry import ending_of, retry
+from hpclaunch.actions.system import System
+from hpclaunch.actions.wait import exit_code_of, wait
+from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused, SchedulerError
+from hpclaunch.runs import Run, leases
+from tests.builders import leave_proof
+from tests.processes.actions.conftest import FakeSlurm
+
+SAME = Changes()
+
+
+def began(run: Run, start: str, **marks: str) -> None:
+    folder = run.path / "attempts" / start
+    folder.mkdir(parents=True)
+    for name, text in {"started": "", **marks}.items():
+        (folder / name.replace("_", "-")).write_text(text)
+
+
+def spec(run: Run, **values: object) -> None:
+    (run.path / "spec.json").write_text(json.dumps({"run_dir": str(run.path), "walltime": 3600, **values}))
+
+
+def submitted(slurm: FakeSlurm) -> str:
+    """The script that sbatch got."""
+    return (slurm.folder / "script").read_text()
+
+
+@pytest.fixture
+def keeping(slurm: FakeSlurm) -> FakeSlurm:
+    """A Slurm whose sbatch keeps the script, and answers with job 99."""
+    slurm.put("sbatch", f'for last; do :; done; cat "$last" > {slurm.folder}/script\necho Submitted batch job 99\n')
+    return slurm
+
+
+# --- hand_over
+
+
+def test_a_submission_replaces_all_that_the_record_said_of_the_job_before(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "FAILED", exit_code="7:0", reason="x", nodes="n1", repaired="2026-01-02T03:04:05Z")
+    run = runs.change(run, printed="old", held={"nodes": "1"}, differs="x", allocation="4", cluster="y", controller="z")
+    (run.path / "attempts").mkdir()
+    found = hand_over(run, "#!/bin/sh\n", 60, earlier=("7",))
+    assert found == runs.load(run.path)
+    assert (found.state, found.job_id, found.earlier, found.submission) == ("PENDING", "99", ("7",), "hpclaunch")
+    assert (found.exit_code, found.reason, found.nodes, found.repaired, found.allocation) == ("", "", "", "", "")
+    assert (found.printed, found.held, found.differs) == ("", {}, "")
+    assert (found.host, found.cluster, found.controller) == (os.uname().nodename, "lab", "ctl")
+    assert found.submitted > "2026-01-02T03:04:06Z"
+    assert (run.path / "logs").is_dir()
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == "99"
+    assert runs.holder_of(run.path) == "99", "no other start takes the directory before the job"
+
+
+def test_a_claim_of_an_ended_job_is_freed_and_the_new_job_holds_the_directory(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "FAILED")
+    runs.reserve(run, "7")
+    hand_over(run, "#!/bin/sh\n", 60, earlier=("7",))
+    assert [(run.path / f"claims/{number}").read_text() for number in (1, 2, 3)] == ["7.0\n", "free\n", "99.0\n"]
+
+
+def test_the_record_says_submitting_before_sbatch_is_called_and_after_write(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    seen: list[str] = []
+    slurm.put("sbatch", f"cp {run.path}/run.json {slurm.folder}/seen\necho Submitted batch job 99\n")
+    hand_over(run, "#!/bin/sh\n", 60, write=lambda: seen.append(runs.load(run.path).state), earlier=("7",))
+    record = json.loads((slurm.folder / "seen").read_text())
+    assert (seen, record["state"], record["job_id"], record["earlier"]) == (["FAILED"], "SUBMITTING", "", ["7"])
+
+
+def test_what_cannot_be_written_leaves_the_lease_to_the_next(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(HpclaunchError, match="No space left"):
+        hand_over(run, "#!/bin/sh\n", 60, write=fail)
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == leases.NOT_SUBMITTED
+    assert runs.load(run.path) == run
+    assert not slurm.calls("sbatch")
+
+
+def test_a_run_that_changed_meanwhile_is_not_submitted(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    runs.change(run, state="CANCELLED")
+    with pytest.raises(Refused, match="is being submitted by another process"):
+        hand_over(run, "#!/bin/sh\n", 60)
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == leases.NOT_SUBMITTED
+    assert not slurm.calls("sbatch")
+
+
+def test_a_refusal_is_recorded_in_slurms_words(slurm: FakeSlurm) -> None:
+    slurm.put("sbatch", "echo 'sbatch: error: no such   partition' >&2; exit 1\n")
+    run = slurm.run("7", "FAILED", earlier=("6",))
+    with pytest.raises(SchedulerError, match="no such partition"):
+        hand_over(run, f"#!/bin/sh\n#SBATCH --chdir={run.path}\n", 60, earlier=("6", "7"))
+    found = runs.load(run.path)
+    assert (found.state, found.reason, found.job_id) == ("NOT_SUBMITTED", "sbatch: no such partition", "")
+    assert found.earlier == ("6", "7")
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == leases.NOT_SUBMITTED
+
+
+def test_a_job_that_another_process_found_meanwhile_counts_although_sbatch_refused(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"echo 12 > {run.path}/submissions/1.ended; echo 'sbatch: error: no' >&2; exit 1\n")
+    found = hand_over(run, f"#!/bin/sh\n#SBATCH --chdir={run.path}\n", 60, earlier=("7",))
+    assert (found.job_id, found.state) == ("12", "PENDING")
+
+
+def test_the_number_of_an_earlier_start_is_cancelled_and_the_script_submitted_again(slurm: FakeSlurm) -> None:
+    run = slurm.run("9", "FAILED", earlier=("7", "8"))
+    count = f"n=$(grep -c '^sbatch' {slurm.folder}/calls)"
+    slurm.put("sbatch", f"{count}; [ $n = 1 ] && echo Submitted batch job 7 || echo Submitted batch job 10\n")
+    for job in ("7", "10"):
+        slurm.queue(run, "PENDING", job_id=job)
+    found = hand_over(run, "#!/bin/sh\n", 60, earlier=("7", "8", "9"))
+    assert (found.job_id, slurm.calls("scancel")) == ("10", ["scancel 7"])
+    slurm.put("sbatch", "echo Submitted batch job 8\n")
+    with pytest.raises(SchedulerError, match="gives run-9 the number of an earlier start, 8, again and again"):
+        hand_over(runs.change(found, state="FAILED"), "#!/bin/sh\n", 60, earlier=("7", "8", "9", "10"))
+    assert len(slurm.calls("sbatch")) == 2 + 5
+
+
+# --- retry and resume
+
+
+def test_a_run_is_started_again_without_the_nodes_of_this_and_earlier_failures(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "NODE_FAIL", nodes="n[1-3]", excluded="n9", excluded_because="n9: old", earlier=("6",))
+    spec(run)
+    began(run, "7.0")
+    (run.path / "logs").mkdir()
+    (run.path / "logs/slurm-7.out").write_text("srun: error: Node failure on n2\n")
+    told: list[str] = []
+    found = retry(run, told.append)
+    because = "n9: old; n2: in the log: srun: error: Node failure on n2"
+    assert (found.excluded, found.excluded_because, found.earlier) == ("n9,n2", because, ("6", "7"))
+    assert "#SBATCH --exclude=n9,n2\n" in submitted(keeping)
+    words = "a node failed; starting it again without n9,n2 (n2: in the log: srun: error: Node failure on n2)"
+    assert told == [f"run-7: {words}"]
+
+
+def test_the_nodes_that_were_typed_are_avoided_too_and_a_required_node_cannot_be(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "NODE_FAIL", nodes="n1,n2")
+    spec(run, directives=[["exclude", "n8"], ["nodelist", "n1"]])
+    run.script.write_text("#!/bin/bash\n#SBATCH --exclude=n8\n#SBATCH --nodelist=n1\n")
+    began(run, "7.0")
+    (run.path / "logs").mkdir()
+    (run.path / "logs/slurm-7.out").write_text("srun: error: Node failure on n[1-2]\n")
+    told: list[str] = []
+    assert retry(run, told.append).excluded == "n8,n2"
+    assert told[0].endswith("; n1 cannot be avoided: --nodelist names it")
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "words", "step"),
+    [
+        ("COMPLETED", "0:0", "it completed", "hpclaunch results run-7"),
+        ("RUNNING", "", "it has not ended", "hpclaunch wait run-7, or hpclaunch cancel run-7"),
+        (
+            "FAILED",
+            "7:0",
+            "it failed with exit code 7",
+            "correct the program, then hpclaunch submit; or hpclaunch resume",
+        ),
+        ("TIMEOUT", "0:0", "it reached its walltime", "hpclaunch resume run-7, which continues from its checkpoints"),
+    ],
+)
+def test_a_failure_of_the_program_is_not_started_again(
+    slurm: FakeSlurm, state: str, code: str, words: str, step: str
+) -> None:
+    run = slurm.run("7", state, exit_code=code)
+    with pytest.raises(Refused) as caught:
+        retry(run, print)
+    (fault,) = caught.value.faults
+    assert words in fault.what and (fault.next or "").startswith(step)
+    assert not slurm.calls("sbatch") and runs.load(run.path) == run
+
+
+def test_a_run_inside_an_allocation_has_no_job_that_could_be_repeated(slurm: FakeSlurm) -> None:
+    with pytest.raises(Refused, match="it ran inside the allocation 4"):
+        retry(slurm.run("by-hand-7", "NODE_FAIL", allocation="4"), print)
+
+
+def test_the_end_of_a_run_as_a_new_start_is_decided_on(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED", exit_code="7:0", nodes="n[1-2]")
+    spec(run, layout={"nodes": 2, "tasks_per_node": 4}, launch=["srun"])
+    asked: list[tuple[str, object]] = []
+
+    def unwell(nodes: str, since: float | None) -> dict[str, str]:
+        asked.append((nodes, since))
+        return {"n1": "down"}
+
+    found = ending_of(run, unwell)
+    assert (found.ranks_failed, found.nodes, found.tasks_per_node, found.unwell) == (
+        False,
+        ("n1", "n2"),
+        4,
+        {"n1": "down"},
+    )
+    assert asked == [("n[1-2]", None)]
+    began(run, "7.0")
+    os.utime(run.path / "attempts/7.0/started", (5, 5))
+    (run.path / "attempts/7.0/first-failure").touch()
+    assert ending_of(run, unwell).ranks_failed and asked[-1] == ("n[1-2]", 5.0)
+    began(run, "7.1")
+    assert not ending_of(run, unwell).ranks_failed, "that was the start before"
+    for state in ("TIMEOUT", "COMPLETED", "PREEMPTED"):
+        assert ending_of(replace(run, state=state), unwell).unwell == {}
+    assert len(asked) == 3
+    for words in (["srun", "-m", "cyclic"], ["srun", "--distribution=cyclic"]):
+        spec(run, layout={"nodes": 2, "tasks_per_node": 4}, launch=words)
+        assert ending_of(run, unwell).tasks_per_node == 0
+    spec(run, layout={"nodes": 2, "tasks_per_node": 4}, directives=[["distribution", "cyclic"]])
+    assert ending_of(run, unwell).tasks_per_node == 0
+
+
+def test_a_resumed_run_keeps_the_nodes_to_avoid_and_counts_its_restarts_anew(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "TIMEOUT", exit_code="0:0", excluded="n9", earlier=("6",))
+    spec(run, after=["5"])
+    run.script.write_text("#!/bin/bash\n#SBATCH --dependency=afterok:5\n")
+    os.utime(run.script, (5, 5))
+    found, warnings = resume(System(), run, SAME)
+    assert (found.job_id, found.earlier, found.excluded, warnings) == ("99", ("6", "7"), "n9", [])
+    assert "#SBATCH --exclude=n9\n" in submitted(keeping) and "dependency" not in submitted(keeping)
+    assert run.script.stat().st_mtime > 5
+
+
+def test_a_run_that_was_never_queued_still_waits_for_others(keeping: FakeSlurm) -> None:
+    run = keeping.run("", "NOT_SUBMITTED")
+    spec(run, after=["5"])
+    run.script.write_text("#!/bin/bash\n#SBATCH --dependency=afterok:5\n")
+    found, _ = resume(System(), run, SAME)
+    assert found.earlier == ()
+    assert "#SBATCH --dependency=afterok:5\n" in submitted(keeping)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("COMPLETED", "run-7 has completed: there is nothing to resume"),
+        ("RENDERED", "run-7 was rendered but not submitted"),
+        ("RUNNING", "run-7 has not ended: its last known state is RUNNING"),
+        ("UNKNOWN", "run-7 has not ended: its last known state is UNKNOWN"),
+    ],
+)
+def test_only_a_run_that_ended_and_did_not_complete_is_resumed(slurm: FakeSlurm, state: str, words: str) -> None:
+    run = slurm.run("7", state)
+    with pytest.raises(Refused, match=words):
+        resume(System(), run, SAME)
+    assert not slurm.calls("sbatch")
+
+
+def test_a_script_of_another_directory_or_without_a_text_is_not_started_again(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "TIMEOUT")
+    spec(run, run_dir="/elsewhere")
+    with pytest.raises(Refused, match="was moved or copied from /elsewhere"):
+        resume(System(), run, SAME)
+    spec(run)
+    run.script.write_text("")
+    with pytest.raises(Refused, match="cannot be read: it is empty"):
+        resume(System(), run, SAME)
+    run.script.unlink()
+    with pytest.raises(Refused, match="cannot be read: No such file"):
+        resume(System(), run, SAME)
+
+
+# --- repair
+
+
+def test_a_repaired_end_says_who_why_and_what_it_was(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "COMPLETED", exit_code="0:0")
+    began(run, "7.0")
+    found = repair(run, "FAILED", "the weights are wrong")
+    assert (found.state, found.exit_code, bool(found.repaired)) == ("FAILED", "", True)
+    assert found == runs.load(run.path)
+    assert found.reason.startswith("the weights are wrong (repaired by ")
+    assert f", uid {os.getuid()}, on {found.repaired}; it was COMPLETED 0:0)" in found.reason
+    again = repair(found, "COMPLETED", "they are right")
+    assert (again.state, again.exit_code) == ("COMPLETED", "0:0")
+    other = repair(slurm.run("8", "FAILED", exit_code="7:0"), "CANCELLED", "x")
+    assert other.exit_code == "7:0"
+    assert "; it was FAILED 7:0)" in other.reason
+    assert not slurm.calls()
+
+
+def test_what_cannot_be_repaired_is_refused(slurm: FakeSlurm) -> None:
+    for run, state, words in (
+        (slurm.run("1", "FAILED"), "FAILED", "run-1 is FAILED already"),
+        (slurm.run("2", "FAILED"), "COMPLETED", "no start of its script has left a mark"),
+        (slurm.run("", "NOT_SUBMITTED"), "FAILED", "it was never queued"),
+        (slurm.run("3", "RUNNING"), "FAILED", "run-3 has not ended: it is RUNNING"),
+        (slurm.run("4", "UNKNOWN"), "FAILED", "run-4 has not ended: it is UNKNOWN"),
+        (slurm.run("5", "RENDERED"), "FAILED", "run-5 was rendered but not submitted"),
+        (slurm.run("6", "FAILED", uid="4711"), "CANCELLED", "belongs to the user with uid 4711"),
+        (slurm.run("7", "FAILED", tasks=3), "CANCELLED", "whose state follows from those of its runs"),
+    ):
+        with pytest.raises(Refused, match=words):
+            repair(run, state, "x")
+        assert runs.load(run.path) == run
+    seen = slurm.run("8", "FAILED")
+    runs.change(seen, state="CANCELLED")
+    with pytest.raises(Refused, match="was changed by another process at this moment"):
+        repair(seen, "TIMEOUT", "x")
+    assert runs.load(seen.path).state == "CANCELLED"
+
+
+def test_the_state_and_the_reason_of_a_repair_are_checked(slurm: FakeSlurm) -> None:
+    assert (wanted_state(" failed "), wanted_reason(" x ")) == ("FAILED", "x")
+    assert wanted_reason("r" * 500) == "r" * 500
+    for state in ("RUNNING", "NOT_SUBMITTED", "FORGOTTEN", ""):
+        with pytest.raises(InvalidRequest, match="a run cannot be given the state"):
+            wanted_state(state)
+    for reason in ("", "  ", "r" * 501, "a\nb", "a\x1b[1m"):
+        with pytest.raises(InvalidRequest):
+            wanted_reason(reason)
+
+
+# --- cancel and forget
+
+
+def test_only_the_jobs_that_slurm_lists_as_the_runs_are_cancelled(slurm: FakeSlurm) -> None:
+    one, two, ended = slurm.run("7"), slurm.run("8"), slurm.run("9", "FAILED")
+    slurm.queue(one, "RUNNING")
+    slurm.account(one, "CANCELLED by 0")
+    with pytest.raises(Refused, match="nothing was cancelled for run-8: Slurm lists no job of this run"):
+        cancel([one, two, ended])
+    assert slurm.calls("scancel") == ["scancel 7"]
+    assert (one.path / "cancelled/7").exists() and not (two.path / "cancelled").exists()
+    slurm.forget()
+    assert runs.load(ended.path) == ended
+    assert [run.state for run in cancel([ended])] == ["FAILED"]
+
+
+def test_a_successor_that_was_submitted_just_before_is_cancelled_too(slurm: FakeSlurm) -> None:
+    run = slurm.run("7")
+    began(run, "7.0")
+    slurm.queue(run, "RUNNING")
+    slurm.queue(run, "PENDING", job_id="8")
+    slurm.put("scancel", f'[ "$1" != 7 ] || {{ echo 8 > {run.path}/attempts/7.0/next-job; }}\n')
+    (found,) = cancel([run])
+    assert slurm.calls("scancel") == ["scancel 7", "scancel 8"]
+    assert (found.job_id, found.earlier) == ("8", ("7",))
+
+
+def test_a_run_without_a_job_or_of_others_cannot_be_cancelled(slurm: FakeSlurm) -> None:
+    for run, words in (
+        (slurm.run("", "SUBMITTING"), "is being submitted"),
+        (slurm.run("1", "RUNNING", uid="4711"), "belongs to the user"),
+        (slurm.run("2", "RUNNING", cluster="other"), "is a run of the cluster other"),
+    ):
+        with pytest.raises(Refused, match=words):
+            cancellable([run])
+    part = slurm.run("", "NOT_SUBMITTED", tasks=3, earlier=("5",))
+    assert cancellable([part]) == [] and cancellable([replace(part, state="PENDING")])
+    with pytest.raises(Refused):
+        cancellable([replace(part, state="SUBMITTING")])
+
+
+def test_cancel_all_leaves_what_cannot_be_ended_from_here(slurm: FakeSlurm) -> None:
+    here = os.uname().nodename
+    own = [slurm.run("1"), slurm.run("by-hand-2", scheduler="local", host=here, cluster="")]
+    others = [
+        slurm.run("3", "FAILED"),
+        slurm.run("", "PENDING"),
+        slurm.run("4", uid="4711"),
+        slurm.run("5", cluster="other"),
+        slurm.run("by-hand-6", scheduler="local", host="elsewhere", cluster=""),
+    ]
+    assert all_cancellable([*own, *others]) == own
+
+
+def test_a_run_whose_state_nobody_knows_is_closed_with_its_last_state(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "UNKNOWN")
+    (found,) = forget([run])
+    assert (found.state, runs.load(run.path)) == ("FORGOTTEN", found)
+    assert found.reason.startswith(f"closed by the user with uid {os.getuid()} on ")
+    assert found.reason.endswith("its last known state was UNKNOWN")
+    for other, words in (
+        (slurm.run("8"), "run-8 is RUNNING"),
+        (slurm.run("9", "FAILED"), "run-9 has ended: it is FAILED"),
+        (slurm.run("10", "RENDERED"), "was rendered but not submitted"),
+        (slurm.run("11", "UNKNOWN", uid="4711"), "belongs to the user"),
+    ):
+        with pytest.raises(Refused, match=words):
+            forget([other])
+        assert runs.load(other.path) == other
+    assert forget([slurm.run("12", cluster="other")])[0].state == "FORGOTTEN"
+
+
+def test_a_submission_that_is_closed_is_settled_first(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "SUBMITTING")
+    lease = leases.take(run)
+    assert lease
+    fields = lease.text.split(" ")
+    (lease.folder / "1").write_text(" ".join([*fields[:3], "1", "7", "-9000.0", "x"]) + "\n")
+    assert forget([run])[0].state == "FORGOTTEN"
+    assert lease.outcome == leases.NOT_SUBMITTED
+
+
+# --- adopt
+
+
+def test_a_run_directory_is_adopted_where_it_is_now(slurm: FakeSlurm, tmp_path: Path) -> None:
+    run = slurm.run("7", listed=False, uid="", user="")
+    warned: list[str] = []
+    system = System(warn=warned.append)
+    assert other_users(run) is not None
+    (tmp_path / "link").symlink_to(run.path)
+    (found,) = adopt(system, [tmp_path / "link"])
+    assert (found.path, found.uid, other_users(found), warned) == (run.path, str(os.getuid()), None, [])
+    assert run.path in runs.indexed(system.index)
+    with pytest.raises(HpclaunchError):
+        adopt(system, [run.path, tmp_path / "nothing"])
+
+
+def test_nothing_is_adopted_if_one_directory_cannot_be(slurm: FakeSlurm, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("group root: gives files to other users")
+    one, theirs = slurm.run("7", listed=False), slurm.run("8", listed=False)
+    os.chown(theirs.path / "run.json", 4711, 4711)
+    with pytest.raises(Refused, match="belongs to the user with uid 4711"):
+        adopt(System(), [one.path, theirs.path])
+    assert other_users(one) is not None
+    os.chown(theirs.path / "run.json", 0, 0)
+    os.chown(theirs.path, 4711, 4711)
+    with pytest.raises(Refused, match="belongs to the user with uid 4711"):
+        adopt(System(), [theirs.path])
+
+
+# --- wait
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([("COMPLETED", "0:0")], 0),
+        ([("FAILED", "7:0")], 7),
+        ([("FAILED", "255:0")], 255),
+        ([("FAILED", "256:0")], 1),
+        ([("FAILED", "2:0")], 1),
+        ([("FAILED", "124:0")], 1),
+        ([("FAILED", "130:0")], 1),
+        ([("FAILED", "0:9")], 1),
+        ([("FAILED", "")], 1),
+        ([("TIMEOUT", "0:0")], 1),
+        ([("COMPLETED", "0:0"), ("FAILED", "7:0"), ("FAILED", "8:0")], 7),
+        ([("FAILED", "7:0"), ("RUNNING", "")], 124),
+        ([("COMPLETED", "0:0"), ("UNKNOWN", "")], 1),
+    ],
+)
+def test_the_exit_code_of_wait(slurm: FakeSlurm, ends: Sequence[tuple[str, str]], code: int) -> None:
+    found = [slurm.run(str(number), state, exit_code=text) for number, (state, text) in enumerate(ends)]
+    assert exit_code_of(found) == code
+
+
+def test_wait_ends_with_the_last_run_and_asks_at_growing_intervals(slurm: FakeSlurm) -> None:
+    one, two = slurm.run("7"), slurm.run("8")
+    slurm.queue(one, "RUNNING")
+    slurm.queue(two, "RUNNING")
+    pauses: list[float] = []
+
+    def poll(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            slurm.forget()
+            slurm.account(one, "COMPLETED")
+            slurm.account(two, "FAILED", "7:0")
+            leave_proof(one.path, "7.0")
+
+    *_, last = wait([one, two], None, 0, print, poll)
+    assert [run.state for run in last] == ["COMPLETED", "FAILED"]
+    assert len(pauses) == 3 and pauses[0] < pauses[1] < pauses[2] <= 15
+
+
+def test_wait_starts_a_run_again_as_often_as_asked_for(keeping: FakeSlurm) -> None:
+    run = keeping.run("7")
+    spec(run)
+    keeping.account(run, "NODE_FAIL", "0:0")
+    keeping.put("sbatch", f"n=$(grep -c '^sbatch' {keeping.folder}/calls); echo Submitted batch job $((98 + n))\n")
+    told: list[str] = []
+
+    def poll(seconds: float) -> None:
+        keeping.account(run, "NODE_FAIL", "0:0", job_id="99")
+        keeping.account(run, "NODE_FAIL", "0:0", job_id="100")
+
+    *_, last = wait([run], None, 2, told.append, poll)
+    assert (last[0].state, last[0].job_id, last[0].earlier) == ("NODE_FAIL", "100", ("7", "99"))
+    assert (len(told), len(keeping.calls("sbatch"))) == (2, 2)
+
+
+def test_wait_does_not_wait_for_what_no_question_can_change(slurm: FakeSlurm) -> None:
+    pauses: list[float] = []
+    for run in (slurm.run("7", cluster="other"), slurm.run("8", uid="4711"), slurm.run("", "RENDERED")):
+        list(wait([run], None, 0, print, pauses.append))
+    assert not pauses
+    list(wait([slurm.run("10", "UNKNOWN")], None, 0, print, pauses.append))
+    assert len(pauses) == 5, "its state cannot be known six times in a row"
+
+
+def test_wait_stops_at_its_deadline(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    run = slurm.run("7")
+    slurm.queue(run, "RUNNING")
+    pauses: list[float] = []
+
+    def poll(seconds: float) -> None:
+        pauses.append(seconds)
+        clock[0] += seconds
+
+    *_, last = wait([run], 5, 0, print, poll)
+    assert (last[0].state, sum(pauses), exit_code_of(last)) == ("RUNNING", 5.0, 124)
