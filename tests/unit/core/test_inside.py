@@ -137,3 +137,76 @@ def test_a_link_that_comes_after_the_look_is_not_followed(
     monkeypatch.setattr(os, "lstat", look_and_exchange)
     with pytest.raises(OSError, match="symbolic links"):
         os.close(inside.open_file(folder, name))
+
+
+def test_a_walk_is_in_the_order_of_names_and_counts_to_its_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b/2", "b/1", "a/x", "c"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    (folder / "d").symlink_to("b")
+    assert [name for name, _ in inside.walk(folder)] == ["c", "d", "top", "a/x", "b/1", "b/2", "logs/a.out"]
+    assert inside.names_in(folder) == sorted(os.listdir(folder))
+    monkeypatch.setattr(inside, "MOST_NAMES", len([*folder.rglob("*")]))
+    assert len(list(inside.walk(folder))) == 7
+    monkeypatch.setattr(inside, "MOST_NAMES", len([*folder.rglob("*")]) - 1)
+    with pytest.raises(OverflowError):
+        list(inside.walk(folder))
+
+
+def test_the_end_of_a_file_is_its_last_bytes(folder: Path) -> None:
+    assert [inside.read_end(folder, "top", most) for most in (1, 3, 4)] == [b"p", b"top", b"top"]
+    assert inside.read_end(folder, "a\0b", 3) == b""
+
+
+def test_a_file_of_a_crate_is_opened_each_time(folder: Path) -> None:
+    file = inside.InsideFile(root=folder, name="logs/a.out")
+    for _ in range(2):
+        with file.open() as content:
+            assert content.read() == b"own"
+    assert file.size() == 3
+    (folder / "logs/a.out").unlink()
+    (folder / "logs/a.out").symlink_to(folder.parent / "outside/top")
+    with pytest.raises(OSError, match="is a link"):
+        file.open()
+
+
+def test_a_name_that_no_file_can_have_is_none(folder: Path) -> None:
+    assert inside.problem(folder, "a\0b") and inside.size_of(folder, "a\0b") is None
+    assert inside.changed_at(folder, "a\0b") is None and list(inside.json_lines(folder, "a\0b")) == []
+
+
+def test_a_read_that_fails_once_is_repeated_and_a_refusal_is_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    tried: list[str] = []
+    read = inside.read_bytes
+
+    def fail(root: object, name: str, most: int) -> bytes:
+        tried.append(name)
+        if codes:
+            raise OSError(codes.pop(0), "no")
+        return read(folder, name, most)
+
+    monkeypatch.setattr(inside, "read_bytes", fail)
+    for failures, text, calls in (
+        ([errno.EIO], "top", 2),
+        ([errno.EIO, errno.EIO], "", 2),
+        ([errno.ESTALE], "top", 2),
+        *(([code], "", 1) for code in (errno.ELOOP, errno.EINVAL, errno.EXDEV, errno.EFBIG, errno.EPERM, errno.ENOENT)),
+        ([errno.ENOTDIR], "", 1),
+    ):
+        codes[:], tried[:] = failures, []
+        assert (inside.read_text(folder, "top"), len(tried)) == (text, calls), failures
+
+
+def test_a_file_exchanged_for_a_pipe_after_the_look_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = os.lstat
+
+    def look_and_exchange(path: str, dir_fd: int | None = None) -> os.stat_result:
+        about = look(path, dir_fd=dir_fd)
+        (folder / "top").unlink()
+        os.mkfifo(folder / "top")
+        return about
+
+    monkeypatch.setattr(os, "lstat", look_and_exchange)
+    with pytest.raises(OSError, match="is a pipe"):
+        os.close(inside.open_file(folder, "top"))

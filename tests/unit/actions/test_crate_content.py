@@ -1,0 +1,289 @@
+"""What leaves the machine in a crate: which files are taken, which are left out or shortened, and what is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.actions import crate_content as module
+from hpclaunch.actions.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
+from hpclaunch.actions.export import CrateOptions, export
+from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused
+from hpclaunch.core.inside import InsideFile
+from hpclaunch.runs import Run, load
+from tests import fabricated_runs as fabricated
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A finished run with code that hpclaunch copied, a model and a log."""
+    path = fabricated.finished(tmp_path)
+    for name, text in (("job.sh", "#!/bin/sh\n"), ("hpclaunch.sh", "x\n"), ("sampler.py", "x\n")):
+        (path / name).write_text(text)
+    for folder in ("code", "model", "logs"):
+        (path / folder).mkdir(exist_ok=True)
+    (path / "code/train.py").write_text("print(1)\n")
+    (path / "model/weights.npz").write_bytes(b"w" * 100)
+    (path / "logs/4711.out").write_text("epoch 1\n")
+    environment(path, ["train.py"])
+    return load(path)
+
+
+def environment(path: Path, listed: object, **values: object) -> None:
+    (path / "environment.json").write_text(json.dumps({"host": "login1", "code_files": listed, **values}))
+
+
+def content(run: Run, *include: str, with_paths: bool = True) -> CrateContent:
+    return content_of(run, with_paths, include)
+
+
+def bytes_of(found: CrateContent, path: str) -> bytes:
+    one = found.files[path]
+    if isinstance(one, bytes):
+        return one
+    with one.open() as file:
+        return file.read()
+
+
+def test_a_crate_has_the_script_the_records_the_code_the_model_and_the_logs(run: Run) -> None:
+    found = content(run)
+    names = ("job.sh", "hpclaunch.sh", "sampler.py", "spec.json", "environment.json", "metrics.jsonl")
+    assert set(found.files) == {*names, "code/train.py", "model/weights.npz", "logs/4711.out"}
+    assert list(found.files) == sorted(found.files)
+    assert (found.left_out, found.shortened) == ({}, {})
+    assert isinstance(found.files["code/train.py"], InsideFile)
+
+
+@pytest.mark.parametrize("name", ["server.pem", "password.txt", ".env", ".ssh/config", "id_rsa"])
+def test_code_that_looks_like_a_secret_is_left_out_unless_it_is_asked_for(run: Run, name: str) -> None:
+    (run.path / "code" / name).parent.mkdir(exist_ok=True)
+    (run.path / "code" / name).write_text("x")
+    environment(run.path, ["train.py", name])
+    found = content(run)
+    assert f"code/{name}" not in found.files and found.left_out[f"code/{name}"]
+    assert f"code/{name}" in content(run, f"code/{name}").files
+
+
+def test_a_private_key_under_an_innocent_name_is_left_out_everywhere(run: Run) -> None:
+    environment(run.path, ["train.py", "notes"])
+    for place in ("code/notes", "model/notes", "logs/4711.out", "hpclaunch.sh"):
+        (run.path / place).write_text(KEY)
+    found = content(run)
+    assert {name for name, why in found.left_out.items() if why == "it holds a private key"} == {
+        *("code/notes", "model/notes", "logs/4711.out", "hpclaunch.sh")
+    }
+    assert not set(found.left_out) & set(found.files)
+    assert "code/notes" in content(run, "code/notes").files
+
+
+def test_only_what_hpclaunch_copied_is_code(run: Run) -> None:
+    (run.path / "code/later.csv").write_text("x")
+    (run.path / "code/__pycache__").mkdir()
+    (run.path / "code/__pycache__/x.pyc").write_text("x")
+    found = content(run)
+    assert found.left_out == {"code/later.csv": "hpclaunch did not copy it there"}
+    assert "code/__pycache__/x.pyc" not in found.files
+    assert "code/later.csv" in content(run, "code/later.csv").files
+    environment(run.path, None)
+    assert "code/later.csv" in content(run).files, "an older record has no list"
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../secret", "a/../../b"])
+def test_a_list_of_code_that_names_a_file_elsewhere_is_refused(run: Run, name: str) -> None:
+    environment(run.path, ["train.py", name])
+    with pytest.raises(Refused, match="names a file outside of code/"):
+        content(run)
+
+
+def test_links_and_pipes_are_left_out_with_the_reason_even_if_asked_for(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("theirs")
+    (run.path / "code/link").symlink_to(tmp_path / "outside")
+    os.mkfifo(run.path / "model/pipe")
+    environment(run.path, ["train.py", "link"])
+    assert content(run).left_out == {"code/link": "it is a link", "model/pipe": "it is a pipe"}
+    with pytest.raises(Refused, match=r"no regular file in code/ or model/ of .* matches 'code/link'"):
+        content(run, "code/link")
+
+
+def test_a_pattern_that_matches_nothing_is_refused(run: Run) -> None:
+    with pytest.raises(Refused, match=r"matches '\*.csv'"):
+        content(run, "code/train.py", "*.csv")
+
+
+def test_the_files_of_code_and_of_the_model_have_a_limit_together(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, limit in (("code", "MOST_BYTES"), ("model", "_LARGEST_MODEL")):
+        monkeypatch.setattr(module, limit, 2**20)
+        for name in ("a", "b", "c"):
+            (run.path / folder / name).write_bytes(b"x" * (2**19 - 100))
+    environment(run.path, ["train.py", "a", "b", "c"])
+    found = content(run)
+    assert set(found.left_out) == {"code/c", "model/c"}
+    assert found.left_out["code/c"].startswith("it is large (0 MB): code has at most 1 MB")
+    assert found.left_out["model/c"].endswith("the files of a model have at most 1 MB together")
+    assert {"code/c", "model/c"} <= set(content(run, "code/c", "model/c").files)
+
+
+def test_the_folder_of_hpclaunchs_library_in_the_code_is_left_away(run: Run) -> None:
+    (run.path / "code/hpclaunch/training").mkdir(parents=True)
+    (run.path / "code/hpclaunch/training/x.py").write_text("x")
+    found = content(run)
+    assert not [name for name in (*found.files, *found.left_out) if name.startswith("code/hpclaunch/")]
+    (run.path / "code/hpclaunch/training").rename(run.path / "code/hpclaunch/own")
+    assert "code/hpclaunch/own/x.py" in content(run).left_out, "a package of the user's with this name is code"
+
+
+def test_a_large_log_has_its_beginning_and_its_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("_LARGEST_TEXT", 2**21), ("_FIRST_OF_A_LOG", 2**20), ("_LAST_OF_A_LOG", 2**20)):
+        monkeypatch.setattr(module, name, size)
+    text = b"a" * 2**20 + b"b" * 7 + b"c" * 2**20
+    (run.path / "logs/4711.out").write_bytes(text)
+    found = content(run)
+    kept = bytes_of(found, "logs/4711.out")
+    assert kept == b"a" * 2**20 + b"\n[hpclaunch: 7 bytes of this log are left out here]\n" + b"c" * 2**20
+    assert found.shortened == {"logs/4711.out": "its first 1 MB and last 1 MB of 2 MB"}
+    (run.path / "logs/4711.out").write_bytes(text[7:])
+    assert content(run).shortened == {}
+
+
+def test_a_large_record_is_left_out_and_a_large_file_of_metrics_thinned(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LARGEST_TEXT", 2**20)
+    (run.path / "hpclaunch.sh").write_text("x" * (2**20 + 1))
+    line = '{"event": "epoch", "epoch": 1, "loss": 1.0, "note": "' + "x" * 1000 + '"}\n'
+    first, last = '{"event": "start", "world_size": 2}\n', '{"event": "end", "epochs": 1}'
+    (run.path / "metrics.jsonl").write_text(first + line * 1100 + last)
+    found = content(run)
+    assert found.left_out == {"hpclaunch.sh": "it is large (1 MB)"}
+    lines = bytes_of(found, "metrics.jsonl").splitlines(keepends=True)
+    assert (lines[0].decode(), lines[-1].decode()) == (first, f"{last}\n")
+    assert f"of its {1102:,} lines, the first, the last and some at even distances" in found.shortened["metrics.jsonl"]
+    assert "metrics.jsonl" in found.changed
+    assert thinned_lines(run)[1] == 1102
+
+
+def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec["environment"] = [["MY_TOKEN", "hunter2hunter2"], ["OMP_NUM_THREADS", "8"]]
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    (run.path / "logs/4711.out").write_text(f"in {run.path}: hunter2hunter2\n")
+    found = content(run, with_paths=False)
+    for name in ("spec.json", "logs/4711.out"):
+        assert b"hunter2" not in bytes_of(found, name) and name in found.changed
+        assert str(run.path).encode() not in bytes_of(found, name)
+    assert "OMP_NUM_THREADS" in bytes_of(found, "spec.json").decode()
+    assert json.loads(bytes_of(found, "spec.json"))["environment"][1] == ["OMP_NUM_THREADS", "8"]
+    assert "host" not in json.loads(bytes_of(found, "environment.json"))
+    kept = content(run, with_paths=True)
+    assert str(run.path).encode() in bytes_of(kept, "logs/4711.out") and b"hunter2" not in bytes_of(kept, "spec.json")
+    assert json.loads(bytes_of(kept, "environment.json"))["host"] == "login1"
+    assert "job.sh" not in kept.changed
+
+
+def test_the_crate_lists_every_file_with_what_was_left_out_in_its_readme(run: Run) -> None:
+    (run.path / "code/later.csv").write_text("x")
+    found = content(run)
+    files = crate_files(found, facts_of(run, "MIT", True))
+    assert set(files) == {*found.files, "ro-crate-metadata.json", "README.md"}
+    readme, metadata = files["README.md"], files["ro-crate-metadata.json"]
+    assert isinstance(readme, bytes) and b"code/later.csv" in readme and b"hpclaunch did not copy it" in readme
+    assert isinstance(metadata, bytes)
+    described = {one["@id"] for one in json.loads(metadata)["@graph"]}
+    assert {"code/train.py", "model/weights.npz", "README.md"} <= described
+
+
+def test_the_facts_of_a_run_need_its_spec_and_its_script(run: Run) -> None:
+    facts = facts_of(run, "MIT", True)
+    assert (facts.label, facts.state, facts.license, facts.site) == (run.id, "COMPLETED", "MIT", run.site)
+    assert facts.began and facts.ended > facts.began
+    (run.path / "job.sh").unlink()
+    with pytest.raises(Refused, match=r"has no spec.json and job.sh that can be read"):
+        facts_of(run, "", True)
+
+
+@pytest.mark.parametrize(
+    ("form", "crate", "words"),
+    [
+        ("zip", CrateOptions(), "'zip' is no format"),
+        ("mlflow", CrateOptions(license="MIT"), "belongs to an RO-Crate"),
+        ("tensorboard", CrateOptions(with_paths=True), "belongs to an RO-Crate"),
+        ("tensorboard", CrateOptions(include=("x",)), "belongs to an RO-Crate"),
+        ("ro-crate", CrateOptions(license="not one"), "'not one' is neither"),
+    ],
+)
+def test_an_export_that_makes_no_sense_writes_nothing(
+    run: Run, tmp_path: Path, form: str, crate: CrateOptions, words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        export([run], form, tmp_path / "out", crate)
+    assert not (tmp_path / "out").exists()
+
+
+def exported(found: Sequence[Run], form: str, target: Path) -> list[str]:
+    export(found, form, target, CrateOptions())
+    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+
+
+def test_only_ended_runs_are_exported_into_a_new_or_an_empty_folder(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="has not ended: its last known state is RUNNING"):
+        export([replace(run, state="RUNNING")], "mlflow", tmp_path / "out", CrateOptions())
+    with pytest.raises(InvalidRequest, match="an RO-Crate describes one run"):
+        export([run, run], "ro-crate", tmp_path / "out", CrateOptions())
+    array = load(fabricated.array(tmp_path / "sweep"))
+    with pytest.raises(Refused, match=r"is an array of .* runs, and an RO-Crate describes one"):
+        export([array], "ro-crate", tmp_path / "out", CrateOptions())
+    (tmp_path / "out").mkdir()
+    assert "code/train.py" in exported([run], "ro-crate", tmp_path / "out")
+    with pytest.raises(Refused, match="exists already"):
+        export([run], "tensorboard", tmp_path / "out", CrateOptions())
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match="exists already, and is no folder"):
+        export([run], "tensorboard", tmp_path / "file", CrateOptions())
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    with pytest.raises(Refused, match="exists already"):
+        export([run], "tensorboard", tmp_path / "dangling", CrateOptions())
+    assert exported([run], "tensorboard", tmp_path / "new/deep")
+    assert sorted(os.listdir(tmp_path / "new")) == ["deep"], "no draft is left"
+    assert (tmp_path / "new/deep").stat().st_mode & 0o077 == 0o077 & ~_umask() & 0o755
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HpclaunchError):
+        export([run], "tensorboard", tmp_path / "file/out", CrateOptions())
+    (run.path / "metrics.jsonl").write_text("")
+    with pytest.raises(Refused, match="wrote no numbers"):
+        export([run], "tensorboard", tmp_path / "out", CrateOptions())
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".out", "out"))) == []
+
+
+def test_a_run_directory_with_a_link_is_not_exported(run: Run, tmp_path: Path) -> None:
+    (run.path / "spec.json").rename(tmp_path / "spec.json")
+    (run.path / "spec.json").symlink_to(tmp_path / "spec.json")
+    for form in ("tensorboard", "mlflow", "ro-crate"):
+        with pytest.raises(Refused, match="is a link"):
+            export([run], form, tmp_path / "out", CrateOptions())
+
+
+def test_the_parameters_of_mlflow_hide_the_values_of_variables(run: Run, tmp_path: Path) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec["environment"] = [["MY_TOKEN", "hunter2hunter2"]]
+    spec["parameters"] = [["note", "hunter2hunter2"], ["epochs", "3"]]
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    names = exported([load(run.path)], "mlflow", tmp_path / "out")
+    notes = {name: (tmp_path / "out" / name).read_text() for name in names if "/params/" in name}
+    assert any(name.endswith("/epochs") and text == "3" for name, text in notes.items())
+    assert "hunter2" not in "".join(notes.values())
