@@ -342,3 +342,33 @@ def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
     with pytest.raises(Refused, match="for the site x, whose controller was ctl2; the one here is another"):
         require_own_site(slurm.run("10", controller="ctl2"))
     require_own_site(slurm.run("11", cluster="", controller=""))
+
+
+def test_a_run_of_an_array_is_answered_through_its_array(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "PENDING", tasks=3)
+    for line in ("7_0|RUNNING|None|n1", "7_1|PENDING|Priority|", "7_2|PENDING|Priority|"):
+        with (slurm.folder / "squeue.states").open("a") as file:
+            file.write(f"{line}|{int(time.time()) + 10}|{array.path}\n")
+    found = refreshed([runs.task_of(array, 1), array, runs.task_of(array, 0)])
+    assert [(run.index, run.state) for run in found] == [(1, "PENDING"), (-1, "RUNNING"), (0, "RUNNING")]
+    assert found[0].path.parent == array.path
+
+
+def test_an_array_whose_runs_have_ended_is_not_asked_about(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "COMPLETED", tasks=2)
+    runs.record_tasks(array, {i: runs.TaskState(f"7_{i}", "COMPLETED", "0:0", "", "") for i in range(2)})
+    before = len(slurm.calls("sq"))
+    assert refreshed([runs.load(array.path)])[0].state == "COMPLETED"
+    assert len(slurm.calls("sq")) == before
+
+
+def test_a_run_without_a_cluster_is_proven_here_too(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", listed=False, cluster="", controller="")
+    slurm.queue(run, "RUNNING")
+    assert other_users(now(run)) is None
+
+
+def test_a_run_that_was_never_submitted_is_asked_about_by_nobody(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "RENDERED")
+    assert now(run) == run
+    assert not slurm.calls("sq") and not slurm.calls("sacct")

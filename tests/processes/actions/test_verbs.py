@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from hpclaunch.actions.resume import Changes, resume
 from hpclaunch.actions.retry import ending_of, retry
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import exit_code_of, wait
-from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused, SchedulerError
+from hpclaunch.core.errors import HpclaunchError, InvalidRequest, NotRecorded, Refused, SchedulerError, Unanswered
 from hpclaunch.runs import Run, leases
 from tests.builders import leave_proof
 from tests.processes.actions.conftest import FakeSlurm
@@ -533,3 +534,108 @@ def test_wait_stops_at_its_deadline(slurm: FakeSlurm, monkeypatch: pytest.Monkey
 
     *_, last = wait([run], 5, 0, print, poll)
     assert (last[0].state, sum(pauses), exit_code_of(last)) == ("RUNNING", 5.0, 124)
+
+
+# --- a submission that meets another one
+
+DOUBT = "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1\n"
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = time.sleep
+    monkeypatch.setattr("time.sleep", lambda seconds: None if seconds >= 1 else sleep(seconds))
+
+
+def script_of(run: Run) -> str:
+    return f"#!/bin/sh\n#SBATCH --chdir={run.path}\n"
+
+
+def test_an_answer_that_leaves_a_doubt_is_recorded_and_the_submission_stays_open(
+    slurm: FakeSlurm, no_pauses: None
+) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", DOUBT)
+    with pytest.raises(Unanswered):
+        hand_over(run, script_of(run), 60, earlier=("7",))
+    found = runs.load(run.path)
+    assert (found.state, found.job_id, found.earlier) == ("SUBMITTING", "", ("7",))
+    assert found.reason.startswith("it is unknown whether run-7 was queued: Batch job submission failed: Socket timed")
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == ""
+
+
+def test_a_run_that_another_process_submits_is_not_submitted(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    lease = leases.take(run)
+    assert lease
+    with pytest.raises(Refused) as caught:
+        hand_over(run, script_of(run), 60)
+    (fault,) = caught.value.faults
+    what = f"run-7 is being submitted by another process (process {os.getpid()} on {os.uname().nodename})"
+    assert (fault.what, fault.next) == (what, "hpclaunch status run-7")
+    assert runs.load(run.path) == run and not slurm.calls("sbatch")
+    leases.end(lease, "12")
+    with pytest.raises(Refused, match=r"is being submitted by another process\n"):
+        hand_over(run, script_of(run), 60)
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(700, "SUBMITTING"), (500, "FAILED")])
+def test_status_is_left_to_find_out_what_a_process_did_that_ended_without_a_word(
+    slurm: FakeSlurm, seconds: int, state: str
+) -> None:
+    run = slurm.run("7", "FAILED")
+    lease = leases.take(run)
+    assert lease
+    fields = lease.text.split(" ")
+    (lease.folder / "1").write_text(" ".join([*fields[:3], "1", "7", *fields[5:]]) + "\n")
+    (lease.folder / "1.renewed").write_text(f"{time.monotonic() - seconds:.3f}\n")
+    with pytest.raises(Refused):
+        hand_over(run, script_of(run), 60)
+    assert runs.load(run.path).state == state
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_second_job_is_cancelled_or_named(slurm: FakeSlurm, is_listed: bool) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"echo 12 > {run.path}/submissions/1.ended; echo Submitted batch job 99\n")
+    if is_listed:
+        slurm.queue(run, "PENDING", job_id="99")
+    with pytest.raises(Refused, match="run-7 was given another job while this submission waited") as caught:
+        hand_over(run, script_of(run), 60, earlier=("7",))
+    words = "its job 99 was cancelled" if is_listed else "its own job 99 could not be cancelled: the scheduler does not"
+    assert words in caught.value.faults[0].what
+    assert slurm.calls("scancel") == (["scancel 99"] if is_listed else [])
+    assert runs.load(run.path).job_id == ""
+
+
+def test_a_job_that_status_recorded_meanwhile_is_no_second_one(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    change = 's/"job_id": ""/"job_id": "99"/; s/"state": "SUBMITTING"/"state": "PENDING"/'
+    edition = 's/"edition": [0-9]*/"edition": 9/'
+    found = f"sed -i '{change}; {edition}' {run.path}/run.json; echo 12 > {run.path}/submissions/1.ended"
+    slurm.put("sbatch", f"{found}\necho Submitted batch job 99\n")
+    assert hand_over(run, script_of(run), 60, earlier=("7",)).job_id == "99"
+    assert not slurm.calls("scancel")
+
+
+def test_a_submission_that_was_called_lost_takes_the_next_lease_for_its_job(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"echo NOT_SUBMITTED > {run.path}/submissions/1.ended; echo Submitted batch job 99\n")
+    found = hand_over(run, script_of(run), 60, earlier=("7",))
+    assert (found.job_id, found.state) == ("99", "PENDING")
+    lease = leases.newest(run.path)
+    assert lease and (lease.number, lease.outcome) == (2, "99")
+
+
+def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"mv {run.path}/run.json {run.path}/gone; echo Submitted batch job 99\n")
+    with pytest.raises(NotRecorded) as caught:
+        hand_over(run, script_of(run), 60, earlier=("7",))
+    assert (caught.value.job_id, caught.value.run_dir) == ("99", str(run.path))
+    (fault,) = caught.value.faults
+    assert fault.what.startswith("run-7 was submitted as job 99, but its record could not be written: ")
+    assert fault.next == f"do not submit it again; hpclaunch status {run.path}"
+    lease = leases.newest(run.path)
+    assert lease and lease.outcome == "99", "so it is found again"

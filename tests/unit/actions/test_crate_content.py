@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -287,3 +288,55 @@ def test_the_parameters_of_mlflow_hide_the_values_of_variables(run: Run, tmp_pat
     notes = {name: (tmp_path / "out" / name).read_text() for name in names if "/params/" in name}
     assert any(name.endswith("/epochs") and text == "3" for name, text in notes.items())
     assert "hunter2" not in "".join(notes.values())
+
+
+def test_the_facts_of_a_run_are_what_its_record_says(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {"command": ["python", "train.py", f"--data={run.path}/x"], "layout": {"nodes": 2, "tasks_per_node": 4}}
+    spec |= {"parameters": [["nodes", "many"], ["epochs", "3"]], "data": None}
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    facts = facts_of(replace(load(run.path), state="FAILED", exit_code="7:0", reason=""), "", False)
+    assert (facts.error, facts.command) == ("exit code 7:0", "python train.py --data=RUN/x")
+    assert (facts.parameters, facts.layout) == ({"nodes": "many", "epochs": "3"}, {"tasks_per_node": "4"})
+    assert (facts.data, facts.replaced["RUN"]) == (None, "the run directory")
+    assert facts_of(replace(run, reason=f"lost {run.path}"), "", False).error == "lost RUN"
+    assert facts_of(replace(run, exit_code="", reason=""), "", False).error == ""
+    assert facts_of(run, "", True).replaced == {}
+
+
+@pytest.mark.parametrize(
+    ("need", "told", "data"),
+    [
+        ({"name": "mnist", "folder": "/d"}, {"fingerprint": "f1"}, ("mnist", "f1")),
+        ({"name": "mnist"}, None, ("mnist", "")),
+        (None, {"fingerprint": "f1"}, ("data of cifar", "f1")),
+        ({}, {}, None),
+        ("mnist", "f1", None),
+    ],
+)
+def test_the_data_set_is_named_with_its_fingerprint(run: Run, need: object, told: object, data: object) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "data": need}))
+    (run.path / "metrics.jsonl").write_text(json.dumps({"event": "start", "data": told}) + "\n")
+    assert facts_of(replace(load(run.path), name="cifar"), "", True).data == data
+
+
+def test_a_run_that_never_began_has_no_beginning(run: Run) -> None:
+    (run.path / "attempts").rename(run.path / "away")
+    facts = facts_of(load(run.path), "", True)
+    assert facts.began == "" and facts.ended
+
+
+def test_a_changed_file_is_described_as_changed_and_by_its_own_sum(run: Run) -> None:
+    (run.path / "logs/4711.out").write_text(f"in {run.path}\n")
+    files = crate_files(content(run, with_paths=False), facts_of(run, "", False))
+    metadata = files["ro-crate-metadata.json"]
+    assert isinstance(metadata, bytes) and next(iter(files)) == "ro-crate-metadata.json"
+    described = {one["@id"]: one for one in json.loads(metadata)["@graph"]}
+    log = files["logs/4711.out"]
+    assert isinstance(log, bytes)
+    text = json.dumps(described["logs/4711.out"])
+    assert hashlib.sha256(log).hexdigest() in text and str(len(log)) in text
+    assert "folders are replaced by names" in text
+    assert "folders are replaced by names" not in json.dumps(described["code/train.py"])
+    assert list(files)[1:] == sorted(list(files)[1:])

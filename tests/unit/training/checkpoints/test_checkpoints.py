@@ -150,3 +150,72 @@ def test_every_file_is_on_the_disk_before_the_checkpoint_has_its_name(
     partial = tmp_path / ".partial-00000001"
     files = [f"fsync {partial / name}" for name in (*FILES, folders.MANIFEST)]
     assert calls == [*files, f"fsync {partial}", f"rename {path}", f"fsync {tmp_path}"]
+
+
+def test_a_checkpoint_that_cannot_be_completed_is_one_clear_error_and_the_last_good_one_is_named(
+    tmp_path: Path,
+) -> None:
+    good = save(tmp_path, 1)
+    partial = Path(folders.begin(str(tmp_path), 2))
+    (partial / folders.MANIFEST).mkdir()
+    with pytest.raises(TrainingError) as caught:
+        folders.commit(str(partial), 2, [], {"epoch": 2}, 1)
+    assert f"The last good checkpoint is {good}. Make room and resume the run." in str(caught.value)
+    assert "the folder cannot be written" in str(caught.value)
+    assert folders.existing(str(tmp_path)) == [str(good)]
+
+
+@pytest.mark.parametrize(("facts", "number"), [({}, 2), ({"parts": {}}, 3)])
+def test_the_format_of_a_checkpoint_says_whether_it_has_parts(
+    tmp_path: Path, facts: dict[str, object], number: int
+) -> None:
+    """A version that does not know parts must refuse it."""
+    path = folders.commit(folders.begin(str(tmp_path), 1), 1, [], facts, 1)
+    assert (folders.facts_of(path)["format"], folders.facts_of(path)["step"]) == (number, 1)
+
+
+def test_a_newer_format_is_no_damage_and_a_manifest_has_a_limit(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    manifest(path, '{"format": 4, "step": 1, "files": []}')
+    with pytest.raises(folders.NewerFormat, match="has format 4, of a newer version"):
+        folders.facts_of(str(path))
+    text = '{"format": 3, "step": 1, "files": []}'
+    manifest(path, text + " " * (folders.LARGEST_MANIFEST - len(text)))
+    assert folders.facts_of(str(path))["step"] == 1
+    os.truncate(path / folders.MANIFEST, folders.LARGEST_MANIFEST + 1)
+    with pytest.raises(TrainingError, match="or larger than 16 MiB"):
+        folders.facts_of(str(path))
+    (path / folders.MANIFEST).unlink()
+    (path / folders.MANIFEST).mkdir()
+    with pytest.raises(TrainingError, match="it is no file"):
+        folders.facts_of(str(path))
+
+
+def test_a_folder_that_cannot_be_sent_to_the_disk_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems refuse it."""
+    fsync = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(22, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert folders.problem(str(save(tmp_path, 1)), FILES) == ""
+
+
+def test_objects_of_python_are_neither_written_nor_read(tmp_path: Path) -> None:
+    partial = folders.begin(str(tmp_path), 1)
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        folders.write(partial, FILES[0], {"a": np.array([{}], dtype=object)}.items())
+
+
+def test_the_checkpoint_is_one_of_the_lineage_or_not() -> None:
+    lineage = folders.Lineage(3, {1: 26, 2: 30})
+    names = {"step-00000099-start-3": True, "step-00000026-start-1": True, "step-00000027-start-1": False}
+    names |= {"step-00000030-start-2": True, "step-00000031-start-2": False, "step-00000000": False}
+    assert {name: lineage.has(f"/c/{name}") for name in names} == names
+    assert folders.of_step(["/c/step-00000030-start-2", "/c/step-00000030-start-1"], 30) == "/c/step-00000030-start-2"
+    assert folders.of_step([], 30) == ""
