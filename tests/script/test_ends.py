@@ -223,3 +223,35 @@ def test_a_job_that_does_not_run_any_more_is_not_started_again(run: Path, state:
     done = with_library(f"mkdir {run}/attempts\n{stand_ins}\n{known}\nstart_again saved", HPCLAUNCH_RUN_DIR=str(run))
     assert words in done.stderr
     assert (done.stdout == "requeue 7\n") is (state == "RUNNING")
+
+
+@pytest.mark.parametrize("number", ["USR1", "USR2"])
+def test_the_shell_of_a_rank_outlives_the_signals_that_its_program_may_get(run: Path, number: str) -> None:
+    program = f"trap 'exit 7' {number}; : > ready; while :; do sleep 0.02; done"
+    text = (
+        f'rank() {{ bash -c "$PROGRAM"; }}\n(until [ -e ready ]; do sleep 0.02; done; kill -s {number} 0) &\nrun_rank'
+    )
+    known = {"HPCLAUNCH_EXIT_FILE": str(run / "first-failure"), "HPCLAUNCH_RUN_DIR": str(run), "PROGRAM": program}
+    guarded = f"cd {run}\n({text})\necho $?"
+    done = with_library(f"trap : {number}; set -m\n{guarded}", **known)
+    assert done.stdout.strip() == "7", done.stderr
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_rank_that_is_ended_removes_the_copies_of_its_node(run: Path, ended: bool) -> None:
+    (run / "copy").mkdir()
+    stop = "kill -s TERM $$" if ended else ":"
+    known = {"HPCLAUNCH_EXIT_FILE": str(run / "first-failure"), "HPCLAUNCH_BROADCAST": str(run / "copy")}
+    done = with_library(f"export HPCLAUNCH_BROADCAST={run}/copy\nrank() {{ {stop}; }}\nrun_rank", **known)
+    assert done.returncode == 0, done.stderr
+    assert (run / "copy").exists() is not ended
+
+
+def test_a_rank_without_a_number_has_a_file_of_its_own(run: Path) -> None:
+    (run / "ranks").mkdir()
+    known = {"HPCLAUNCH_EXIT_FILE": str(run / "first-failure"), "HPCLAUNCH_WORLD_SIZE": "2"}
+    for _ in range(2):
+        assert with_library("rank() { :; }\nrun_rank", **known).returncode == 0
+    names = [file.name for file in (run / "ranks").iterdir()]
+    assert len(names) == 2
+    assert all(name.startswith(f"{os.uname().nodename}-") and name.count("-") >= 2 for name in names)

@@ -13,6 +13,7 @@ from hpclaunch.actions.identity import cluster_obstacle, controller_differs, may
 from hpclaunch.actions.states import is_lost, refreshed
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs import Run, leases
+from hpclaunch.runs.ended import EndedRuns
 from tests.processes.actions.conftest import FakeSlurm
 
 
@@ -372,3 +373,90 @@ def test_a_run_that_was_never_submitted_is_asked_about_by_nobody(slurm: FakeSlur
     run = slurm.run("", "RENDERED")
     assert now(run) == run
     assert not slurm.calls("sq") and not slurm.calls("sacct")
+
+
+def line_of_task(slurm: FakeSlurm, array: Run, program: str, *fields: str) -> None:
+    """Let squeue (``ID|STATE|REASON|NODES``) or sacct (``ID|STATE|CODE|NODES``) list a task in the array's folder."""
+    when = str(int(time.time()) + 10)
+    known = (*fields, *(("lab",) if program == "sacct" else ()), when, str(array.path))
+    with (slurm.folder / f"{program}.states").open("a") as file:
+        file.write("|".join(known) + "\n")
+
+
+def task(state: str, number: int, code: str = "", nodes: str = "") -> runs.TaskState:
+    return runs.TaskState(f"7_{number}", state, code, "", nodes)
+
+
+def test_of_an_array_only_what_may_change_is_changed(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "RUNNING", tasks=4)
+    runs.record_tasks(
+        array,
+        {
+            0: task("COMPLETED", 0, "0:0"),
+            1: task("FAILED", 1),
+            2: task("RUNNING", 2, nodes="n5"),
+            3: task("FAILED", 3, "7:0"),
+        },
+    )
+    for number, state, code in (
+        (0, "FAILED", "9:0"),
+        (1, "FAILED", "3:0"),
+        (2, "TIMEOUT", "0:0"),
+        (3, "FAILED", "9:0"),
+    ):
+        line_of_task(slurm, array, "sacct", f"7_{number}", state, code, "")
+    found = refreshed([runs.task_of(runs.load(array.path), number) for number in range(4)])
+    assert [(run.state, run.exit_code) for run in found] == [
+        ("COMPLETED", "0:0"),
+        ("FAILED", "3:0"),
+        ("TIMEOUT", "0:0"),
+        ("FAILED", "7:0"),
+    ]
+    assert found[2].nodes == "n5", "the answer named none"
+
+
+def test_a_failure_of_an_old_array_stays_without_a_code(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "FAILED", tasks=2)
+    runs.record_tasks(array, {0: task("COMPLETED", 0, "0:0"), 1: task("FAILED", 1)})
+    line_of_task(slurm, array, "sacct", "7_1", "FAILED", "3:0", "")
+    long_ago = time.time() - 400
+    os.utime(array.path / runs.STATES, (long_ago, long_ago))
+    assert refreshed([runs.task_of(runs.load(array.path), 1)])[0].exit_code == ""
+    os.utime(array.path / runs.STATES)
+    assert refreshed([runs.task_of(runs.load(array.path), 1)])[0].exit_code == "3:0"
+
+
+def test_only_the_runs_of_an_array_that_are_named_are_asked_about(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "RUNNING", tasks=3)
+    runs.record_tasks(array, {number: task("RUNNING", number) for number in range(3)})
+    now(runs.task_of(runs.load(array.path), 1))
+    assert slurm.calls("squeue")[-1].endswith("--jobs=7_1")
+    now(runs.load(array.path))
+    assert slurm.calls("squeue")[-1].endswith("--jobs=7")
+
+
+def test_a_start_by_hand_of_an_array_is_known_by_the_arrays_number(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "FAILED", tasks=2, submission="by hand")
+    folder = array.path / "0001/attempts/9_1.0"
+    folder.mkdir(parents=True)
+    (folder / "started").touch()
+    assert now(array).job_id == "9"
+
+
+def test_a_run_whose_start_is_found_leaves_the_index_of_ended_runs(slurm: FakeSlurm) -> None:
+    by_hand = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
+    chained = slurm.run("17", "FAILED", exit_code="75:0")
+    entries = {run.path: (runs.stamp_of(run.path) or [], run, {}) for run in (by_hand, chained)}
+    runs.keep_ended(slurm.state, entries, [by_hand.path, chained.path])
+    began(by_hand, "8.0")
+    began(chained, "17.0", next_job="18\n")
+    refreshed([by_hand, chained])
+    assert len(EndedRuns(slurm.state)) == 0
+
+
+def test_what_cannot_be_recorded_is_shown(slurm: FakeSlurm) -> None:
+    run = slurm.run("7")
+    slurm.account(run, "TIMEOUT")
+    (run.path / "run.json").rename(run.path / "away")
+    found = now(run)
+    assert (found.state, found.exit_code, found.nodes) == ("TIMEOUT", "0:0", "n1")

@@ -340,3 +340,56 @@ def test_a_changed_file_is_described_as_changed_and_by_its_own_sum(run: Run) -> 
     assert "folders are replaced by names" in text
     assert "folders are replaced by names" not in json.dumps(described["code/train.py"])
     assert list(files)[1:] == sorted(list(files)[1:])
+
+
+def test_the_files_of_a_crate_are_copies_and_have_the_sums_in_its_metadata(run: Run, tmp_path: Path) -> None:
+    done = export([run], "ro-crate", tmp_path / "out", CrateOptions(license="MIT"))
+    assert (done.runs, done.notes) == ((run,), ())
+    described = {one["@id"]: one for one in json.loads((tmp_path / "out/ro-crate-metadata.json").read_text())["@graph"]}
+    for name in ("code/train.py", "model/weights.npz", "README.md"):
+        content = (tmp_path / "out" / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() in json.dumps(described[name])
+        assert name == "README.md" or content == (run.path / name).read_bytes()
+
+
+def test_what_is_not_in_a_crate_is_told_in_the_order_of_names(run: Run, tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (run.path / "code" / name).touch()
+    done = export([run], "ro-crate", tmp_path / "out", CrateOptions())
+    why = "hpclaunch did not copy it there"
+    assert done.notes == (f"not in the crate: code/a: {why}", f"not in the crate: code/b: {why}")
+
+
+def test_a_link_among_the_logs_stops_only_the_crate(run: Run, tmp_path: Path) -> None:
+    (run.path / "logs/x.out").symlink_to("/etc/hostname")
+    with pytest.raises(Refused, match="is a link"):
+        export([run], "ro-crate", tmp_path / "out", CrateOptions())
+    assert exported([run], "tensorboard", tmp_path / "events")
+
+
+@pytest.mark.parametrize(
+    ("crate", "where"),
+    [
+        (CrateOptions(license="MIT"), "--license"),
+        (CrateOptions(with_paths=True), "--with-paths"),
+        (CrateOptions(include=("x",)), "--include"),
+    ],
+)
+def test_an_option_of_a_crate_is_named(run: Run, tmp_path: Path, crate: CrateOptions, where: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        export([run], "mlflow", tmp_path / "out", crate)
+    assert caught.value.faults[0].where == where
+
+
+def test_the_first_and_the_last_line_of_every_kind_stay_in_thinned_metrics(run: Run) -> None:
+    lines = [
+        {"event": "start"},
+        *({"event": "epoch", "epoch": n} for n in range(5)),
+        {"event": "own", "n": 1},
+        {"n": 2},
+    ]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kept, seen = thinned_lines(run)
+    assert (seen, [json.loads(line) for line in kept]) == (8, lines)
+    (run.path / "metrics.jsonl").write_text("")
+    assert thinned_lines(run) == ([], 0)
