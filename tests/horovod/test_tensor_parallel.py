@@ -192,7 +192,7 @@ def test_a_shared_model_takes_the_techniques(case: str, data: str, ranks) -> Non
 
 
 # The one that only ranks together can find; more in the long tier, and in tests/unit/training/model_parallel/.
-REFUSED = [((TOGETHER, "--wrong=true"), "is not the same on the ranks that share the model")]
+REFUSED = [((TOGETHER, "--wrong=true"), "its layer has inputs of which each rank has another part")]
 if LONG:
     REFUSED += [
         (("--tensor-parallel=3",), "--tensor-parallel=3 does not divide the 2 ranks"),

@@ -85,7 +85,8 @@ class Saving(tf.keras.callbacks.Callback):
     Place it last, and on every rank. A request to stop and the clock reach ranks at different steps. So the ranks agree
     about once a second, and save at the same step. Weights that are not finite are never saved: they would replace the
     last good ones. epoch_facts: what the checkpoint of a place says of the epochs so far. log: gets an event for every
-    checkpoint, with the seconds that it took all ranks and its bytes; `step` counts those of all attempts.
+    checkpoint, with the seconds that it took all ranks and its bytes; `step` counts those of all attempts. prove: is
+    called with the step of the epoch (0: its end) before a checkpoint, and raises if ranks hold different models.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class Saving(tf.keras.callbacks.Callback):
         place: Place,
         epoch_facts: Callable[[Place], Mapping[str, Any]] = lambda place: {},
         log: MetricsLog | None = None,
+        prove: Callable[[int], None] = lambda step: None,
     ) -> None:
         super().__init__()
+        self._prove = prove
         self._log = log
         self._epoch_facts = epoch_facts
         self._world, self._state, self._folder, self._asked, self._steps = world, state, folder, asked, steps
@@ -150,6 +153,7 @@ class Saving(tf.keras.callbacks.Callback):
     def _save(self, place: Place, loss: float, stop: bool) -> None:
         when = "step {}".format(place.step) if place.step else "the end of epoch {}".format(place.epoch)
         stop_if_diverged(self._world, self.model, loss, when)
+        self._prove(place.step)
         facts = {
             "steps_per_epoch": self._steps,
             "options": vars(self._asked),

@@ -56,6 +56,27 @@ class TrainingState:
         """Let groups of ranks that train apart have the same variables, before they are saved. A collective."""
         group_updates.unite([variable for _, variable in self._shared_variables()])
 
+    def alike(self, statistics: bool) -> list[tuple[str, Any, bool]]:
+        """Name, variable, and whether it is a trained weight: of what all ranks with the same part hold alike.
+
+        statistics: also those of a floating type, which differ until the end of an epoch. What no rank holds alone is
+        left out, and under a strategy of TensorFlow the statistics, which that averages when they are read.
+        """
+        weights = {id(variable) for variable in self._model.trainable_variables}
+        found = [
+            (("the weight " if id(one) in weights else "the optimizer's ") + _plain_name(one), one, id(one) in weights)
+            for _, one in self._shared_variables()
+            if not isinstance(one, Together)
+        ]
+        if statistics and self._world.distribute is None:
+            others = [one for one in self._model.non_trainable_variables if one.dtype.is_floating]
+            found += [("the statistic " + _plain_name(one), one, False) for one in others]
+        return found
+
+    def facts(self) -> dict[str, float]:
+        """What this rank steps with: {"rate": its learning rate}."""
+        return {"rate": float(tf.keras.backend.get_value(self._model.optimizer.learning_rate))}
+
     def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Iterator[Named]:
         """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN, and those of `common`.
 
@@ -300,6 +321,10 @@ def assign(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
     """Assign to each variable the array of its name."""
     for name, variable in variables:
         variable.assign(arrays[name])
+
+
+def _plain_name(variable: Any) -> str:
+    return str(variable.name).split(":")[0]
 
 
 def _part_of(variable: Any, stage: int) -> stored.Held:

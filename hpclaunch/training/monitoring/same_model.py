@@ -1,52 +1,116 @@
-"""Ends a training in which ranks have come to different values of weights that should be the same on all of them."""
+"""Proves after the first step, every epoch and before every checkpoint that the ranks of TensorFlow hold one model."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
 
 import tensorflow as tf
 
-from hpclaunch.training.model_parallel import splits
-from hpclaunch.training.rank.equality import different_in_stage
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.model_parallel import groups, splits
+from hpclaunch.training.rank.one_model import MADE_OTHERWISE, Held, OneModel
 from hpclaunch.training.rank.world import World
 
 
-class SameModel(tf.keras.callbacks.Callback):
-    """Compares the weights that are no parts, after the first step and every epoch. A collective.
+@dataclass(frozen=True)
+class Way:
+    """What changes the weights, for the likeliest cause of a difference.
 
-    In a model that ranks share they differ if a layer of Keras between shared layers mixes units of which each rank has
-    others; in any other, if a train_step of the program changes them without the gradients of the other ranks.
+    step: the class of a model with a train_step of its own; loop: whether a loop of the program makes the steps;
+    optimizer: the class of an optimizer of the program's own; callbacks: the classes of the program's callbacks.
     """
 
-    def __init__(self, world: World) -> None:
+    step: str = ""
+    loop: bool = False
+    optimizer: str = ""
+    callbacks: Sequence[str] = ()
+
+
+class SameModel(tf.keras.callbacks.Callback):
+    """Compares weights, statistics and the optimizer's state of the ranks (rank.one_model). A collective.
+
+    Place it after the averages of an epoch, and before what reports the epoch.
+    """
+
+    def __init__(self, world: World, state: TrainingState, way: Way) -> None:
         super().__init__()
-        self._world = world
-        self._compared = False
+        gpus = tf.config.get_visible_devices("GPU")
+        self._world, self._state, self._way = world, state, way
+        self._proof = OneModel(world, self._cause, state.facts, gpus[0].name if gpus else "")
+        self._has_begun = False
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if not self._compared:
-            self._compare()
-            self._compared = True
+        if not self._has_begun:
+            self._has_begun = True
+            self.prove("after the first step")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._compare()
+        self.prove("at the end of epoch {}".format(epoch + 1), are_shared=True)
 
-    def _compare(self) -> None:
-        whole = [one for one in self.model.trainable_variables if splits.split_of(one) is None]
-        different = different_in_stage(self._world, [(one.name, one.numpy()) for one in whole])
-        if different:
-            raise AgreedError(self._reason(different[0]), speaks=self._world.is_root)
+    def before_checkpoint(self, step: int) -> None:
+        """Compare before a checkpoint at `step` of an epoch; 0: at its end, where only callbacks have come since."""
+        if step or self._way.callbacks:
+            self.prove("before the checkpoint", are_shared=not step)
 
-    def _reason(self, name: str) -> str:
-        if self._world.mesh is None:
+    def prove(self, when: str, are_shared: bool = False) -> None:
+        """Raise AgreedError on all ranks if they differ. are_shared: whether the statistics have been averaged."""
+        held = [
+            Held(name, "{} {}".format(one.dtype.name, list(one.shape)), one.numpy, self._name_group(one, is_weight))
+            for name, one, is_weight in self._state.alike(are_shared)
+        ]
+        self._proof.prove(held, when)
+
+    def _name_group(self, variable: Any, is_weight: bool) -> str:
+        """The ranks that hold the same of a variable."""
+        mesh, apart = self._world.mesh, groups.updates()
+        if mesh is not None and is_weight and splits.split_of(variable) is None:
+            return "stage {}".format(mesh.stage)
+        return _same_part(self._world) if apart is None else "group of rank {}".format(apart.ranks[0])
+
+    def _cause(self, name: str, facts: Sequence[Mapping[str, Any]]) -> str:
+        rates = sorted({one["rate"] for one in facts})
+        if rates[1:]:
+            return "Likeliest cause: the learning rate is {:g} on one rank, but {:g} on another".format(*rates[:2])
+        return "Likeliest cause: {}".format(self._words())
+
+    def _words(self) -> str:
+        way = self._way
+        if self._world.mesh is not None and self._world.mesh.tensor > 1:
             return (
-                "the weight {} is not the same on all ranks: the train_step of {} changes it without the gradients of "
-                "the other ranks. Change weights by self.optimizer.apply_gradients or self.optimizer.minimize alone; "
-                "the optimizer is the one that training.fit is given".format(name, type(self.model).__name__)
+                "its layer has inputs of which each rank has another part. Use a RowParallelDense or a "
+                "RowParallelConv2D there, or gather_output=True in the layer before it"
+            )
+        if way.step:
+            return (
+                "the train_step of {} changes it without the gradients of the other ranks. Change weights by "
+                "self.optimizer.apply_gradients or self.optimizer.minimize alone; the optimizer is the one that "
+                "training.fit is given".format(way.step)
+            )
+        if way.loop:
+            return (
+                "the loop changes it beside loop.step, which alone averages gradients over the ranks. Give loop.step "
+                "all gradients, and change weights by what is the same on all ranks"
+            )
+        suspects = ["the optimizer {}".format(way.optimizer)] if way.optimizer else []
+        suspects += ["the callback {}".format(one) for one in way.callbacks]
+        if not suspects:
+            return (
+                "a layer changes it when it is called, by what its own rank has alone: its batch, or random numbers. "
+                "Without such a layer, a processor or its memory is faulty"
             )
         return (
-            "the weight {} is not the same on the ranks that share the model: its layer has inputs of which each rank "
-            "has another part. Use a RowParallelDense or a RowParallelConv2D there, or gather_output=True in the layer "
-            "before it".format(name)
+            "{} changes it by what one rank has alone: its number, its batch, or random numbers. Do the same on all "
+            "ranks".format(" or ".join(suspects))
         )
+
+
+def prove_structure(world: World, model: Any) -> None:
+    """Raise AgreedError on all ranks unless they have made the same model, with any weights. A collective."""
+    part = _same_part(world)
+    held = [Held(one.name, "{} {}".format(one.dtype.name, list(one.shape)), among=part) for one in model.variables]
+    OneModel(world, lambda name, facts: MADE_OTHERWISE).prove(held, "when it was made")
+
+
+def _same_part(world: World) -> str:
+    return "" if world.mesh is None else "part {}".format(world.mesh.part)

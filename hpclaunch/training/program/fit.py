@@ -63,5 +63,5 @@ def fit(
                 prepared.place,
                 prepared.state,
             )
-    finish(run, data, prepared, follows.kept, time.perf_counter() - began)
+    finish(run, data, prepared, follows, time.perf_counter() - began)
     return prepared.model

@@ -38,7 +38,7 @@ class Loop:
                     break
                 yield from self._epoch(epoch, place.step if epoch == place.epoch else 0)
         self._call("on_train_end")
-        finish(self._run, self._data, self._prepared, self._follows.kept, time.perf_counter() - began)
+        finish(self._run, self._data, self._prepared, self._follows, time.perf_counter() - began)
 
     def step(self, loss: Any, gradients: Any) -> None:
         """Change the weights by the gradients of all ranks. A collective: once for each batch, on every rank.

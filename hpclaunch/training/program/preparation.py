@@ -14,6 +14,7 @@ from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.exports import whole_model
 from hpclaunch.training.input import loading
 from hpclaunch.training.model_parallel.recomputation import Recomputed
+from hpclaunch.training.monitoring import same_model
 from hpclaunch.training.monitoring.step_clocks import ExchangeClock, exchange_clock
 from hpclaunch.training.optimization import (
     adascale,
@@ -78,6 +79,7 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
     with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
         # All ranks begin with rank 0's weights.
         model = _step_in_parts(run, _make_model(run, network, data))
+        same_model.prove_structure(world, model)
         reduction.broadcast_weights(model, world)
 
         # hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.

@@ -14,7 +14,7 @@ from hpclaunch.training.monitoring import communication, given_callbacks, scalar
 from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
 from hpclaunch.training.monitoring.best import Best, WatchBest
 from hpclaunch.training.monitoring.kept import Kept
-from hpclaunch.training.monitoring.same_model import SameModel
+from hpclaunch.training.monitoring.same_model import SameModel, Way
 from hpclaunch.training.monitoring.step_clocks import InputClock, StepParts
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
 from hpclaunch.training.optimization import group_updates, noise_scale, techniques, training_step
@@ -30,12 +30,14 @@ from hpclaunch.training.rank.failure import AgreedError
 class Steady:
     """callbacks: those of this rank, in their order. kept: what they know beyond the weights.
 
-    waits: measures how long the steps wait for their batches, which must be made with it.
+    waits: measures how long the steps wait for their batches, which must be made with it. same: proves that the ranks
+    hold one model.
     """
 
     callbacks: list[Any]
     kept: Kept
     waits: InputClock
+    same: SameModel
 
 
 def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in_fit: bool = True) -> Steady:
@@ -55,12 +57,13 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         best = [WatchBest(world, run.log, asked, validation[0] if validation else None, before.get("best"))]
     kept = Kept(world, rates, best[0] if best else None, own, place)
     parts = StepParts(world, InputClock(), prepared.exchange)
+    same = SameModel(world, prepared.state, _way(run, prepared, own, in_fit))
     found = [
         *([group_updates.ExchangeWeights(asked.group_steps)] if asked.update_groups > 1 else []),
         callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
-        *([SameModel(world)] if world.mesh is not None or (in_fit and _must_prove(prepared.model, run)) else []),
+        *([same] if world.size > 1 else []),
         rates,
         *validation,
         SameLogs(world),
@@ -75,9 +78,19 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         *_records(run),
         StopTogether(world),
         kept,
-        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts, run.log),
+        saving.Saving(
+            world,
+            prepared.state,
+            resuming.folder_of(world),
+            asked,
+            feed.steps,
+            place,
+            kept.facts,
+            run.log,
+            same.before_checkpoint,
+        ),
     ]
-    return Steady(found, kept, parts.waits)
+    return Steady(found, kept, parts.waits, same)
 
 
 def steps_itself(model: Any, run: Run) -> bool:
@@ -86,21 +99,29 @@ def steps_itself(model: Any, run: Run) -> bool:
     return is_own and run.size > 1 and run.world.distribute is None
 
 
-def _must_prove(model: Any, run: Run) -> bool:
-    """Whether ranks must compare their weights: groups of ranks that train apart differ between two exchanges."""
-    return steps_itself(model, run) and run.settings.update_groups == 1
+def _way(run: Run, prepared: Prepared, own: Sequence[Any], in_fit: bool) -> Way:
+    is_own = in_fit and steps_itself(prepared.model, run)
+    optimizer = str(prepared.asked.optimizer)  # in words, if the program gives it
+    return Way(
+        step=type(prepared.model).__name__ if is_own else "",
+        loop=not in_fit,
+        optimizer=optimizer if "." in optimizer and not optimizer.startswith("tf.keras.") else "",
+        callbacks=[type(one).__name__ for one in own],
+    )
 
 
-def finish(run: Run, data: Data, prepared: Prepared, kept: Kept, seconds: float) -> None:
+def finish(run: Run, data: Data, prepared: Prepared, follows: Steady, seconds: float) -> None:
     """Return to the best epoch, if the settings say so, write the model, and note what the training has come to.
 
     A collective. seconds: those of the training.
     """
+    kept = follows.kept
     made: dict[str, Any] = {"epochs": kept.epochs, "seconds": round(seconds, 3)}
     best = kept.best.best if kept.best else None
     if best is not None:
         made.update(best_metric=best.metric, best_value=best.value, best_epoch=best.epoch)
         _return_to_best(run, prepared, kept, best)
+    follows.same.prove("before the export", are_shared=True)
     run.made = {**made, **trained_model.write(run, prepared.model, data)}
 
 
