@@ -23,6 +23,7 @@ import numpy as np
 
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.monitoring.jax_proof import JaxProof
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.run import Run, running
@@ -56,6 +57,8 @@ class Loop(plain_loop.PlainLoop):
         super().__init__(run, data)
         self._was_finite = jax_ranks.are_finite(state)
         state, self._done = jax_ranks.restore(run.world, state, data.steps)
+        self._proof = JaxProof(run.world)
+        self._proof.prove_given(state)
         self.state = jax_ranks.on_all(run.world, state)
 
     def step(self, state: Any, loss: Any) -> None:
@@ -75,6 +78,9 @@ class Loop(plain_loop.PlainLoop):
         now = jax_ranks.are_finite(self.state)
         return all(finite for finite, was in zip(now, self._was_finite) if was)  # a lowest loss may begin at infinity
 
+    def _prove(self, when: str) -> None:
+        self._proof.prove(self.state, when)
+
     def _save(self) -> None:
         jax_ranks.save(self._run.world, self.state, self._done, self._data.steps)
 
@@ -82,7 +88,8 @@ class Loop(plain_loop.PlainLoop):
 def loop(run: Run, state: Any, data: OwnShard) -> Loop:
     """The training loop of a state, from its newest checkpoint on, if there is one. A collective.
 
-    state: a tree of arrays, the same on every rank: weights, the optimizer's moments, a step number.
+    state: a tree of arrays, the same on every rank: weights, the optimizer's moments, a step number. The ranks prove
+    it here, after the first step, after each epoch and before a checkpoint; typed keys may differ.
     """
     watch.reached("the making of the model")
     return Loop(run, state, data)

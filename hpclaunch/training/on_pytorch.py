@@ -25,6 +25,7 @@ import torch
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
+from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.run import Run, running
@@ -52,17 +53,23 @@ class Loop(plain_loop.PlainLoop):
     """The batches of all epochs that are still to be made, as tensors on this rank's device.
 
     model: in DistributedDataParallel, so that its gradients are averaged over the ranks in every backward pass; all
-    ranks begin with rank 0's weights.
+    ranks begin with rank 0's weights. model.no_sync() is there on one rank, too.
     """
 
-    def __init__(self, run: Run, model: Any, optimizer: Any, data: OwnShard) -> None:
+    def __init__(self, run: Run, model: Any, optimizer: Any, data: OwnShard, **options: Any) -> None:
         super().__init__(run, data)
+        self._proof = TorchProof(run.world, model, optimizer)
+        self._proof.prove_structure()
         self._own_model, self._optimizer = model, optimizer
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
         self._done = torch_ranks.restore(run.world, model, optimizer, data.steps)
         self._exchange = TorchExchange(model, run.world.torch_device) if run.size > 1 else None  # type: ignore[attr-defined]
-        self.model = torch.nn.parallel.DistributedDataParallel(model) if run.size > 1 else model
+        self._replica = Replica(model, **options) if run.size > 1 else None
+        self._proof.watch(self._replica)
+        self.model = model if self._replica is None else self._replica
+        if self._replica is None and not hasattr(model, "no_sync"):
+            model.no_sync = contextlib.nullcontext
 
     def step(self, loss: Any) -> None:
         """Make one step of the optimizer, with gradients that are averaged over all ranks. A collective.
@@ -71,6 +78,8 @@ class Loop(plain_loop.PlainLoop):
         """
         self._optimizer.zero_grad()
         loss.backward()
+        if self._replica is not None:
+            self._replica.check_gradients()
         self._optimizer.step()
         self.made(loss)
 
@@ -94,17 +103,31 @@ class Loop(plain_loop.PlainLoop):
     def _is_sound(self) -> bool:
         return all(bool(torch.isfinite(one).all()) for one in self._own_model.parameters() if one.requires_grad)
 
+    def _prove(self, when: str) -> None:
+        self._proof.prove(when)
+
     def _save(self) -> None:
         torch_ranks.share_buffers(self._run.world, self._own_model)
         torch_ranks.save(self._run.world, self._own_model, self._optimizer, self._done, self._data.steps)
 
 
-def loop(run: Run, model: Any, optimizer: Any, data: OwnShard) -> Loop:
+def loop(
+    run: Run,
+    model: Any,
+    optimizer: Any,
+    data: OwnShard,
+    *,
+    find_unused_parameters: bool = False,
+    static_graph: bool = False,
+    gradient_as_bucket_view: bool = False,
+) -> Loop:
     """The training loop of a model, from its newest checkpoint on, if there is one. A collective.
 
     model: a torch.nn.Module; it is moved to this rank's device. optimizer: one of torch.optim, over the parameters of
     `model`. Its learning rates are those of a single rank: the settings scale them, warm them up and let them decay.
-    Raises AgreedError if none of them is the setting learning_rate, which would have no effect.
+    The other options are those of DistributedDataParallel. Raises AgreedError if no rate is the setting learning_rate,
+    which would have no effect; and after the first step, each epoch and before a checkpoint, if the ranks hold
+    different models.
     """
     watch.reached("the making of the model")
     rates = [group["lr"] for group in optimizer.param_groups]
@@ -116,7 +139,15 @@ def loop(run: Run, model: Any, optimizer: Any, data: OwnShard) -> Loop:
             ),
             speaks=run.is_root,
         )
-    return Loop(run, model.to(run.world.torch_device), optimizer, data)  # type: ignore[attr-defined]
+    return Loop(
+        run,
+        model.to(run.world.torch_device),  # type: ignore[attr-defined]
+        optimizer,
+        data,
+        find_unused_parameters=find_unused_parameters,
+        static_graph=static_graph,
+        gradient_as_bucket_view=gradient_as_bucket_view,
+    )
 
 
 def evaluate(run: Run, model: Any, data: OwnShard, threshold: float | None = None) -> dict[str, float]:
@@ -130,6 +161,7 @@ def evaluate(run: Run, model: Any, data: OwnShard, threshold: float | None = Non
     """
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
+    TorchProof(run.world, model).prove("before the evaluation")
     torch_ranks.share_buffers(run.world, model)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

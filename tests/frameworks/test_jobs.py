@@ -60,6 +60,15 @@ def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size:
             "MASTER_ADDR": "localhost",
             "MASTER_PORT": PORT,
         }
+        if job == "jax" and size > 1:  # by which jax.distributed finds the ranks; its port follows from the job
+            place = {
+                "JOB_ID": os.getpid(),
+                "STEP_NODELIST": "localhost",
+                "NTASKS": size,
+                "PROCID": rank,
+                "LOCALID": rank,
+            }
+            told.update({f"SLURM_{name}": str(value) for name, value in place.items()})
         own = {"HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         processes.append(
             subprocess.Popen(

@@ -14,7 +14,9 @@ from tests.frameworks.test_jobs import PROGRAMS, Started, start_program
 pytestmark = pytest.mark.timeout(900)
 
 
-def started(job: str, program: str, folder: Path, *arguments: str, size: int = 2, classes: bool = False) -> Started:
+def started(
+    job: str, program: str, folder: Path, *arguments: str, size: int = 2, classes: bool = False, **extra: str
+) -> Started:
     """Ranks on 52 samples, of which 10 are for the test: steps of an epoch differ in length, ranks in test batches."""
     random = np.random.default_rng(5)
     features = random.normal(size=(62, 3)).astype(np.float32)
@@ -23,7 +25,8 @@ def started(job: str, program: str, folder: Path, *arguments: str, size: int = 2
     parts = {"features_train": features[:45], "price_train": targets[:45]}
     parts.update(features_test=features[45:], price_test=targets[45:])
     np.savez(folder / "houses.npz", **parts)
-    return start_program(job, PROGRAMS / program, folder, f"--data-dir={folder / 'houses.npz'}", *arguments, size=size)
+    own = f"--data-dir={folder / 'houses.npz'}"
+    return start_program(job, PROGRAMS / program, folder, own, *arguments, size=size, **extra)
 
 
 def found_by(run: Started, size: int = 2) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class PlainLoop(ABC):
         self._run, self._data = run, data
         self._schedule = progress.plain_schedule(run.world, run.settings)
         self._done = 0  # steps of the whole training; a subclass restores it
+        self._has_begun = False
         self._losses: list[float] = []
         self._finite = 0  # losses of this epoch that were found finite
 
@@ -56,15 +57,20 @@ class PlainLoop(ABC):
             self._done += 1
             epoch.step_ended()
             watch.reached("training")
+            if not self._has_begun:
+                self._has_begun = True
+                self._prove("after the first step")
             if step + 1 == data.steps:
                 break
             if (step + 1) % CHECK_STEPS == 0:
                 self._stop_if_diverged("step {}".format(step + 1))
             if stopping.agreed(world, self._done):
                 self._stop_if_diverged("step {}".format(step + 1))
+                self._prove("before the checkpoint")
                 self._save()
                 raise stopping.saved(world, self._done)
         self._stop_if_diverged("the end of epoch {}".format(number + 1))
+        self._prove("at the end of epoch {}".format(number + 1))
         self._save()
         epoch.report(world, self._run.log, self._losses, counts)
 
@@ -94,6 +100,10 @@ class PlainLoop(ABC):
     @abstractmethod
     def _is_sound(self) -> bool:
         """Whether all numbers that are trained are finite on this rank."""
+
+    @abstractmethod
+    def _prove(self, when: str) -> None:
+        """Raise AgreedError on all ranks unless they hold one model. A collective."""
 
     @abstractmethod
     def _save(self) -> None:
