@@ -36,6 +36,7 @@ class FakeSlurm:
         self.folder = folder / "slurm"
         self.state = folder / "state/hpclaunch"
         self.home = folder
+        self.warned: list[str] = []
         self.folder.mkdir()
         self.put("squeue", _SQUEUE)
         self.put("sacct", _SACCT)

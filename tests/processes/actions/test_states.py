@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
-from hpclaunch.actions.states import is_lost, refreshed
+from hpclaunch.actions.states import (
+    all_runs,
+    awaitable,
+    explanation,
+    in_states,
+    is_lost,
+    list_runs,
+    recorded_runs,
+    refreshed,
+    warn_not_permitted,
+)
+from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.ended import EndedRuns
@@ -460,3 +472,124 @@ def test_what_cannot_be_recorded_is_shown(slurm: FakeSlurm) -> None:
     (run.path / "run.json").rename(run.path / "away")
     found = now(run)
     assert (found.state, found.exit_code, found.nodes) == ("TIMEOUT", "0:0", "n1")
+
+
+# --- lists of runs
+
+
+def remembered(slurm: FakeSlurm, *found: Run, age: float = 400) -> System:
+    """The system of a user whose list has these runs, which last changed so long ago."""
+    system = System(warn=slurm.warned.append)
+    for run in found:
+        assert runs.remember(system.index, run.path) == ""
+        for file in (run.path / runs.HISTORY, run.path / runs.STATES):
+            if file.exists():
+                os.utime(file, (time.time() - age,) * 2)
+    return system
+
+
+@pytest.mark.parametrize(
+    ("fields", "age", "is_kept"),
+    [
+        ({"state": "COMPLETED"}, 400, True),
+        ({"state": "FAILED", "exit_code": "7:0"}, 400, True),
+        ({"state": "COMPLETED"}, 200, False),
+        ({"state": "RUNNING"}, 400, False),
+        ({"state": "FAILED", "uid": "4711"}, 400, False),
+    ],
+)
+def test_only_a_run_whose_end_can_not_change_any_more_is_kept_in_the_index(
+    slurm: FakeSlurm, fields: dict[str, str], age: float, is_kept: bool
+) -> None:
+    run = slurm.run("7", **fields)
+    slurm.queue(run, "RUNNING")
+    found = list_runs(remembered(slurm, run, age=age))
+    assert ([one.path for one in found.runs], found.left_out) == ([run.path], 0)
+    assert (run.path in EndedRuns(slurm.state)) is is_kept
+
+
+def test_an_array_is_kept_when_all_its_runs_have_ended(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "FAILED", tasks=2)
+    runs.record_tasks(array, {0: task("COMPLETED", 0, "0:0"), 1: task("RUNNING", 1)})
+    line_of_task(slurm, array, "squeue", "7_1", "RUNNING", "None", "n1")
+    system = remembered(slurm, array)
+    list_runs(system)
+    assert array.path not in EndedRuns(slurm.state)
+    slurm.forget()
+    runs.record_tasks(runs.load(array.path), {1: task("FAILED", 1, "7:0")})
+    list_runs(system)
+    assert array.path not in EndedRuns(slurm.state), "a state of it has just changed"
+    list_runs(remembered(slurm, array))
+    assert array.path in EndedRuns(slurm.state)
+
+
+def test_kept_runs_are_shown_from_the_index_and_the_oldest_left_out(slurm: FakeSlurm) -> None:
+    ended = [slurm.run(str(number), "COMPLETED", created=f"2026-01-02T03:04:0{number}Z") for number in range(4)]
+    system = remembered(slurm, *ended)
+    first = list_runs(system)
+    assert [run.path for run in first.runs] == [run.path for run in reversed(ended)]
+    live = slurm.run("9", created="2026-01-02T03:04:09Z")
+    slurm.queue(live, "RUNNING")
+    found = list_runs(remembered(slurm, live), most_ended=2)
+    assert [run.job_id for run in found.runs] == ["9", "3", "2"]
+    assert (found.left_out, found.runs[0].state, found.runs[1]) == (2, "RUNNING", first.runs[0])
+    assert [run.job_id for run in all_runs(system, "2026-01-02T03:04:02Z")] == ["9", "3", "2"]
+
+
+def test_what_cannot_be_listed_is_warned_of(slurm: FakeSlurm) -> None:
+    damaged, newer = slurm.run("7"), slurm.run("8")
+    system = remembered(slurm, damaged, newer)
+    (damaged.path / "run.json").write_text("{")
+    (newer.path / "run.json").write_text('{"format": 9}')
+    assert recorded_runs(system) == []
+    assert slurm.warned == [
+        f"skipped what cannot be read: {damaged.path}; hpclaunch status PATH says why",
+        f"skipped 1 run that a newer hpclaunch wrote: {newer.path}",
+    ]
+
+
+def test_many_folders_are_named_by_their_first(slurm: FakeSlurm) -> None:
+    system = System(warn=slurm.warned.append)
+    for many in (5, 6):
+        warn_not_permitted(system, [Path(f"/{number}") for number in range(many)])
+    assert slurm.warned == [
+        "skipped 5 folders that you may not read: /0, /1, /2, /3, /4",
+        "skipped 6 folders that you may not read: /0, /1, /2, /3, /4, ...",
+    ]
+    warn_not_permitted(system, [])
+    assert len(slurm.warned) == 2
+
+
+def test_runs_are_chosen_by_their_states_and_those_of_an_array_one_by_one(slurm: FakeSlurm) -> None:
+    one, two = slurm.run("6"), slurm.run("8", "FAILED")
+    array = slurm.run("7", "RUNNING", tasks=2)
+    runs.record_tasks(array, {0: task("RUNNING", 0), 1: task("FAILED", 1)})
+    array = runs.load(array.path)
+    assert in_states([one, two], [], False) == [one, two]
+    assert in_states([one, two], ["failed", " Timeout,cancelled"], False) == [two]
+    assert in_states([one, two, array], ["FAILED"], False) == [two]
+    assert [run.index for run in in_states([array], ["FAILED"], True)] == [1]
+
+
+def test_why_a_run_waits_and_what_is_missing_of_an_array(slurm: FakeSlurm) -> None:
+    waits = slurm.run("7", "PENDING", reason="Priority")
+    words = explanation(waits)
+    assert words
+    assert explanation(replace(waits, state="FAILED")) == explanation(replace(waits, reason="")) == ""
+    array = replace(waits, tasks=9, reason="9 runs: 9 PENDING (Priority)")
+    assert explanation(array) == words
+    part = replace(array, reason="9 runs: 3 NOT_SUBMITTED, 6 PENDING (Priority)")
+    rest = "hpclaunch retry run-7 submits the runs that are not queued"
+    assert explanation(part) == f"{words}; {rest}"
+    assert explanation(replace(part, job_id="", earlier=("6",))) == f"{words}; {rest}"
+    assert explanation(replace(part, job_id="")) == words
+
+
+def test_what_will_never_end_cannot_be_waited_for(slurm: FakeSlurm) -> None:
+    run, ended = slurm.run("7"), slurm.run("8", "FAILED", uid="4711")
+    assert awaitable([run, ended]) == [run, ended]
+    with pytest.raises(Refused, match="belongs to the user"):
+        awaitable([replace(ended, state="RUNNING")])
+    for state, words in (("RENDERED", "was rendered but not submitted"), ("INCOMPLETE", "run-9 is not ready")):
+        with pytest.raises(Refused, match=words):
+            awaitable([run, slurm.run("9", state)])

@@ -639,3 +639,62 @@ def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None
     assert fault.next == f"do not submit it again; hpclaunch status {run.path}"
     lease = leases.newest(run.path)
     assert lease and lease.outcome == "99", "so it is found again"
+
+
+# --- runs of an array
+
+
+def array_of(slurm: FakeSlurm, **states: str) -> Run:
+    """An array 7 whose runs have these states and codes: ``of_0="FAILED 7:0"``."""
+    array = slurm.run("7", "FAILED", tasks=len(states), excluded="n9", excluded_because="n9: old")
+    spec(array, array_index="SLURM_ARRAY_TASK_ID")
+    array.script.write_text(f"#!/bin/bash\n#SBATCH --chdir={array.path}\n#SBATCH --array=0-{len(states) - 1}\n")
+    known = {}
+    for number, text in enumerate(states.values()):
+        state, _, code = text.partition(" ")
+        known[number] = runs.TaskState(f"7_{number}", state, code, "", f"n{number}")
+        (array.path / f"{number:04}").mkdir(exist_ok=True)
+    runs.record_tasks(array, known)
+    return runs.load(array.path)
+
+
+def test_only_the_runs_of_an_array_that_a_start_can_help_are_started_again(keeping: FakeSlurm) -> None:
+    array = array_of(keeping, a="COMPLETED 0:0", b="NODE_FAIL 0:0", c="FAILED 7:0", d="PREEMPTED 0:0")
+    told: list[str] = []
+    found = retry(array, told.append)
+    assert (found.job_id, found.earlier, found.parts[-1]) == ("99", ("7",), "1,3")
+    assert (found.excluded, "n9: old; n1: the only node" in found.excluded_because) == ("n9,n1", True)
+    assert told[0].startswith("2 runs of run-7: a node failed, it was preempted; starting again without n9,n1 (n1: ")
+    assert "#SBATCH --exclude=n9,n1\n" in submitted(keeping)
+    assert "--array=1,3\n" in submitted(keeping)
+
+
+def test_one_run_of_an_array_is_started_again_alone(keeping: FakeSlurm) -> None:
+    array = array_of(keeping, a="NODE_FAIL 0:0", b="NODE_FAIL 0:0")
+    told: list[str] = []
+    found = retry(runs.task_of(array, 0), told.append)
+    assert (found.index, found.job_id) == (0, "99_0")
+    assert told[0].startswith(f"{runs.task_of(array, 0).label}: a node failed; starting again")
+    assert runs.load(array.path).parts[-1] == "0"
+
+
+def test_an_array_in_which_no_start_helps_is_refused(slurm: FakeSlurm) -> None:
+    with pytest.raises(Refused, match="is not started again: it failed with exit code 7"):
+        retry(array_of(slurm, a="COMPLETED 0:0", b="FAILED 7:0"), print)
+    assert not slurm.calls("sbatch")
+
+
+def test_one_run_of_an_array_is_repaired_and_the_arrays_history_keeps_it(slurm: FakeSlurm) -> None:
+    array = array_of(slurm, a="FAILED 7:0", b="COMPLETED 0:0")
+    first = runs.task_of(array, 0)
+    found = repair(first, "CANCELLED", "it was me")
+    assert (found.index, found.state, found.exit_code) == (0, "CANCELLED", "7:0")
+    (note,) = (line for line in array.history() if "repaired" in line)
+    assert note["task"] == first.path.name and note["repaired"].startswith("CANCELLED: it was me (repaired by ")
+    assert runs.task_of(runs.load(array.path), 1).state == "COMPLETED"
+
+
+def test_a_lost_run_is_to_be_forgotten_and_not_repaired(slurm: FakeSlurm) -> None:
+    with pytest.raises(Refused) as caught:
+        repair(slurm.run("7", "UNKNOWN"), "FAILED", "x")
+    assert caught.value.faults[0].next == "if its state cannot be known: hpclaunch runs forget run-7"

@@ -62,3 +62,24 @@ def test_a_record_keeps_the_names() -> None:
     assert shown["steps"] == [{"command": f"export PIN='{NOT_SHOWN}'"}, 7, None]
     assert shown["why"] == f"because of {NOT_SHOWN}"
     assert variables_in(spec) == [("TOKEN", SECRET), ("OMP_NUM_THREADS", "4"), ("PIN", "42")]
+
+
+@pytest.mark.parametrize(("value", "hidden"), [("12345", False), ("123456", True)])
+def test_a_value_of_six_characters_is_looked_for_and_a_shorter_one_is_not(value: str, hidden: bool) -> None:
+    found = hidden_values([("MY_TOKEN", value)])
+    assert found.without(f"a {value} b") == ("a (value not shown) b" if hidden else f"a {value} b")
+    assert found.without(f"export MY_TOKEN={value}") == "export MY_TOKEN='(value not shown)'"
+
+
+def test_the_longer_of_two_values_is_hidden_whole() -> None:
+    found = hidden_values([("A", "secret"), ("B", "secret-and-more")])
+    assert found.without("secret-and-more, secret") == "(value not shown), (value not shown)"
+
+
+def test_what_is_no_pair_is_hidden_too() -> None:
+    found = hidden_values([])
+    assert found.plain({"environment": [["A", "x"], "text", ["A"], ["A", "x", "y"], ("OMP_NUM_THREADS", "8")]}) == {
+        "environment": [["A", NOT_SHOWN], NOT_SHOWN, NOT_SHOWN, NOT_SHOWN, ["OMP_NUM_THREADS", "8"]]
+    }
+    assert hidden_values([("A", ""), ("B", "x")]).values == {"x"}
+    assert found.without("export A= B") == "export A= B"
