@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.checkpoints.training_state import TrainingState
@@ -56,7 +57,7 @@ class SameModel(tf.keras.callbacks.Callback):
     def prove(self, when: str, are_shared: bool = False) -> None:
         """Raise AgreedError on all ranks if they differ. are_shared: whether the statistics have been averaged."""
         held = [
-            Held(name, "{} {}".format(one.dtype.name, list(one.shape)), one.numpy, self._name_group(one, is_weight))
+            Held(name, "{} {}".format(one.dtype.name, list(one.shape)), _reader(one), self._name_group(one, is_weight))
             for name, one, is_weight in self._state.alike(are_shared)
         ]
         self._proof.prove(held, when)
@@ -110,6 +111,13 @@ def prove_structure(world: World, model: Any) -> None:
     part = _same_part(world)
     held = [Held(one.name, "{} {}".format(one.dtype.name, list(one.shape)), among=part) for one in model.variables]
     OneModel(world, lambda name, facts: MADE_OTHERWISE).prove(held, "when it was made")
+
+
+def _reader(variable: Any) -> Callable[[], np.ndarray]:
+    """What reads a variable, without a copy where it is on a CPU."""
+    if hasattr(variable, "values"):  # of a strategy of TensorFlow
+        return lambda: np.asarray(variable.numpy())
+    return lambda: np.asarray(variable.read_value())
 
 
 def _same_part(world: World) -> str:

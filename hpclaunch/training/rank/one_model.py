@@ -15,6 +15,7 @@ sign of zero count. Not compared is what may differ between ranks:
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -114,7 +115,7 @@ class OneModel:
         """
         if self._world.size == 1:
             return
-        everywhere = self._world.gather(_digests(held))
+        everywhere = self._world.gather(_digests(held, self._world.threads))
         if all(len({own[among] for own in everywhere if among in own}) == 1 for own in everywhere for among in own):
             return
         differences, may_round = self._differences(held), self._may_round()
@@ -238,14 +239,19 @@ def _sort_by_group(rows: Sequence[Tuple[str, str, str, bytes]]) -> dict[str, lis
     return found
 
 
-def _digests(held: Sequence[Held]) -> dict[str, bytes]:
+def _digests(held: Sequence[Held], threads: int) -> dict[str, bytes]:
     """Of each group the digest of its arrays' types, shapes and sums."""
+    with ThreadPoolExecutor(max(1, threads)) as pool:  # NumPy adds without Python's lock
+        sums = list(pool.map(_sum_of, held))
     hashes: Dict[str, Any] = {}
-    for one in held:
-        total = 0 if one.read is None else bit_sum(one.read())
+    for one, total in zip(held, sums):
         text = "{} {:x}\n".format(one.kind, total)
         hashes.setdefault(one.among, hashlib.blake2b(digest_size=16)).update(text.encode())
     return {among: found.digest() for among, found in hashes.items()}
+
+
+def _sum_of(one: Held) -> int:
+    return 0 if one.read is None else bit_sum(one.read())
 
 
 def _bytes_of(one: Held) -> bytes:
@@ -264,8 +270,9 @@ def bit_sum(array: np.ndarray) -> int:
     for first in range(0, len(words), BLOCK):
         block = words[first : first + BLOCK]
         half = np.right_shift(block, _HALF, out=upper[: len(block)])
-        own = int(np.dot(block, _WEIGHTS[: len(block)])) + int(np.dot(half, _WEIGHTS[BLOCK : BLOCK + len(block)]))
-        total = (total * _FACTOR + own) & _MASK
+        # For whole numbers einsum takes half the time of dot.
+        own = np.einsum("i,i->", block, _WEIGHTS[: len(block)]), np.einsum("i,i->", half, _WEIGHTS[-len(block) :])
+        total = (total * _FACTOR + int(own[0]) + int(own[1])) & _MASK
     return total
 
 
