@@ -11,6 +11,7 @@ from tests.slurm.desk import Desk
 
 pytestmark = pytest.mark.timeout(600)
 SMALL = ("--nodes", "1", "--tasks-per-node", "1", "--gpus-per-node", "0", "--cpus-per-task", "1", "--walltime", "10m")
+HELD = 'until [ -e "$HPCLAUNCH_RUN_DIR/go" ]; do sleep 0.1; done'
 SHOW = 'printf "<%s>" "$@"; echo'
 NOTE = "$(touch sneaked-in) 'a' & \\n *"
 
@@ -42,18 +43,20 @@ def test_a_sweep_of_a_command_fills_in_its_values(desk: Desk) -> None:
 
 
 def test_a_run_begins_when_another_has_completed(desk: Desk) -> None:
-    first = desk.submit(*SMALL, "--name", "first", "--", "sleep", "3")
+    first = desk.submit(*SMALL, "--name", "first", "--", "bash", "-c", HELD)
     second = desk.submit(*SMALL, "--name", "second", "--after", "first", "--", "true")
     assert desk.field(second, "Dependency").startswith(f"afterok:{first.job_id}")
+    (first.path / "go").touch()
     assert desk.run("wait", "@1", "@2").returncode == 0
     ended = (first.path / "attempts" / f"{first.job_id}.0" / "exit-code").stat().st_mtime
     assert ended <= (second.path / "attempts" / f"{second.job_id}.0" / "started").stat().st_mtime
 
 
 def test_a_run_after_one_that_fails_is_cancelled_and_one_after_its_end_runs(desk: Desk) -> None:
-    desk.submit(*SMALL, "--name", "fails", "--", "bash", "-c", "sleep 3; exit 7")
+    fails = desk.submit(*SMALL, "--name", "fails", "--", "bash", "-c", f"{HELD}; exit 7")
     desk.submit(*SMALL, "--name", "never", "--after", "fails", "--", "true")
     desk.submit(*SMALL, "--name", "anyway", "--after-any", "fails", "--", "true")
+    (fails.path / "go").touch()
     assert desk.run("wait", "fails").returncode == 7
     assert desk.run("wait", "never").returncode == 1
     assert desk.run("wait", "anyway").returncode == 0
