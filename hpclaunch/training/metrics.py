@@ -23,7 +23,8 @@ _LAST = 2**16  # bytes in which the number of the last start is looked for
 class MetricsLog:
     """`path` of the file, or None on ranks that do not write; `synthetic` marks every line.
 
-    also: gets every event with its values, after it is in the file. start: the number of the start in every line; 0:
+    began: the bytes of the file when this attempt began. also: gets every event with its values, after it is in the
+    file. start: the number of the start in every line; 0:
     lines have none. Readers leave out a line with a lower number than one before it.
     """
 
@@ -35,6 +36,7 @@ class MetricsLog:
         start: int = 0,
     ) -> None:
         self._path = path
+        self.began = os.path.getsize(path) if path and os.path.exists(path) else None
         self._synthetic = synthetic
         self._also = also
         self._number = {NUMBER: start} if start else {}

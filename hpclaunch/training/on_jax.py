@@ -21,6 +21,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
+from hpclaunch.training.checkpoints.jax_state import JaxState
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.jax_proof import JaxProof
@@ -42,7 +43,7 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     block ends all ranks, with one message: that of TrainingError alone (wrong settings, data), a traceback for every
     other one.
     """
-    with running(settings, name, lambda name: jax_ranks.start(name, settings.stall_minutes)) as run:
+    with running(settings, name, lambda name: jax_ranks.start(name, settings.seed, settings.stall_minutes)) as run:
         yield run
 
 
@@ -54,9 +55,11 @@ class Loop(plain_loop.PlainLoop):
     """
 
     def __init__(self, run: Run, state: Any, data: OwnShard) -> None:
-        super().__init__(run, data)
         self._was_finite = jax_ranks.are_finite(state)
-        state, self._done = jax_ranks.restore(run.world, state, data.steps)
+        self.state = state
+        saved = JaxState(run.world, run.settings.seed, lambda: self.state)
+        super().__init__(run, data, saved)
+        state = state if saved.restored is None else saved.restored
         self._proof = JaxProof(run.world)
         self._proof.prove_given(state)
         self.state = jax_ranks.on_all(run.world, state)
@@ -80,9 +83,6 @@ class Loop(plain_loop.PlainLoop):
 
     def _prove(self, when: str) -> None:
         self._proof.prove(self.state, when)
-
-    def _save(self) -> None:
-        jax_ranks.save(self._run.world, self.state, self._done, self._data.steps)
 
 
 def loop(run: Run, state: Any, data: OwnShard) -> Loop:

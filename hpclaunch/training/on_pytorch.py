@@ -22,6 +22,8 @@ from typing import Any, Iterator
 import numpy as np
 import torch
 
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.torch_state import TorchState
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
@@ -57,14 +59,14 @@ class Loop(plain_loop.PlainLoop):
     """
 
     def __init__(self, run: Run, model: Any, optimizer: Any, data: OwnShard, **options: Any) -> None:
-        super().__init__(run, data)
+        device = run.world.torch_device  # type: ignore[attr-defined]
         self._proof = TorchProof(run.world, model, optimizer)
         self._proof.prove_structure()
+        super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device))
         self._own_model, self._optimizer = model, optimizer
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
-        self._done = torch_ranks.restore(run.world, model, optimizer, data.steps)
-        self._exchange = TorchExchange(model, run.world.torch_device) if run.size > 1 else None  # type: ignore[attr-defined]
+        self._exchange = TorchExchange(model, device) if run.size > 1 else None
         self._replica = Replica(model, **options) if run.size > 1 else None
         self._proof.watch(self._replica)
         self.model = model if self._replica is None else self._replica
@@ -106,9 +108,9 @@ class Loop(plain_loop.PlainLoop):
     def _prove(self, when: str) -> None:
         self._proof.prove(when)
 
-    def _save(self) -> None:
+    def _save(self, place: Place, stop: bool) -> None:
         torch_ranks.share_buffers(self._run.world, self._own_model)
-        torch_ranks.save(self._run.world, self._own_model, self._optimizer, self._done, self._data.steps)
+        super()._save(place, stop)
 
 
 def loop(

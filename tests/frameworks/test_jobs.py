@@ -138,12 +138,12 @@ def test_a_job_that_comes_back_while_a_later_start_trains_changes_nothing(job: s
         return start(job, tmp_path, "--epochs=4", size=size, **variables, MASTER_PORT=str(int(PORT) + number))
 
     def content() -> dict[str, bytes]:
-        files = [tmp_path / "metrics.jsonl", *(tmp_path / "checkpoints").glob("state*")]
-        return {path.name: path.read_bytes() for path in files if path.suffix != ".new"}
+        files = [tmp_path / "metrics.jsonl", *(tmp_path / "checkpoints").glob("step-*/*")]
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
 
     (tmp_path / "claims").mkdir()
     first = start_number(1)
-    while not first.events("epoch"):
+    while not first.events("checkpoint"):
         assert first.processes[0].poll() is None, first.ended()
         time.sleep(0.02)
     for process in first.processes:  # its node is cut off
@@ -157,7 +157,7 @@ def test_a_job_that_comes_back_while_a_later_start_trains_changes_nothing(job: s
     codes, text = first.ended()
     assert (codes, (tmp_path / "failure-1").read_text()) == ([75] * size, "75\n"), text
     assert text.count("start 1 of this run ends here and writes nothing more") == 1 and "Traceback" not in text, text
-    assert content() == before and len(before) == 2  # the log, and the checkpoint of the later start
+    assert content() == before and len(before) == 1 + 2 * (2 + size)  # the log, and the later start's checkpoints
     epochs = [line["epoch"] for line in later.events("epoch")]
     assert len(epochs) == len(set(epochs)) and epochs[-1] == 4
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("train")) == ["trained", "training"]

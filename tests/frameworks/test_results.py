@@ -68,7 +68,6 @@ def test_what_is_not_finite_ends_the_run_and_is_never_saved(
     assert codes == [1] * size and text.count("training has diverged") == 1 and "Traceback" not in text, text
     assert [line["epoch"] for line in run.events("epoch")] == [kept] and not run.events("end")
     assert not {"NaN", "Infinity"} & set((tmp_path / "metrics.jsonl").read_text().replace(":", " ").split())
-    (state,) = (tmp_path / "checkpoints").glob("state*")
-    if job == "jax":
-        with np.load(state) as arrays:
-            assert any(np.isfinite(arrays[name]).all() and arrays[name].shape == (3,) for name in arrays.files)
+    (state,) = (tmp_path / "checkpoints").iterdir()
+    with np.load(state / "shared.npz") as arrays:
+        assert all(np.isfinite(arrays[name]).all() for name in arrays.files if arrays[name].ndim)

@@ -3,8 +3,8 @@
 CHECKPOINTS/step-00000120-start-2/, which start 2 of the run has written after 120 steps in all, contains `shared.npz`
 (state that all ranks share, written by rank 0), `rank-0003.npz` (state of rank 3 alone, or of copy 3 of a model that
 several ranks share), `part-0003.npz` (what the ranks with part 3 of such a model hold of it), and `checkpoint.json`
-with the facts of the training, and size and SHA-256 of every file. No function here communicates with other ranks;
-saving.py decides which rank calls which function, and when.
+with the facts of the training, size and SHA-256 of every file, and a SHA-256 of itself. No function here communicates
+with other ranks; writing.py decides which rank calls which function, and when.
 
 Checkpoints are ordered by (start, step). A superseded start may still be writing (rank.fence). So no two starts write
 to the same names, and a checkpoint that such a start completes late does not count (Lineage).
@@ -29,9 +29,9 @@ from numpy.lib import format as npy
 from hpclaunch.training.input import npz_members
 from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 
-FORMAT = 2
-WITH_PARTS = 3  # as format 2, with files of parts
-READABLE = (1, 2, 3)  # format 1 has all variables that are not trained in the ranks' own files
+FORMAT = 4
+READABLE = (1, 2, 3, FORMAT)  # format 1 has all variables that are not trained in the ranks' own files
+WITH_DIGEST = 4  # from this format on the manifest has a SHA-256 of itself
 SHARED = "shared.npz"
 MANIFEST = "checkpoint.json"
 LARGEST_MANIFEST = 16 * 2**20  # bytes; 100,000 ranks need 11 million
@@ -152,10 +152,8 @@ def commit(
     path = path_of(folder, step, lineage.start)
     try:
         with open(os.path.join(partial, MANIFEST), "w", encoding="utf-8") as file:
-            number = WITH_PARTS if "parts" in facts else FORMAT
             earlier = {"earlier_starts": {str(start): last for start, last in lineage.earlier.items()}}
-            json.dump({"format": number, "step": step, "files": files, **facts, **earlier}, file, indent=2)
-            file.write("\n")
+            file.write(manifest_text({"format": FORMAT, "step": step, "files": files, **facts, **earlier}))
             file.flush()
             os.fsync(file.fileno())
         sync_folder(partial)
@@ -168,6 +166,17 @@ def commit(
     best = (facts.get("epochs") or {}).get("best")
     _prune(folder, keep, best["step"] if best else 0, lineage)
     return path
+
+
+def manifest_text(facts: Mapping[str, Any]) -> str:
+    """The text of a manifest: the facts (values for JSON), with the SHA-256 of them all under "sha256"."""
+    return json.dumps({**facts, "sha256": _digest(facts)}, indent=2) + "\n"
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    # As JSON gives them back: numbers among the keys have become text.
+    told = json.loads(json.dumps({name: value for name, value in facts.items() if name != "sha256"}))
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def _prune(folder: str, keep: int, best: int, lineage: Lineage) -> None:
@@ -249,6 +258,8 @@ def facts_of(path: str) -> dict[str, Any]:
             facts = json.load(file)
         if type(facts["format"]) is int and facts["format"] > READABLE[-1]:
             raise NewerFormat(path, facts["format"], READABLE[-1])
+        if facts["format"] == WITH_DIGEST and facts.get("sha256") != _digest(facts):
+            raise ValueError("it has changed since it was written (SHA-256)")
         known = facts["format"] in READABLE and type(facts["step"]) is int and _are_files(facts["files"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise TrainingError("{} cannot be read: {}".format(manifest, str(error)[:MOST_REASON])) from error
@@ -339,6 +350,15 @@ def names_in(path: str, name: str) -> list[str]:
             return [member[: -len(".npy")] for member in archive.namelist()]
     except npz_members.ERRORS as error:
         raise TrainingError("{} cannot be read: {}".format(place, str(error)[:MOST_REASON])) from None
+
+
+def put_in_place(path: str, content: bytes) -> None:
+    """Replace a file by one with other content, in one step."""
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
 
 
 def set_aside(path: str) -> None:

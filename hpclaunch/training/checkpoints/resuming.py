@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping
 
 from hpclaunch.training.checkpoints import epoch_facts, folders, stored
+from hpclaunch.training.checkpoints.state import State
 from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import FILE, MetricsLog
 from hpclaunch.training.rank import fence
 from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
 from hpclaunch.training.rank.world import World
-
-if TYPE_CHECKING:
-    from hpclaunch.training.checkpoints.training_state import TrainingState
 
 FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 # Options that may differ between attempts without a change of the result.
@@ -50,7 +47,7 @@ def folder_of(world: World) -> str:
     return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
 
 
-def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
+def restore(world: World, state: State, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
     """Restore the newest intact checkpoint on every rank, and return where training continues. A collective.
 
     steps: those of an epoch in this world. In a world of another size training continues at the same part of the epoch,
@@ -72,7 +69,7 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     _put_back(world, state, path, facts)
     lineage = lineage_from(path, facts)
     loading.from_root(world, lambda: folders.set_late_aside(folder, lineage))
-    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, FILE), facts["metrics_bytes"]))
+    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, FILE), facts["metrics_bytes"], log.began))
     step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
     place = Place(facts["epoch"], step, facts["step"], path, data, facts.get("epochs") or {}, lineage)
     log.write(
@@ -145,7 +142,7 @@ def _facts_and_fault(world: World, path: str) -> tuple[dict[str, Any], str]:
     return facts, printable(wrong[0]) if wrong else ""
 
 
-def restore_step(world: World, state: TrainingState, step: int, lineage: folders.Lineage = folders.ALONE) -> None:
+def restore_step(world: World, state: State, step: int, lineage: folders.Lineage = folders.ALONE) -> None:
     """Restore the checkpoint of `step` on every rank, such as that of the best epoch. A collective.
 
     lineage: of the training. Raises AgreedError if it is missing or damaged.
@@ -166,8 +163,10 @@ def _path_of_step(folder: str, step: int, lineage: folders.Lineage) -> str:
     return folders.of_step(counting, step) or folders.path_of(folder, step, lineage.start)
 
 
-def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    if world.mesh is None:
+def _put_back(world: World, state: State, path: str, facts: Mapping[str, Any]) -> None:
+    if state.everywhere:
+        world.together(lambda: _put_back_for_all(world, state, path, facts), long=True)
+    elif world.mesh is None:
         loading.from_root(world, lambda: _put_back_for_all(world, state, path, facts))
     else:  # every rank of the first copy reads what it has of the model
         world.together(lambda: None if world.data_rank else _put_back_for_all(world, state, path, facts), long=True)
@@ -266,19 +265,16 @@ def _is_same_layout(world: World, facts: Mapping[str, Any]) -> bool:
     return (facts["world_size"], _copies(facts)) == (world.size, world.data_size)
 
 
-def _put_back_for_all(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    """On a rank that will spread it to others: read the state; with another number of copies also the file of each."""
-    held = None
-    if world.mesh is not None and world.mesh.pipeline > 1:  # no rank sees the names of all variables
-        state.check_size(stored.weights_in(path, facts))
-        held = state.held()
-    state.put_shared(stored.read(path, facts, state.splits(), held))
+def _put_back_for_all(world: World, state: State, path: str, facts: Mapping[str, Any]) -> None:
+    """Read what is shared, for this rank or for all; with another number of copies also the file of each copy."""
+    state.compare(path, facts)
+    state.put_shared(stored.read(path, facts, state.splits(), state.held()))
     if _copies(facts) != world.data_size:
         names = [folders.own_file(copy) for copy in range(_copies(facts))]
         state.put_average(folders.read(path, name) for name in names)
 
 
-def _put_back_own(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
+def _put_back_own(world: World, state: State, path: str, facts: Mapping[str, Any]) -> None:
     if _copies(facts) == world.data_size:
         state.put_own(folders.read(path, folders.own_file(world.data_rank)))
     else:
@@ -352,13 +348,23 @@ def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _cut(path: str, size: int) -> None:
-    """Move the lines after the checkpoint out of metrics.jsonl, since those steps are made again."""
+def _cut(path: str, size: int, until: int | None = None) -> None:
+    """Move the lines after the checkpoint out of metrics.jsonl, since those steps are made again.
+
+    until: where the lines of this attempt begin, which stay; None: it has written none.
+    """
     if not os.path.exists(path) or os.path.getsize(path) <= size:
         return
     leave_if_superseded()
     repeated = os.path.join(os.path.dirname(path), "metrics-repeated.jsonl")
-    with open(path, "rb") as file, open(repeated, "ab") as target:
+    with open(path, "rb") as file:
         file.seek(size)
-        shutil.copyfileobj(file, target)
-    os.truncate(path, size)
+        cut = file.read() if until is None else file.read(max(0, until - size))
+        new = file.read()
+        file.seek(0)
+        with open(repeated, "ab") as target:
+            target.write(cut)
+        if new:
+            folders.put_in_place(path, file.read(size) + new)
+        else:
+            os.truncate(path, size)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.checkpoints import stored
+from hpclaunch.training.checkpoints.state import NOTHING, Arrays, Named, State
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.model_parallel.randomness import generators
@@ -24,12 +24,10 @@ from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
-Arrays = dict
-Named = Tuple[str, np.ndarray]
 STATISTIC = "statistic"
 
 
-class TrainingState:
+class TrainingState(State):
     """The variables of one rank: those that all ranks share, and its own.
 
     Shared are the trainable weights, the optimizer's state with its step count, float16's loss scale, and `extras`
@@ -38,6 +36,8 @@ class TrainingState:
     frozen weights are the same on all ranks, but each rank changes its moving statistics of batch normalization until
     the end of the epoch. So their values decide.
     """
+
+    everywhere = False
 
     def __init__(self, model: Any, world: World, seed: int, extras: Sequence[Any] = ()) -> None:
         self._model, self._world, self._seed, self._extras = model, world, seed, list(extras)
@@ -77,7 +77,7 @@ class TrainingState:
         """What this rank steps with: {"rate": its learning rate}."""
         return {"rate": float(tf.keras.backend.get_value(self._model.optimizer.learning_rate))}
 
-    def shared(self, common: Mapping[str, Any] = MappingProxyType({}), keep: bool = True) -> Iterator[Named]:
+    def shared(self, common: Mapping[str, Any] = NOTHING, keep: bool = True) -> Iterator[Named]:
         """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN, and those of `common`.
 
         Each is read when it is asked for, so that only one is in memory. common: of `statistics`. keep: without it,
@@ -131,9 +131,14 @@ class TrainingState:
             return None
         return {name for name, _ in [*self._shared_variables(), *self._statistics()]}
 
-    def check_size(self, weights: int) -> None:
-        """Raise TrainingError if a checkpoint has another number of trained weights than the model."""
-        own = self._stage.trained if self._stage else len(self._model.trainable_variables)
+    def compare(self, path: str, facts: Mapping[str, Any]) -> None:
+        """Raise TrainingError if a checkpoint has another number of trained weights than the whole model.
+
+        Only in a pipeline: there no rank sees the names of all variables, and elsewhere `put_shared` compares all.
+        """
+        if not self._stage:
+            return
+        weights, own = stored.weights_in(path, facts), self._stage.trained
         if weights != own:
             raise TrainingError(
                 "the checkpoint belongs to another model: it has {} weights, this model {}".format(weights, own)

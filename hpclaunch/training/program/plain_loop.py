@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from abc import ABC, abstractmethod
@@ -10,9 +11,13 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from hpclaunch.training import progress
+from hpclaunch.training.checkpoints import plain_state
+from hpclaunch.training.checkpoints.plain_state import PlainState
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.program.run import Run
-from hpclaunch.training.rank import stopping, watch
+from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 CHECK_STEPS = 50
@@ -27,34 +32,41 @@ class PlainLoop(ABC):
     learning_rate: of the step that is made now, for all ranks together.
     """
 
-    def __init__(self, run: Run, data: OwnShard) -> None:
+    def __init__(self, run: Run, data: OwnShard, state: PlainState) -> None:
         self.learning_rate = 0.0
-        self._run, self._data = run, data
+        self._run, self._data, self._state = run, data, state
         self._schedule = progress.plain_schedule(run.world, run.settings)
-        self._done = 0  # steps of the whole training; a subclass restores it
         self._has_begun = False
-        self._losses: list[float] = []
+        asked, steps = argparse.Namespace(**{**vars(run.settings), "accumulation": 1}), data.steps
+        self._place = plain_state.restore(run.world, state, asked, steps, run.log, data.source.fingerprint)
+        self._made = self._place.made  # steps of all attempts
+        self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
 
     def __iter__(self) -> Iterator[Any]:
         """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
-        began, epochs, steps = time.perf_counter(), self._run.settings.epochs, self._data.steps
+        began, epochs = time.perf_counter(), self._run.settings.epochs
         watch.reached("the first step")
-        for number in stopping.epochs(self._run.world, self._done // steps, epochs):
-            yield from self._epoch(number, self._done % steps)
+        self._state.begin_random()
+        first = self._place.step
+        for number in range(self._place.epoch, epochs):
+            yield from self._epoch(number, first)
+            first = 0
         self._run.made = {"epochs": epochs, "seconds": round(time.perf_counter() - began, 3)}
 
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
-        world, data = self._run.world, self._data
-        epoch, self._losses = progress.Epoch(number, data.steps, data.samples, first, self._exchange_s), []
-        self._finite, counts = 0, list[int]()
-        for made, (step, batch) in enumerate(epoch.waited_for(data.batches(number, first)), 1):
+        world, data, state = self._run.world, self._data, self._state
+        epoch = progress.Epoch(number, data.steps, data.samples, first, self._exchange_s)
+        if not first:
+            state.losses, state.counts = [], []
+        begun = self._finite = len(state.losses)
+        for made, (step, batch) in enumerate(epoch.waited_for(data.batches(number, first)), begun + 1):
             self.learning_rate = self._schedule.at(number + step / data.steps)
-            counts.append(len(batch[1]))
+            state.counts.append(len(batch[1]))
             yield self._ready(batch)
-            if len(self._losses) != made:
+            if len(state.losses) != made:
                 raise TrainingError("the loop must end each of its steps once: see its method step")
-            self._done += 1
+            self._made += 1
             epoch.step_ended()
             watch.reached("training")
             if not self._has_begun:
@@ -64,22 +76,27 @@ class PlainLoop(ABC):
                 break
             if (step + 1) % CHECK_STEPS == 0:
                 self._stop_if_diverged("step {}".format(step + 1))
-            if stopping.agreed(world, self._done):
+            due, stop = self._points.after_step(self._made)
+            if due:
                 self._stop_if_diverged("step {}".format(step + 1))
                 self._prove("before the checkpoint")
-                self._save()
-                raise stopping.saved(world, self._done)
+                self._save(Place(number, step + 1, self._made), stop)
         self._stop_if_diverged("the end of epoch {}".format(number + 1))
         self._prove("at the end of epoch {}".format(number + 1))
-        self._save()
-        epoch.report(world, self._run.log, self._losses, counts)
+        epoch.report(world, self._run.log, state.losses, state.counts)
+        stop = self._points.look(self._made)[1] and number + 1 < self._run.settings.epochs
+        self._save(Place(number + 1, 0, self._made), stop)
+
+    def _save(self, place: Place, stop: bool) -> None:
+        """Save at `place`, and end all ranks with `stop`. A collective."""
+        self._points.save(place, stop)
 
     def _stop_if_diverged(self, when: str) -> None:
         """Raise AgreedError on all ranks if a loss or a weight of any rank is not a finite number. A collective.
 
         It comes before every checkpoint, so that none without a use becomes the newest.
         """
-        new, self._finite = self._losses[self._finite :], len(self._losses)
+        new, self._finite = self._state.losses[self._finite :], len(self._state.losses)
         wrong = [loss for loss in new if not math.isfinite(loss)]
         found = "the loss is {}".format(wrong[0]) if wrong else "" if self._is_sound() else UNSOUND
         told = [one for one in self._run.world.gather(found) if one]
@@ -91,7 +108,7 @@ class PlainLoop(ABC):
         return 0.0 if self._run.size == 1 else None  # what JAX compiles computes and exchanges in one function
 
     def _end_step(self, loss: Any) -> None:
-        self._losses.append(float(loss))
+        self._state.losses.append(float(loss))
 
     @abstractmethod
     def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
@@ -104,10 +121,6 @@ class PlainLoop(ABC):
     @abstractmethod
     def _prove(self, when: str) -> None:
         """Raise AgreedError on all ranks unless they hold one model. A collective."""
-
-    @abstractmethod
-    def _save(self) -> None:
-        """Save the training after `_done` steps. A collective."""
 
 
 def evaluate(

@@ -78,17 +78,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         *_records(run),
         StopTogether(world),
         kept,
-        saving.Saving(
-            world,
-            prepared.state,
-            resuming.folder_of(world),
-            asked,
-            feed.steps,
-            place,
-            kept.facts,
-            run.log,
-            same.before_checkpoint,
-        ),
+        saving.Saving(world, prepared.state, asked, feed.steps, place, run.log, kept.facts, same.before_checkpoint),
     ]
     return Steady(found, kept, parts.waits, same)
 

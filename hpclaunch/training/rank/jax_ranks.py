@@ -1,4 +1,4 @@
-"""Ranks of JAX: their start with jax.distributed, how they agree on a value, and their checkpoint."""
+"""Ranks of JAX: their start with jax.distributed, how they agree on a value, and what each holds of an array."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from hpclaunch.training.checkpoints import one_file
+from hpclaunch.training.checkpoints import random_states
+from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.rank import own_place, stopping, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
-CHECKPOINT = "state.npz"
 _ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
@@ -40,11 +40,13 @@ class JaxWorld(World):
         return [pickle.loads(row[:length].tobytes()) for row, length in zip(rows, lengths)]
 
 
-def start(job: str, stall_minutes: float = 0.0) -> JaxWorld:
+def start(job: str, seed: int, stall_minutes: float = 0.0) -> JaxWorld:
     """Start this rank, with one device of its own, and with several ranks jax.distributed.
 
     stall_minutes: end the run when it has not progressed for so long (rank.watch), until its `with` block ends; 0:
     never. At the end of the process JAX itself waits for all ranks, for five minutes at most.
+
+    seed: of the random numbers of Python and NumPy, the same on all ranks, until the loop begins.
 
     JAX takes the device of the rank's local number, or the only one where the launcher has bound the rank to it.
     Raises TrainingError if a promised GPU is missing, or JAX counts other ranks than the script.
@@ -64,6 +66,7 @@ def start(job: str, stall_minutes: float = 0.0) -> JaxWorld:
     (device, *_) = jax.local_devices()
     own_place.check_gpus(os.environ, int(device.platform != "cpu"), "JAX")
     watch.begin(stall_minutes * 60)
+    random_states.seed(stream_seed(seed, "weights"))
     world = JaxWorld(**place, device="{} {}".format(device.platform.upper(), device.id))
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     return world
@@ -85,6 +88,8 @@ def _put_on_devices(world: World, tree: Any, parts: jax.sharding.PartitionSpec) 
     sharding = jax.sharding.NamedSharding(mesh, parts)
 
     def place(leaf: Any) -> Any:
+        if is_key(leaf):
+            return _as_keys(place(jax.random.key_data(leaf)), leaf)
         leaf = np.asarray(leaf)
         leaf = leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype))  # int64 is int32 in JAX, unless it is told
         return jax.make_array_from_process_local_data(sharding, leaf)
@@ -93,8 +98,29 @@ def _put_on_devices(world: World, tree: Any, parts: jax.sharding.PartitionSpec) 
 
 
 def own_copy(state: Any) -> Any:
-    """This rank's copy of a tree that all ranks hold, as NumPy arrays."""
-    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf.addressable_data(0)), state)
+    """This rank's copy of a tree that all ranks hold, as NumPy arrays; random keys stay keys."""
+
+    def copy(leaf: Any) -> Any:
+        own = np.asarray(own_part(leaf))
+        return _as_keys(own, leaf) if is_key(leaf) else own
+
+    return jax.tree_util.tree_map(copy, state)
+
+
+def own_part(leaf: Any) -> Any:
+    """This rank's copy of an array that all ranks hold; of random keys, their data."""
+    if is_key(leaf):
+        leaf = jax.random.key_data(leaf)
+    return leaf.addressable_data(0) if isinstance(leaf, jax.Array) else leaf
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether this is an array of random keys with a type (jax.random.key)."""
+    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _as_keys(data: Any, like: Any) -> Any:
+    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
 
 
 def are_finite(state: Any) -> list[bool]:
@@ -105,77 +131,3 @@ def are_finite(state: Any) -> list[bool]:
         is_inexact = jax.numpy.issubdtype(own.dtype, jax.numpy.inexact)
         found.append(bool(jax.numpy.isfinite(own).all()) if is_inexact else True)
     return found
-
-
-def save(world: World, state: Any, step: int, steps: int) -> None:
-    """Save a tree of arrays and the place in the training: `step` of all, `steps` in an epoch. A collective."""
-    about = np.array([step, steps, one_file.FORMAT])
-    names, leaves = _list_leaves(own_copy(state))
-
-    def write(path: str) -> None:
-        with open(path, "wb") as file:
-            np.savez(file, about, np.array([_describe(*pair) for pair in zip(names, leaves)], str), *leaves)
-
-    one_file.save(world, CHECKPOINT, write)
-
-
-def restore(world: World, state: Any, steps: int) -> tuple[Any, int]:
-    """The tree that `save` saved, and the step at which the training continues; `state` and 0 without a checkpoint.
-
-    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch. Raises
-    AgreedError for a checkpoint that cannot be read, or whose arrays have other names, shapes or types than those of
-    `state`; the file stays.
-    """
-    path = one_file.found(world, CHECKPOINT)
-    if not path:
-        return state, 0
-    (step, before), leaves = world.together(lambda: _read_arrays(path, *_list_leaves(state)))
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(state), leaves), int(step * steps // before)
-
-
-def _read_arrays(path: str, names: list[str], wanted: list[Any]) -> tuple[tuple[int, int], list[Any]]:
-    """The place in the training, and the arrays of a checkpoint, in the order of `wanted`, which has their types."""
-
-    def load() -> list[Any]:
-        with np.load(path, allow_pickle=False) as saved:
-            # A newer version may have any arrays: those after its first are read if their format is known.
-            about = [int(number) for number in saved["arr_0"]]
-            count = len(saved.files) if _format_of([about]) <= one_file.FORMAT else 1
-            return [about, *(saved["arr_{}".format(number)] for number in range(1, count))]
-
-    about, *leaves = one_file.read(path, load, _format_of)
-    if _format_of([about]) == 1:
-        now, then = [_shape_of(one) for one in wanted], [_shape_of(one) for one in leaves]
-    else:
-        described, *leaves = leaves
-        now, then = [_describe(*pair) for pair in zip(names, wanted)], described.tolist()
-    if now != then:
-        first = next((pair for pair in zip(then, now) if pair[0] != pair[1]), ("{} arrays".format(len(then)), len(now)))
-        raise one_file.other(path, "it has {}, but the state has {}".format(*first))
-    # NumPy's files know the types of bfloat16 and float8 as bytes of unknown meaning.
-    types = [_dtype_of(one) for one in wanted]
-    return (about[0], about[1]), [
-        leaf.view(kind) if leaf.dtype.kind == "V" else leaf for leaf, kind in zip(leaves, types)
-    ]
-
-
-def _format_of(content: list[Any]) -> int:
-    return int(content[0][2]) if len(content[0]) > 2 else 1
-
-
-def _list_leaves(tree: Any) -> tuple[list[str], list[Any]]:
-    """The arrays of a tree, and their paths in it, such as ['dense']['kernel']."""
-    pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [jax.tree_util.keystr(path) for path, _ in pairs], [leaf for _, leaf in pairs]
-
-
-def _dtype_of(leaf: Any) -> Any:
-    return jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype)
-
-
-def _shape_of(leaf: Any) -> str:
-    return str(list(np.shape(leaf)))
-
-
-def _describe(name: str, leaf: Any) -> str:
-    return "{} {} {}".format(name, _dtype_of(leaf).name, _shape_of(leaf))

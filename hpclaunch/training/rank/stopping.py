@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable
 
 from hpclaunch.training.rank import failure, fence
 from hpclaunch.training.rank.world import World
@@ -56,34 +56,6 @@ def concluded(world: World, states: Iterable[tuple[bool, bool]]) -> bool:
     if any(superseded for _, superseded in states):
         raise failure.Superseded(speaks=world.is_root)
     return any(asked for asked, _ in states)
-
-
-AGREE_STEPS = 20  # between two agreements of the ranks on whether to stop
-
-
-def agreed(world: World, step: int) -> bool:
-    """Whether any rank was asked to stop; asked every few steps, at the same step on all ranks. A collective.
-
-    The signal reaches ranks at different steps, and all must save the same one. Then raise `saved`. Raises Superseded
-    if a later start has taken the run over.
-    """
-    return step % AGREE_STEPS == 0 and concluded(world, world.gather(state(world)))
-
-
-def epochs(world: World, first: int, end: int) -> Iterator[int]:
-    """The numbers first..end-1 of the epochs; if a rank was asked to stop, raises RunAgain before the next one begins.
-
-    Each epoch must end with a checkpoint. Raises Superseded as `agreed`. A collective.
-    """
-    for number in range(first, end):
-        if number > first and concluded(world, world.gather(state(world))):
-            raise failure.RunAgain("asked to stop; saved after epoch {}".format(number), speaks=world.is_root)
-        yield number
-
-
-def saved(world: World, step: int) -> failure.RunAgain:
-    """The end of a rank that was asked to stop, and has saved."""
-    return failure.RunAgain("asked to stop; saved at step {}".format(step), speaks=world.is_root)
 
 
 def _note(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""Ranks of PyTorch: their start with torch.distributed, how they agree on a value, and their checkpoint."""
+"""Ranks of PyTorch: their start with torch.distributed, and how they agree on a value."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hpclaunch.training.checkpoints import one_file
+from hpclaunch.training.checkpoints import random_states
+from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.rank import own_place, placement, stopping, watch
 from hpclaunch.training.rank.world import World
 
-CHECKPOINT = "state.pt"
 YIELD_S = 0.05
 
 DEFAULT_TIMEOUT_S = 1800.0  # of torch.distributed, for Gloo
@@ -44,7 +44,8 @@ class TorchWorld(World):
 def start(job: str, seed: int, stall_minutes: float = 0.0) -> TorchWorld:
     """Start this rank: its threads, its GPU or the CPU, and the process group (NCCL between GPUs, else Gloo).
 
-    stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
+    seed: of all random numbers, the same on all ranks, until the loop begins. stall_minutes: end the run when it has
+    not progressed for so long (rank.watch), from now to its end; 0: never.
     Raises TrainingError if a promised GPU is missing, or ranks would share one.
     """
     stopping.watch()
@@ -61,6 +62,7 @@ def start(job: str, seed: int, stall_minutes: float = 0.0) -> TorchWorld:
         _begin("gloo" if choice.index is None else "nccl", stall_minutes * 60)
     watch.begin(stall_minutes * 60)
     torch.manual_seed(seed)
+    random_states.seed(stream_seed(seed, "weights"))
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     return world
 
@@ -100,42 +102,3 @@ def share_buffers(world: World, model: Any) -> None:
         with torch.no_grad():
             for buffer in buffers:
                 dist.broadcast(buffer, src=0)
-
-
-def save(world: World, model: Any, optimizer: Any, step: int, steps: int) -> None:
-    """Save weights, optimizer and the place in the training: `step` of all, `steps` in an epoch. A collective."""
-    # Without the optimizer's settings, which the program itself sets: only tensors and whole numbers are saved.
-    moments = optimizer.state_dict()["state"]
-    state = {"model": model.state_dict(), "optimizer": moments, "step": step, "steps": steps}
-    state.update(format=one_file.FORMAT, kind=type(optimizer).__name__)
-    one_file.save(world, CHECKPOINT, lambda path: torch.save(state, path))
-
-
-def restore(world: World, model: Any, optimizer: Any, steps: int) -> int:
-    """Restore what `save` saved; the step at which the training continues, 0 without a checkpoint. A collective.
-
-    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch. Raises
-    AgreedError for a checkpoint that cannot be read, or of another model or optimizer; the file stays.
-    """
-    path = one_file.found(world, CHECKPOINT)
-    if not path:
-        return 0
-
-    def put_back() -> Any:
-        state = one_file.read(
-            path,
-            lambda: torch.load(path, map_location="cpu", weights_only=True),
-            lambda content: int(content.get("format", 1)),
-        )
-        kind = type(optimizer).__name__
-        if state.get("kind", kind) != kind:
-            raise one_file.other(path, "it was saved with {}, not {}".format(state["kind"], kind))
-        try:
-            model.load_state_dict(state["model"])
-            optimizer.load_state_dict({**optimizer.state_dict(), "state": state["optimizer"]})
-        except (RuntimeError, ValueError, KeyError) as error:  # of PyTorch, with the names of all parts
-            raise one_file.other(path, " ".join(str(error).split())) from error
-        return state
-
-    state = world.together(put_back)
-    return int(state["step"] * steps // state["steps"])

@@ -3,62 +3,78 @@
 import json
 import os
 import sys
+from argparse import Namespace
+from collections import namedtuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hpclaunch.training.checkpoints import plain_state, writing
+from hpclaunch.training.checkpoints.jax_state import JaxState
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import jax_ranks
-from hpclaunch.training.rank.failure import AgreedError
+from tests.frameworks.programs import damages
 
 PLACE = {"local_rank": 0, "local_size": 1, "host": "n1", "device": "CPU", "threads": 1}
 world = jax_ranks.JaxWorld(rank=0, size=1, run_dir=sys.argv[1], **PLACE)
-path = os.path.join(sys.argv[1], "checkpoints", "state.npz")
+Adam, Lion = namedtuple("Adam", ["mu"]), namedtuple("Lion", ["mu"])
 
 
-def state(kind=jnp.bfloat16, **others):
-    return {"kernel": np.full([3, 2], 0.5), "bias": np.ones(2), "low": jnp.full([2], 1.5, kind), **others}
+def tree(low=jnp.bfloat16, optimizer=Adam, key=7, **others):
+    """Arrays of several types, a step that is a number of Python, and a random key with its type."""
+    found = {"kernel": np.full([3, 2], 0.5), "bias": np.ones(2), "low": jnp.full([2], 1.5, low), "step": 4}
+    found.update(lowest=jnp.full([2, 2], 0.25, jnp.float8_e4m3fn), key=jax.random.key(key))
+    return {**found, "optimizer": optimizer(np.zeros(2)), **others}
 
 
-def rewritten(change):
-    with np.load(path) as saved:
-        arrays = [saved[name] for name in saved.files]
-    np.savez(path, *change(*arrays))
+def trained(**others):
+    state = tree(**others)
+    held = {"tree": jax_ranks.on_all(world, state)}
+    return JaxState(world, 3, lambda: held["tree"])
 
 
-def truncated():
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) // 2)
+def save(step):
+    state = trained()
+    state.begin_random()
+    np.random.rand(step)
+    facts = {"steps_per_epoch": 4, "metrics_bytes": 0, "data": "", "epochs": None}
+    facts["options"] = {"batch_size_per_rank": 8, "accumulation": 1}
+    folder = os.path.join(sys.argv[1], "checkpoints")
+    return writing.save(world, state, folder, Place(step // 4, step % 4, step), facts, 2), arrays(state)
+
+
+def arrays(state):
+    return {leaf.name: leaf.read() for leaf in state.leaves()}
+
+
+def restore(state):
+    asked = Namespace(batch_size_per_rank=8, accumulation=1, scale_learning_rate="none", resume=True)
+    place = plain_state.restore(world, state, asked, 8, MetricsLog(None, False), "")
+    state.begin_random()
+    found = jax_ranks.on_all(world, state.restored)
+    assert jax.tree_util.tree_structure(found) == jax.tree_util.tree_structure(tree())
+    jax.random.bits(jax_ranks.own_copy(found)["key"])  # it is a key, not its data
+    return place, arrays(JaxState(world, 3, lambda: found))
 
 
 def renamed():
-    found = state()
+    found = tree()
     found["weights"] = found.pop("kernel")
-    return found
+    held = jax_ranks.on_all(world, found)
+    return JaxState(world, 3, lambda: held)
 
 
-CASES = {
-    "same": (lambda: None, state),
-    "newer": (lambda: rewritten(lambda about, *rest: [[*about[:2], 99], np.ones(3)]), state),
-    "older": (lambda: rewritten(lambda about, described, *rest: [about[:2], *rest]), state),
-    "truncated": (truncated, state),
-    "another name": (lambda: None, renamed),
-    "another shape": (lambda: None, lambda: state(bias=np.ones(3))),
-    "another type": (lambda: None, lambda: state(jnp.float16)),
-    "one more": (lambda: None, lambda: state(zero=np.ones(3))),
+OTHERS = {
+    "another optimizer": lambda: trained(optimizer=Lion),
+    "another shape": lambda: trained(bias=np.ones(3)),
+    "another name": renamed,
+    "another type": lambda: trained(low=jnp.float16),
+    "one more": lambda: trained(zero=np.ones(3)),
 }
-found = {}
-for name, (change, make) in CASES.items():
-    jax_ranks.save(world, jax_ranks.on_all(world, state()), 12, 4)
-    change()
-    with open(path, "rb") as file:
-        before = file.read()
-    try:
-        tree, step = jax_ranks.restore(world, make(), 8)
-        tree = jax_ranks.own_copy(jax_ranks.on_all(world, tree))
-        assert all((tree[key] == value).all() for key, value in state().items()) and tree["low"].dtype == jnp.bfloat16
-        found[name] = step
-    except AgreedError as error:
-        found[name] = str(error)
-    with open(path, "rb") as file:
-        assert (file.read(), os.listdir(os.path.dirname(path))) == (before, ["state.npz"])
-print(json.dumps(found))
+print(
+    json.dumps(
+        damages.outcomes(sys.argv, save, restore, arrays, lambda: trained(key=8, kernel=np.zeros([3, 2])), OTHERS)
+    )
+)

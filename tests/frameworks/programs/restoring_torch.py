@@ -3,61 +3,78 @@
 import json
 import os
 import sys
+from argparse import Namespace
 
 import torch
 
+from hpclaunch.training.checkpoints import plain_state, writing
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.torch_state import TorchState
+from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import torch_ranks
-from hpclaunch.training.rank.failure import AgreedError
+from tests.frameworks.programs import damages
 
 PLACE = {"local_rank": 0, "local_size": 1, "host": "n1", "device": "CPU", "threads": 1}
 world = torch_ranks.TorchWorld(rank=0, size=1, run_dir=sys.argv[1], torch_device=torch.device("cpu"), **PLACE)
-path = os.path.join(sys.argv[1], "checkpoints", "state.pt")
 
 
-def trained(kind=torch.optim.Adam, outputs=2):
-    torch.manual_seed(3)
-    model = torch.nn.Linear(3, outputs)
-    optimizer = kind(model.parameters(), 0.1)
-    model(torch.ones(4, 3)).sum().backward()
+class Network(torch.nn.Module):
+    """Tensors of several types, one of them without dimensions, and a state that is no tensor."""
+
+    def __init__(self, outputs=2, low=torch.bfloat16, name="dense", seed=3):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.add_module(name, torch.nn.Linear(3, outputs))
+        self.scale = torch.nn.Parameter(torch.tensor(1.5))
+        self.register_buffer("low", torch.full([2], 1.5, dtype=low))
+        self.register_buffer("counts", torch.arange(3))
+        self.dense_of_input = getattr(self, name)
+
+    def get_extra_state(self):
+        return {"rate": 0.1, "names": ["a", "b"], "none": None}
+
+    def set_extra_state(self, state):
+        assert state == self.get_extra_state()
+
+    def forward(self, inputs):
+        return self.dense_of_input(inputs).sum() * self.scale
+
+
+def trained(make=torch.optim.Adam, model=None, **options):
+    model = model or Network()
+    temperature = torch.nn.Parameter(torch.tensor([2.0]))  # of the loss: no module has it
+    optimizer = make([*model.parameters(), temperature], 0.1, **options)
+    (model(torch.ones(4, 3)) * temperature).sum().backward()
     optimizer.step()
-    return model, optimizer
+    return TorchState(world, 3, model, optimizer, torch.device("cpu"))
 
 
-def rewritten(**others):
-    torch.save({**torch.load(path), **others}, path)
+def save(step):
+    state = trained()
+    state.begin_random()
+    torch.rand(step)
+    facts = {"steps_per_epoch": 4, "metrics_bytes": 0, "data": "", "epochs": None}
+    facts["options"] = {"batch_size_per_rank": 8, "accumulation": 1}
+    folder = os.path.join(sys.argv[1], "checkpoints")
+    return writing.save(world, state, folder, Place(step // 4, step % 4, step), facts, 2), arrays(state)
 
 
-def without_number():
-    torch.save({name: value for name, value in torch.load(path).items() if name != "format"}, path)
+def arrays(state):
+    return {leaf.name: leaf.read() for leaf in state.leaves()}
 
 
-def truncated():
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) // 2)
+def restore(state):
+    asked = Namespace(batch_size_per_rank=8, accumulation=1, scale_learning_rate="none", resume=True)
+    place = plain_state.restore(world, state, asked, 8, MetricsLog(None, False), "")
+    state.begin_random()
+    return place, arrays(state)
 
 
-CASES = {
-    "same": (lambda: None, trained),
-    "newer": (lambda: rewritten(format=99), trained),
-    "without a number": (
-        lambda: torch.save({k: v for k, v in torch.load(path).items() if k != "format"}, path),
-        trained,
-    ),
-    "truncated": (truncated, trained),
-    "another optimizer": (lambda: None, lambda: trained(torch.optim.SGD)),
-    "another model": (lambda: None, lambda: trained(outputs=5)),
+OTHERS = {
+    "another optimizer": lambda: trained(torch.optim.SGD),
+    "another option": lambda: trained(amsgrad=True),
+    "another shape": lambda: trained(model=Network(outputs=5)),
+    "another name": lambda: trained(model=Network(name="other")),
+    "another type": lambda: trained(model=Network(low=torch.float16)),
 }
-found = {}
-for name, (change, make) in CASES.items():
-    torch_ranks.save(world, *trained(), 12, 4)
-    change()
-    with open(path, "rb") as file:
-        before = file.read()
-    model, optimizer = make()
-    try:
-        found[name] = torch_ranks.restore(world, model, optimizer, 8)
-    except AgreedError as error:
-        found[name] = str(error)
-    with open(path, "rb") as file:
-        assert (file.read(), os.listdir(os.path.dirname(path))) == (before, ["state.pt"])
-print(json.dumps(found))
+print(json.dumps(damages.outcomes(sys.argv, save, restore, arrays, lambda: trained(model=Network(seed=4)), OTHERS)))

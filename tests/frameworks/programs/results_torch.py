@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from hpclaunch.training import on_pytorch as training
+from hpclaunch.training.checkpoints import folders
 
 settings = training.settings(
     epochs=2,
@@ -30,7 +31,10 @@ def loss_of(scores, targets):
 def of_checkpoint(path):
     """The mean absolute error of the saved model on all test samples, in one process."""
     model = network()
-    model.load_state_dict(torch.load(path)["model"])
+    named = folders.facts_of(path)["content"]["arrays"]
+    with np.load(os.path.join(path, folders.SHARED)) as arrays:
+        held = {name: torch.from_numpy(arrays[f"array-{number:05d}"]) for number, (name, _, _) in enumerate(named)}
+    model.load_state_dict({name: held["model." + name] for name in model.state_dict()})
     model.eval()
     with np.load(settings.data_dir) as file:
         inputs, targets = torch.from_numpy(file["features_test"]), file["price_test"]
@@ -58,7 +62,7 @@ with training.start(settings) as run:
     found = {"sums": run.world.gather(sums), "modes": modes}
     if run.is_root:
         folder = os.path.join(run.folder, "checkpoints")
-        (name,) = [name for name in os.listdir(folder) if name.startswith("state")]
+        name = max(os.listdir(folder))
         if settings.case == "norm":
             found["saved"] = of_checkpoint(os.path.join(folder, name))
         with open(os.path.join(run.folder, "found.json"), "w") as file:

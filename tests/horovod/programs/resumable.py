@@ -112,7 +112,7 @@ with failure.reported():
         callbacks.LearningRate(schedule, steps, gain),
         callbacks.Report(world, log, len(labels) * world.size, steps, asked.epochs),
         Event(place.made),
-        saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
+        saving.Saving(world, state, asked, steps, place, log),
     ]
     fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
     common, own = state.statistics()

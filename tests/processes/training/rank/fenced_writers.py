@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch import training
-from hpclaunch.training.checkpoints import folders, one_file, resuming
+from hpclaunch.training.checkpoints import folders, resuming
 from hpclaunch.training.checkpoints.folders import Lineage
 from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import MetricsLog, metrics_log
@@ -80,14 +80,6 @@ def checkpoint(place: Place, step: int, keep: int = 9) -> None:
     folders.commit(partial, step, files, {"epoch": 1}, keep, Lineage(START))
 
 
-def text_file(place: Place, write: Callable[[str], Any]) -> None:
-    one_file.save(place.world, "state.pt", write)
-
-
-def put(text: str) -> Callable[[str], Any]:
-    return lambda path: Path(path).write_text(text)
-
-
 def metrics_line(place: Place) -> Writer:
     log = metrics_log(str(place.run_dir), True, False)
     return Writer(lambda: log.write("epoch", loss=1.0), lambda: log.write("epoch", loss=2.0))
@@ -133,29 +125,6 @@ def checkpoint_set_aside(place: Place) -> Writer:
         checkpoint(place, step)
     aside = [lambda n=n: folders.set_aside(folders.path_of(place.checkpoints, n, START)) for n in (10, 20)]
     return Writer(*aside)
-
-
-def one_file_begun(place: Place) -> Writer:
-    return Writer(lambda: text_file(place, put("one")), lambda: text_file(place, put("two")))
-
-
-def one_file_renamed(place: Place) -> Writer:
-    def write(path: str) -> None:
-        put("two")(path)
-        place.claim()
-
-    late = lambda: text_file(place, write)  # noqa: E731
-    return Writer(lambda: text_file(place, put("one")), late, True, "checkpoints/state-start-3.pt.new")
-
-
-def one_file_pruned(place: Place) -> Writer:
-    def late() -> None:
-        after(os, "replace", place.claim)
-        text_file(place, put("two"))
-
-    (place.run_dir / "checkpoints").mkdir()
-    old = place.run_dir / "checkpoints" / "state-start-1.pt"
-    return Writer(lambda: put("one")(str(old)), late, True, "checkpoints/state-start-3.pt")
 
 
 def metrics_cut(place: Place) -> Writer:
@@ -249,9 +218,6 @@ WRITERS = {
         checkpoint_renamed,
         checkpoints_pruned,
         checkpoint_set_aside,
-        one_file_begun,
-        one_file_renamed,
-        one_file_pruned,
         metrics_cut,
         export,
         export_renamed,

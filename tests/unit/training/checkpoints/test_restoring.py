@@ -12,11 +12,12 @@ except ImportError:
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.training.checkpoints import folders, resuming
+from hpclaunch.training.checkpoints.state import State
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
@@ -28,29 +29,31 @@ opened: list[str] = []
 sys.addaudithook(lambda event, about: opened.append(str(about[0])) if event == "open" else None)
 
 
-class State:
+class Given(State):
     """In place of a model's state: what a rank was given."""
 
+    everywhere = False
+
     def __init__(self) -> None:
-        self.shared: dict[str, Any] = {}
+        self.all: dict[str, Any] = {}
         self.of_ranks: list[float] = []
-        self.own: dict[str, Any] = {}
+        self.alone: dict[str, Any] = {}
         self.made = -1
 
-    def splits(self) -> dict[str, Any]:
-        return {}
+    def shared(self, common: Any = None, keep: bool = True) -> Iterator[tuple[str, Any]]:
+        return iter(self.all.items())
+
+    def own(self, metrics: bool) -> dict[str, Any]:
+        return self.alone
 
     def put_shared(self, arrays: dict[str, Any]) -> None:
-        self.shared = arrays
+        self.all = arrays
 
     def put_average(self, several: Iterable[dict[str, Any]]) -> None:
         self.of_ranks = [float(arrays["statistic-000"][0]) for arrays in several]
 
-    def spread(self) -> None:
-        pass
-
     def put_own(self, arrays: dict[str, Any]) -> None:
-        self.own = arrays
+        self.alone = arrays
 
     def put_new_random(self, made: int) -> None:
         self.made = made
@@ -69,9 +72,9 @@ def save(folder: Path, step: int, ranks: int) -> Path:
     return Path(folders.commit(partial, step, files, facts(ranks), keep=9))
 
 
-def restored(run_dir: Path, size: int) -> tuple[list[Any], list[State]]:
+def restored(run_dir: Path, size: int) -> tuple[list[Any], list[Given]]:
     """The place (or error) of every rank, and its state."""
-    states = [State() for _ in range(size)]
+    states = [Given() for _ in range(size)]
 
     def restore(world: World) -> Any:
         return resuming.restore(world, states[world.rank], asked(), STEPS, MetricsLog(None, False))  # type: ignore[arg-type]
@@ -95,7 +98,7 @@ def test_a_restore_opens_each_file_at_most_twice(folder: Path, before: int, now:
     assert set(times) == {folders.SHARED, folders.MANIFEST, *map(folders.own_file, range(before))}
     assert max(times.values()) <= 2
     if before == now:
-        assert [state.own["statistic-000"][0] for state in states] == list(range(now))
+        assert [state.alone["statistic-000"][0] for state in states] == list(range(now))
     else:
         assert states[0].of_ranks == list(range(before))
         assert [state.made for state in states] == [14] * now
@@ -141,13 +144,24 @@ def test_a_manifest_that_cannot_be_used_gives_way_to_the_checkpoint_before(
 ) -> None:
     good, newer = save(folder, 14, 2), save(folder, 20, 2)
     manifest = newer / folders.MANIFEST
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    manifest.write_text(folders.manifest_text({**json.loads(manifest.read_text()), **change}))
     places, states = restored(folder.parent, size)
     assert {getattr(place, "path", place) for place in places} == {str(good)}
-    assert states[0].shared["weight-000"][0] == 14
+    assert states[0].all["weight-000"][0] == 14
     printed = capsys.readouterr().out
     assert f"checkpoint {newer} is damaged (rank 0: " in printed and "Error" not in printed
     assert (folder / "unused-step-00000020").is_dir()
+
+
+@pytest.mark.parametrize("name", ["epoch_step", "metrics_bytes", "world_size", "options"])
+def test_a_manifest_with_one_other_value_is_damaged(folder: Path, name: str) -> None:
+    good, newer = save(folder, 14, 2), save(folder, 20, 2)
+    manifest = newer / folders.MANIFEST
+    content = json.loads(manifest.read_text())
+    content[name] = {**content[name], "epochs": 11} if name == "options" else content[name] + 1
+    manifest.write_text(json.dumps(content))
+    places, _ = restored(folder.parent, 2)
+    assert {getattr(place, "path", place) for place in places} == {str(good)}
 
 
 def test_characters_that_cannot_be_printed_end_no_rank(folder: Path) -> None:
@@ -155,7 +169,7 @@ def test_characters_that_cannot_be_printed_end_no_rank(folder: Path) -> None:
     manifest = save(folder, 14, 2) / folders.MANIFEST
     content = json.loads(manifest.read_text())
     content["options"]["optimizer"] = content["data"] = "\ud800"
-    manifest.write_text(json.dumps(content))
+    manifest.write_text(folders.manifest_text(content))
     out = sys.stdout
     try:
         sys.stdout = open(folder / "out", "w", encoding="utf-8")  # noqa: SIM115
@@ -172,7 +186,7 @@ def test_if_no_checkpoint_can_be_used_every_rank_ends(folder: Path) -> None:
     manifest.write_text('{"format": 0, "step": 14, "files": []}')
     ended, _ = restored(folder.parent, 3)
     assert all(isinstance(error, AgreedError) for error in ended)
-    assert "has format 0" in str(ended[0]) and "reads formats 1, 2, 3" in str(ended[0])
+    assert "has format 0" in str(ended[0]) and "reads formats 1, 2, 3, 4" in str(ended[0])
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -188,7 +202,7 @@ def test_a_checkpoint_of_a_newer_version_ends_the_run_and_nothing_is_renamed(
     before = sorted(path.name for path in folder.iterdir())
     places, _ = restored(folder.parent, size)
     text = (
-        f"{newer} has format 99, of a newer version of hpclaunch; this one reads formats up to 3. Nothing was changed: "
+        f"{newer} has format 99, of a newer version of hpclaunch; this one reads formats up to 4. Nothing was changed: "
         "resume with the newer version, or start from the beginning (--resume=false, or another run)"
     )
     assert {str(place) for place in places} == {text}

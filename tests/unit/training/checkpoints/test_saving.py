@@ -12,11 +12,13 @@ import pytest
 try:
     import numpy as np
 
-    from hpclaunch.training.checkpoints import folders, saving
+    from hpclaunch.training.checkpoints import folders, save_points, saving, writing
     from hpclaunch.training.checkpoints.resuming import Place
+    from hpclaunch.training.checkpoints.state import State
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
+from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import Superseded, TrainingError
 from hpclaunch.training.rank.world import World
@@ -53,7 +55,7 @@ def arrays(read: list[str]) -> Any:
 def test_every_rank_reads_what_is_shared_before_its_parts(role: str, tmp_path: Path) -> None:
     read: list[str] = []
     partial = folders.begin(str(tmp_path), 1)
-    files = saving._write(SimpleNamespace(**WORLDS[role]), partial, arrays(read), PARTS)
+    files = writing._write(SimpleNamespace(**WORLDS[role]), partial, arrays(read), PARTS)
     assert {file["name"] for file in files} == WRITTEN[role]
     assert [name for name in read if not name.startswith("own")] == ["shared-0", "shared-1", "part-0", "part-1"]
 
@@ -62,33 +64,28 @@ def test_every_rank_reads_what_is_shared_before_its_parts(role: str, tmp_path: P
 def test_a_rank_that_cannot_write_reads_the_rest_too(role: str, tmp_path: Path) -> None:
     read: list[str] = []
     with pytest.raises(TrainingError, match="cannot write the checkpoint"):
-        saving._write(SimpleNamespace(**WORLDS[role]), str(tmp_path / "missing"), arrays(read), PARTS)
+        writing._write(SimpleNamespace(**WORLDS[role]), str(tmp_path / "missing"), arrays(read), PARTS)
     assert [name for name in read if not name.startswith("own")] == ["shared-0", "shared-1", "part-0", "part-1"]
 
 
-class State:
+class OneArray(State):
     """In place of the state of a model."""
 
-    def unite(self) -> None:
-        pass
-
-    def statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {}
+    everywhere = False
 
     def own(self, metrics: bool) -> dict[str, Any]:
         return {"random-000": np.zeros(2)}
 
-    def of_copy(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        return arrays
-
-    def shared(self, common: Any, keep: bool) -> Iterator[tuple[str, Any]]:
+    def shared(self, common: Any = None, keep: bool = True) -> Iterator[tuple[str, Any]]:
         return iter([("weight-000", np.zeros(2))])
 
-    def parts(self, common: Any, keep: bool) -> Iterator[tuple[str, Any]]:
-        return iter(())
+    def put_shared(self, arrays: dict[str, Any]) -> None:
+        raise NotImplementedError
 
-    def part_facts(self, common: Any) -> dict[str, Any]:
-        return {}
+    put_own = put_shared
+
+    def put_new_random(self, made: int) -> None:
+        raise NotImplementedError
 
 
 @pytest.fixture
@@ -101,11 +98,11 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> saving.Saving:
     for name, value in (("HPCLAUNCH_RUN_DIR", str(tmp_path)), ("HPCLAUNCH_START", "2")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(stopping, "LOOK_S", 0.0)
-    monkeypatch.setattr(saving, "LOOK_S", 0.0)
+    monkeypatch.setattr(save_points, "LOOK_S", 0.0)
     world = World(0, 1, 0, 1, "n1", "CPU", 1, str(tmp_path))
     place = Place(2, 0, 8, lineage=folders.Lineage(2, {1: 8}))
     asked = SimpleNamespace(checkpoint_steps=0, checkpoint_minutes=0.0, keep_checkpoints=2, epochs=9)
-    made = saving.Saving(world, State(), str(tmp_path / "checkpoints"), asked, 4, place)  # type: ignore[arg-type]
+    made = saving.Saving(world, OneArray(), asked, 4, place, MetricsLog(None, False))
     made.set_model(tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)]))
     made.on_epoch_begin(2)
     return made

@@ -18,7 +18,7 @@ from hpclaunch.training.checkpoints.folders import Lineage
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
-from tests.unit.training.checkpoints.test_restoring import STEPS, State, facts
+from tests.unit.training.checkpoints.test_restoring import STEPS, Given, facts
 from tests.unit.training.optimization.test_learning_rate import asked
 from tests.unit.training.several_ranks import on_ranks
 
@@ -47,7 +47,7 @@ def restored(folder: Path, monkeypatch: pytest.MonkeyPatch, start: int, *options
     monkeypatch.setenv("HPCLAUNCH_START", str(start) if start else "")
 
     def restore(world: World) -> Any:
-        return resuming.restore(world, State(), asked(*options), STEPS, MetricsLog(None, False))  # type: ignore[arg-type]
+        return resuming.restore(world, Given(), asked(*options), STEPS, MetricsLog(None, False))  # type: ignore[arg-type]
 
     (place,) = on_ranks(1, folder.parent, restore)
     if isinstance(place, AgreedError):
@@ -159,7 +159,7 @@ def test_checkpoints_of_older_versions_are_continued(folder: Path, monkeypatch: 
     path = save(folder, 26, Lineage())
     manifest = json.loads((path / folders.MANIFEST).read_text())
     del manifest["earlier_starts"]
-    (path / folders.MANIFEST).write_text(json.dumps(manifest))
+    (path / folders.MANIFEST).write_text(folders.manifest_text(manifest))
     assert path.name == "step-00000026"
     place = restored(folder, monkeypatch, 2)
     assert (place.made, place.lineage) == (26, Lineage(2, {0: 26}))
@@ -192,13 +192,13 @@ def test_a_training_from_the_beginning_has_no_earlier_starts(
 def test_the_best_epoch_of_any_start_is_restored(folder: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     save(folder, 26, FIRST, keep=9)
     save(folder, 39, SECOND, keep=9)
-    state, step = State(), 26 if start == 1 else 39
+    state, step = Given(), 26 if start == 1 else 39
 
     def restore(world: World, step: int) -> None:
         resuming.restore_step(world, state, step, SECOND)  # type: ignore[arg-type]
 
     on_ranks(1, folder.parent, lambda world: restore(world, step))
-    assert state.shared["weight-000"][0] == step
+    assert state.all["weight-000"][0] == step
     (error,) = on_ranks(1, folder.parent, lambda world: restore(world, 40))
     assert "the best checkpoint" in str(error) and "step-00000040-start-2" in str(error)
 
@@ -212,7 +212,7 @@ def test_a_manifest_with_other_earlier_starts_is_damaged(
     save(folder, 13, FIRST, keep=9)
     path = save(folder, 26, FIRST, keep=9)
     manifest = json.loads((path / folders.MANIFEST).read_text())
-    (path / folders.MANIFEST).write_text(json.dumps({**manifest, "earlier_starts": earlier}))
+    (path / folders.MANIFEST).write_text(folders.manifest_text({**manifest, "earlier_starts": earlier}))
     assert restored(folder, monkeypatch, 2).made == 13
 
 

@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.training.checkpoints import folders, resuming, saving
+from hpclaunch.training.checkpoints import folders, resuming, writing
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.metrics import MetricsLog
@@ -103,7 +103,7 @@ def test_a_saved_state_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     world = alone(tmp_path)
     state = made(world)
     held = values(state)
-    path = saving.save(world, state, str(tmp_path / "checkpoints"), Place(1, 4, 14), facts(1), 2)
+    path = writing.save(world, state, str(tmp_path / "checkpoints"), Place(1, 4, 14), facts(1), 2)
     assert set(folders.read(path, folders.SHARED)) == {*dict(state.shared()), FROZEN, MEAN, VARIANCE}
     other = made(world)
     place = resuming.restore(world, other, asked(), 10, MetricsLog(None, False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from argparse import Namespace
 from pathlib import Path
@@ -14,6 +15,10 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
+from hpclaunch.training.checkpoints import save_points
+from hpclaunch.training.checkpoints.plain_state import Leaf, PlainState
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.array_file import ArrayFile
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.metrics import metrics_log
@@ -26,16 +31,44 @@ from tests.unit.training.several_ranks import on_ranks
 
 ASKED = {"epochs": 2, "batch_size_per_rank": 3, "seed": 3, "train_samples": 0, "learning_rate": 0.1}
 RATES = {"scale_learning_rate": "linear", "warmup_epochs": 0.0, "decay": "constant", "synthetic": False}
+SAVES = {"checkpoint_minutes": 0.0, "checkpoint_steps": 0, "keep_checkpoints": 2, "resume": True}
+
+
+class Weights(PlainState):
+    """Two weights, which each step changes."""
+
+    framework = "NumPy"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, 3)
+        self.weights = np.zeros(2)
+
+    def leaves(self) -> list[Leaf]:
+        return [Leaf("weights", "float64", (2,), lambda: self.weights)]
+
+    def put(self, arrays: list[Any], about: Any) -> None:
+        (self.weights,) = arrays
+
+    def random(self) -> dict[str, Any]:
+        return {"random-own": np.zeros(3)}
+
+    def put_random(self, arrays: dict[str, Any]) -> None:
+        pass
+
+    def seed_random(self, number: int) -> None:
+        pass
 
 
 class Loop(plain_loop.PlainLoop):
-    """Notes when it saves; `done` steps were made before."""
+    """Notes after how many steps it saves."""
 
-    def __init__(self, run: Run, data: OwnShard, done: int = 0) -> None:
-        super().__init__(run, data)
-        self._done, self.saved, self.sound = done, list[int](), True
+    def __init__(self, run: Run, data: OwnShard) -> None:
+        self.state = Weights(run.world)
+        super().__init__(run, data, self.state)
+        self.saved, self.sound = list[int](), True
 
     def step(self, loss: float) -> None:
+        self.state.weights = self.state.weights + loss
         self._end_step(loss)
 
     def _ready(self, batch: Any) -> Any:
@@ -44,15 +77,19 @@ class Loop(plain_loop.PlainLoop):
     def _is_sound(self) -> bool:
         return self.sound
 
-    def _save(self) -> None:
-        self.saved.append(self._done)
+    def _prove(self, when: str) -> None:
+        pass
+
+    def _save(self, place: Place, stop: bool) -> None:
+        self.saved.append(place.made)
+        super()._save(place, stop)
 
 
-def opened(world: World, folder: Path, **arrays: Any) -> tuple[Run, OwnShard]:
+def opened(world: World, folder: Path, options: Any = None, **arrays: Any) -> tuple[Run, OwnShard]:
     """A run on arrays: 20 training samples, and 7 for the test."""
     file = folder / f"own-{world.rank}.npz"
     np.savez(file, **arrays)
-    asked = Namespace(**ASKED, **RATES)
+    asked = Namespace(**{**ASKED, **RATES, **SAVES, **(options or {})})
     log = metrics_log(str(folder), world.is_root, False)
     run = Run("own", asked, world, log)  # type: ignore[arg-type]
     return run, OwnShard(world, asked, ArrayFile(str(file), ("x", "y"), 0.0, 3))
@@ -69,20 +106,46 @@ def events(folder: Path, kind: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == kind]
 
 
-def test_it_makes_what_is_left_of_the_epochs_and_saves_after_each(tmp_path: Path) -> None:
-    def work(world: World) -> tuple[int, list[int], float]:
+def stopped_after(loop: Loop, world: World, steps: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ask the last rank to stop after so many steps; what all then say."""
+    for made, _ in enumerate(loop, 1):
+        loop.step(2.0 + world.rank)
+        if made == steps and world.rank == world.size - 1:
+            monkeypatch.setattr(stopping, "state", lambda world: (world.rank == world.size - 1, False))
+    return ""
+
+
+def test_it_makes_what_is_left_of_the_epochs_and_saves_after_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(world: World) -> Any:
         run, data = opened(world, tmp_path, **arrays_of(np.int64))
-        loop, made = Loop(run, data, done=1), 0
+        loop = Loop(run, data)
+        with pytest.raises(RunAgain) as error:
+            stopped_after(loop, world, 1, monkeypatch)
+        return str(error.value).partition(" in ")[0], loop.saved
+
+    def work(world: World) -> Any:
+        run, data = opened(world, tmp_path, **arrays_of(np.int64))
+        loop, made = Loop(run, data), 0
         for inputs, targets in loop:
             assert inputs[:, 0].tolist() == targets.tolist()
             made += 1
             loop.step(2.0 + world.rank)
         run.end()
-        return made, loop.saved, loop.learning_rate
+        return made, loop.saved, loop.learning_rate, loop.state.weights.tolist()
 
-    assert on_ranks(2, tmp_path, work) == [(7, [4, 8], 0.2)] * 2  # four steps an epoch, one of them made before
+    with monkeypatch.context() as patched:
+        patched.setattr(save_points, "LOOK_S", 0.0)
+        monkeypatch = patched
+        assert on_ranks(2, tmp_path, begun) == [("asked to stop; saved at epoch 1, step 1 of 4", [1])] * 2
+    found = on_ranks(2, tmp_path, work)
+    # Four steps an epoch, one of them made before. Rank 0's weights are those of all.
+    assert found == [(7, [4, 8], 0.2, [16.0, 16.0]), (7, [4, 8], 0.2, [23.0, 23.0])]
     assert [line["loss"] for line in events(tmp_path, "epoch")] == [2.5, 2.5]
     assert events(tmp_path, "end")[0]["epochs"] == 2
+    assert [line["step"] for line in events(tmp_path, "checkpoint")] == [4, 8]  # the first is moved away
+    assert [line["steps_made"] for line in events(tmp_path, "resume")] == [1] and len(events(tmp_path, "start")) == 0
 
 
 def test_a_program_that_ends_no_step_or_two_is_refused(tmp_path: Path) -> None:
@@ -96,23 +159,43 @@ def test_a_program_that_ends_no_step_or_two_is_refused(tmp_path: Path) -> None:
                     loop.step(1.0)
 
 
-def test_a_rank_that_is_asked_to_stop_makes_all_save_the_same_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("options", "clock", "saved"),
+    [
+        ({"checkpoint_steps": 3}, 0.0, [3, 4, 6, 8]),
+        ({"checkpoint_minutes": 1.0}, 25.0, [3, 4, 7, 8]),  # each step takes 25 seconds
+        ({"checkpoint_minutes": 1.0}, 10.0, [4, 8]),
+    ],
+)
+def test_it_saves_at_the_intervals_of_the_settings(
+    options: Any, clock: float, saved: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "AGREE_STEPS", 2)
+    now = [0.0]
+    monkeypatch.setattr(save_points.time, "monotonic", lambda: now[0])
+    (world,) = on_ranks(1, tmp_path, lambda world: world)
+    run, data = opened(world, tmp_path, {**options, "batch_size_per_rank": 5}, **arrays_of(np.int64))
+    loop = Loop(run, data)
+    for _ in loop:
+        loop.step(1.0)
+        now[0] += clock
+    assert loop.saved == saved
 
-    def work(world: World) -> Any:
-        run, data = opened(world, tmp_path, **arrays_of(np.int64))
-        loop = Loop(run, data)
-        try:
-            for _ in loop:
-                loop.step(1.0)
-                monkeypatch.setattr(stopping, "_asked", [15])
-        except RunAgain as error:
-            return str(error), loop.saved
-        return None
 
-    assert on_ranks(2, tmp_path, work) == [("asked to stop; saved at step 2", [2])] * 2
+@pytest.mark.parametrize(("seconds", "looks"), [(2.0, 8), (0.5, 5), (0.125, 4)])
+def test_ranks_agree_on_a_stop_about_once_a_second_whatever_a_step_takes(
+    seconds: float, looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps longer than a second are each followed by a look; the end of an epoch of four has one in any case."""
+    now, times = [0.0], list[float]()
+    monkeypatch.setattr(save_points.time, "monotonic", lambda: now[0])
+    (world,) = on_ranks(1, tmp_path, lambda world: world)
+    run, data = opened(world, tmp_path, {"batch_size_per_rank": 5}, **arrays_of(np.int64))
+    loop, look = Loop(run, data), SavePoints.look
+    monkeypatch.setattr(SavePoints, "look", lambda self, made: [times.append(now[0]), look(self, made)][1])
+    for _ in loop:
+        now[0] += seconds
+        loop.step(1.0)
+    assert len(times) == looks and max(later - one for one, later in itertools.pairwise(times)) <= max(1.0, seconds)
 
 
 @pytest.mark.parametrize(

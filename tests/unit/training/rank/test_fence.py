@@ -95,17 +95,14 @@ def test_all_ranks_end_together_when_rank_0_sees_the_claim(
 ) -> None:
     monkeypatch.setattr(stopping, "LOOK_S", 0.0)
 
-    def work(world: World) -> tuple[bool, bool]:
-        return stopping.agreed(world, stopping.AGREE_STEPS), [*stopping.epochs(world, 0, 2)] == [0, 1]
+    def work(world: World) -> bool:
+        return stopping.concluded(world, world.gather(stopping.state(world)))
 
-    assert on_ranks(3, tmp_path, work) == [(False, True)] * 3
+    assert on_ranks(3, tmp_path, work) == [False] * 3
     (claims / "3").touch()
-    found = on_ranks(3, tmp_path, lambda world: stopping.agreed(world, stopping.AGREE_STEPS))
+    found = on_ranks(3, tmp_path, work)
     assert [(type(one), one.speaks) for one in found] == [(Superseded, True), (Superseded, False), (Superseded, False)]
     assert all(isinstance(one, AgreedError) and one.exit_code == 75 for one in found)
-    assert [type(one) for one in on_ranks(3, tmp_path, lambda world: [*stopping.epochs(world, 0, 2)])] == [
-        Superseded
-    ] * 3
 
 
 def test_only_rank_0_looks_and_now_and_then(claims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
