@@ -1,0 +1,68 @@
+"""A training that is killed again and again ends with the numbers of one that was not; a full disk costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.frameworks.test_jobs import PROGRAMS, Started, start_program
+from tests.tiers import LONG
+
+pytestmark = pytest.mark.timeout(900)
+PROGRAM = {"ddp": "continuing_torch.py", "jax": "continuing_jax.py"}
+KILLS = (3, 2, 5, 4, 3) if LONG else (3, 2)
+"""Of each attempt, the step after which it is killed; checkpoints come after every second step, epochs have six."""
+
+
+def started(job: str, run_dir: Path, size: int, *arguments: str) -> Started:
+    random = np.random.default_rng(5)
+    features = random.normal(size=(24 * size + 4, 3)).astype(np.float32)
+    price = features @ np.array([1.0, -2.0, 0.5], np.float32)
+    run_dir.mkdir(exist_ok=True)
+    split = {"features_train": features[4:], "price_train": price[4:]}
+    np.savez(run_dir / "houses.npz", features_test=features[:4], price_test=price[:4], **split)
+    return start_program(
+        job, PROGRAMS / PROGRAM[job], run_dir, f"--data-dir={run_dir / 'houses.npz'}", *arguments, size=size
+    )
+
+
+def finals(run_dir: Path, size: int) -> list[np.ndarray]:
+    found = []
+    for rank in range(size):
+        with np.load(run_dir / f"final-{rank}.npz") as arrays:
+            found += [arrays[name] for name in arrays.files]
+    return found
+
+
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_killed_and_resumed_is_undisturbed_to_the_last_bit(job: str, size: int, tmp_path: Path) -> None:
+    whole = started(job, tmp_path / "whole", size)
+    codes, text = whole.ended()
+    assert codes == [0] * size, text
+    for kill in KILLS:
+        codes, text = started(job, tmp_path / "parts", size, f"--die-after={kill}").ended()
+        assert -9 in codes, text
+    parts = started(job, tmp_path / "parts", size)
+    codes, text = parts.ended()
+    assert codes == [0] * size and text.count("resuming from") == 1, text
+    expected, found = finals(tmp_path / "whole", size), finals(tmp_path / "parts", size)
+    assert [float(abs(one - other).max()) for one, other in zip(expected, found, strict=True)] == [0.0] * len(found)
+    losses = [[(line["epoch"], line["loss"]) for line in run.events("epoch")] for run in (whole, parts)]
+    assert losses[0] == losses[1] and len(losses[0]) == 3
+
+
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_a_full_disk_ends_the_run_with_one_error_and_keeps_the_last_checkpoint(
+    job: str, size: int, tmp_path: Path
+) -> None:
+    codes, text = started(job, tmp_path, size, "--epochs=1").ended()
+    assert codes == [0] * size, text
+    before = {path.name: path.read_bytes() for path in (tmp_path / "checkpoints").glob("step-00000006/*")}
+    codes, text = started(job, tmp_path, size, "--full=true").ended()
+    assert codes == [1] * size and text.count("the disk is full or the quota is used up") == 1, text
+    assert "The last good checkpoint is" in text and "Traceback" not in text, text
+    after = {path.name: path.read_bytes() for path in (tmp_path / "checkpoints").glob("step-00000006/*")}
+    assert before == after and len(after) == 2 + size
+    assert not list((tmp_path / "checkpoints").glob(".partial*"))
