@@ -142,7 +142,7 @@ class PlainState(State, ABC):
             return "it has {}, but the {} has {}".format(
                 only_there[0] if only_there else "no " + only_here[0],
                 self.model,
-                _of_name(only_there[0], only_here) if only_there else "it",
+                _counterpart(only_there[0], only_here) if only_there else "it",
             )
         return "" if held == here else "it has {} arrays, but the {} has {}".format(len(held), self.model, len(here))
 
@@ -169,7 +169,7 @@ def _words(array: Any) -> str:
     return "{} {} {}".format(name, dtype, shape)
 
 
-def _of_name(wanted: str, several: list[str]) -> str:
+def _counterpart(wanted: str, several: list[str]) -> str:
     """Of arrays in words, that of the same name, else the first one."""
     name = wanted.split(" ", 1)[0]
     same = [one for one in several if one.split(" ", 1)[0] == name]

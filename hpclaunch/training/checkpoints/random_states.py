@@ -23,12 +23,12 @@ def states() -> Arrays:
     A program may give NumPy another generator; its state is then left out.
     """
     _, keys, waiting = random.getstate()
-    found = {"random-python": np.array(keys, np.uint32), "random-python-next": _waiting(waiting)}
+    found = {"random-python": np.array(keys, np.uint32), "random-python-next": _next_normal(waiting)}
     state: Any = np.random.get_state()
     if isinstance(state, tuple):
         _, keys, place, has_next, waiting = state
         found["random-numpy"] = np.append(np.asarray(keys, np.uint32), np.uint32(place))
-        found["random-numpy-next"] = _waiting(waiting if has_next else None)
+        found["random-numpy-next"] = _next_normal(waiting if has_next else None)
     return found
 
 
@@ -41,7 +41,7 @@ def put(arrays: Arrays) -> None:
         np.random.set_state(("MT19937", keys[:-1], int(keys[-1]), int(waiting is not None), waiting or 0.0))
 
 
-def _waiting(number: float | None) -> np.ndarray:
+def _next_normal(number: float | None) -> np.ndarray:
     return np.array([] if number is None else [number], np.float64)
 
 

@@ -28,13 +28,13 @@ class TorchState(PlainState):
         self._model, self._optimizer, self._device = model, optimizer, device
 
     def leaves(self) -> list[Leaf]:
-        arrays, _ = self._packed()
+        arrays, _ = self._pack()
         return [_leaf(*pair) for pair in arrays]
 
     def about(self) -> dict[str, Any]:
-        return self._packed()[1]
+        return self._pack()[1]
 
-    def _packed(self) -> tuple[nested.Places, dict[str, Any]]:
+    def _pack(self) -> tuple[nested.Places, dict[str, Any]]:
         """The tensors, with their paths, and the rest for JSON; the optimizer has its parameters by name."""
         arrays: nested.Places = []
         pack = functools.partial(nested.packed, is_array=torch.is_tensor, arrays=arrays)
@@ -72,7 +72,7 @@ class TorchState(PlainState):
         kind = type(self._optimizer).__name__
         if there["kind"] != kind:
             return "it was saved with {}, not {}".format(there["kind"], kind)
-        here = [_leaf(*pair).words for pair in self._packed()[0] if not pair[0].startswith("optimizer.")]
+        here = [_leaf(*pair).words for pair in self._pack()[0] if not pair[0].startswith("optimizer.")]
         arrays = [one for one in there["arrays"] if not one[0].startswith("optimizer.")]
         return self.first_difference(arrays, here) or _other_options(there["options"], self._options())
 

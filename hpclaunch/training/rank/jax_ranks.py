@@ -89,7 +89,7 @@ def _put_on_devices(world: World, tree: Any, parts: jax.sharding.PartitionSpec) 
 
     def place(leaf: Any) -> Any:
         if is_key(leaf):
-            return _as_keys(place(jax.random.key_data(leaf)), leaf)
+            return _wrap_keys(place(jax.random.key_data(leaf)), leaf)
         leaf = np.asarray(leaf)
         leaf = leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype))  # int64 is int32 in JAX, unless it is told
         return jax.make_array_from_process_local_data(sharding, leaf)
@@ -102,7 +102,7 @@ def own_copy(state: Any) -> Any:
 
     def copy(leaf: Any) -> Any:
         own = np.asarray(own_part(leaf))
-        return _as_keys(own, leaf) if is_key(leaf) else own
+        return _wrap_keys(own, leaf) if is_key(leaf) else own
 
     return jax.tree_util.tree_map(copy, state)
 
@@ -119,7 +119,7 @@ def is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _as_keys(data: Any, like: Any) -> Any:
+def _wrap_keys(data: Any, like: Any) -> Any:
     return jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
 
 

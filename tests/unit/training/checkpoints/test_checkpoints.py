@@ -165,19 +165,19 @@ def test_a_checkpoint_that_cannot_be_completed_is_one_clear_error_and_the_last_g
     assert folders.existing(str(tmp_path)) == [str(good)]
 
 
-@pytest.mark.parametrize(("facts", "number"), [({}, 2), ({"parts": {}}, 3)])
-def test_the_format_of_a_checkpoint_says_whether_it_has_parts(
-    tmp_path: Path, facts: dict[str, object], number: int
-) -> None:
-    """A version that does not know parts must refuse it."""
-    path = folders.commit(folders.begin(str(tmp_path), 1), 1, [], facts, 1)
-    assert (folders.facts_of(path)["format"], folders.facts_of(path)["step"]) == (number, 1)
+def test_a_manifest_counts_only_as_it_was_written(tmp_path: Path) -> None:
+    path = Path(folders.commit(folders.begin(str(tmp_path), 1), 1, [], {"earlier_starts": {2: 7}, "rate": 0.1}, 1))
+    assert (folders.facts_of(str(path))["format"], folders.facts_of(str(path))["step"]) == (folders.FORMAT, 1)
+    text = (path / folders.MANIFEST).read_text()
+    manifest(path, text.replace('"rate": 0.1', '"rate": 0.2'))
+    with pytest.raises(TrainingError, match="it has changed since it was written"):
+        folders.facts_of(str(path))
 
 
 def test_a_newer_format_is_no_damage_and_a_manifest_has_a_limit(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
-    manifest(path, '{"format": 4, "step": 1, "files": []}')
-    with pytest.raises(folders.NewerFormat, match="has format 4, of a newer version"):
+    manifest(path, '{"format": 5, "step": 1, "files": []}')
+    with pytest.raises(folders.NewerFormat, match="has format 5, of a newer version"):
         folders.facts_of(str(path))
     text = '{"format": 3, "step": 1, "files": []}'
     manifest(path, text + " " * (folders.LARGEST_MANIFEST - len(text)))
