@@ -114,12 +114,11 @@ def train_torch(asked: Any, path: str, times: Times) -> tuple[bool, dict[str, li
         data = training.arrays(run, path)
         loop = training.loop(run, model, torch.optim.Adam(model.parameters(), settings.learning_rate), data)
         for made, (inputs, wanted) in enumerate(loop):
+            times.is_on = made // data.steps % 2 == 0
             began = time.perf_counter()
             loop.step(torch.nn.functional.mse_loss(loop.model(inputs)[:, 0], wanted))
             if made % data.steps:
                 lengths["with" if times.is_on else "without"].append(time.perf_counter() - began)
-            if (made + 1) % data.steps == 0:  # the comparison follows
-                times.is_on = made // data.steps % 2 == 0
     return run.is_root, lengths
 
 
