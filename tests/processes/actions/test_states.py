@@ -593,3 +593,9 @@ def test_what_will_never_end_cannot_be_waited_for(slurm: FakeSlurm) -> None:
     for state, words in (("RENDERED", "was rendered but not submitted"), ("INCOMPLETE", "run-9 is not ready")):
         with pytest.raises(Refused, match=words):
             awaitable([run, slurm.run("9", state)])
+
+
+def test_where_the_cluster_here_is_not_known_it_is_no_obstacle(slurm: FakeSlurm) -> None:
+    slurm.put("scontrol", "exit 1\n")
+    run = slurm.run("7", cluster="other", controller="c9")
+    assert cluster_obstacle(run) is None and not controller_differs(run)

@@ -176,3 +176,15 @@ def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> Non
     started = replace(run, job_id=str(controller.pid))
     assert local.cancel([started]) == [identity_of(started)]
     assert (rank.wait(60), controller.wait(60), asked.exists()) == (-9, 0, False)
+
+
+def test_a_rank_that_ignores_sigterm_is_killed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_SECONDS_TO_END", 0.3)
+    mark = {"HPCLAUNCH_EXIT_FILE": f"{run.path}/attempts/999999999.0/first-failure", "PATH": os.environ["PATH"]}
+    text = f"trap '' TERM; : > {run.path}/ready; while :; do sleep 0.05; done"
+    with subprocess.Popen(["bash", "-c", text], env=mark) as rank:
+        while not (run.path / "ready").exists():
+            time.sleep(0.02)
+        old = replace(run, job_id="999999999")
+        assert local.cancel([old]) == [identity_of(old)]
+        assert rank.wait(60) == -signal.SIGKILL

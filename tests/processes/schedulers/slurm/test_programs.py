@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.schedulers.slurm import programs
 from hpclaunch.schedulers.slurm.programs import Answer, ask, room_for
 
 
@@ -64,3 +65,47 @@ def test_an_array_of_the_largest_size_fits(tmp_path: Path) -> None:
     path = program(tmp_path, f"seq -f '{line.replace('%d', '%.0f')}' 100000")
     answer = ask([path], most=room_for(100_000))
     assert (answer.ok, answer.text.count("\n")) == (True, 100_000)
+
+
+def controllers(folder: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> None:
+    """Let ``scontrol ping`` report these states, and note that it was asked."""
+    lines = "".join(
+        f"echo 'Slurmctld(host{number}) at ctl{number} is {state}'\n" for number, state in enumerate(states)
+    )
+    (folder / "scontrol").write_text(f"#!/bin/sh\necho >> {folder}/asked\n{lines}")
+    (folder / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    programs._answers.clear()
+
+
+@pytest.mark.parametrize(
+    ("states", "down"),
+    [(("DOWN", "DOWN"), "ctl0, ctl1"), (("DOWN", "UP"), ""), (("UP",), ""), ((), ""), (("DOWN",), "ctl0")],
+)
+def test_slurm_is_down_if_all_its_controllers_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], down: str
+) -> None:
+    controllers(tmp_path, monkeypatch, *states)
+    assert programs.down_controllers() == down
+
+
+def test_an_answer_counts_for_five_seconds_and_for_its_own_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    controllers(tmp_path, monkeypatch, "UP")
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def asked() -> int:
+        programs.down_controllers()
+        return len((tmp_path / "asked").read_text())
+
+    assert [asked(), asked()] == [1, 1]
+    clock[0] += 4.9
+    assert asked() == 1
+    clock[0] += 0.1
+    assert asked() == 2
+    monkeypatch.setenv("SLURM_CONF", "/other/slurm.conf")
+    assert asked() == 3, "another cluster is asked by itself"
+    controllers(tmp_path, monkeypatch, "DOWN")
+    assert [asked(), asked()] == [4, 5], "one that is down is asked each time"

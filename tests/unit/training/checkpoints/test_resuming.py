@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,17 @@ def test_a_divided_batch_has_not_changed() -> None:
 )
 def test_other_data_are_told(now: str, facts: dict[str, object], said: list[str]) -> None:
     assert resuming.other_data(now, facts) == said
+
+
+def test_the_lines_after_a_checkpoint_move_to_another_file(tmp_path: Path) -> None:
+    log, repeated = tmp_path / "metrics.jsonl", tmp_path / "metrics-repeated.jsonl"
+    resuming._cut(str(log), 3)
+    assert not log.exists() and not repeated.exists()
+    log.write_text("1\n2\n3\n")
+    for size in (6, 7):
+        resuming._cut(str(log), size)
+        assert not repeated.exists()
+    resuming._cut(str(log), 4)
+    assert (log.read_text(), repeated.read_text()) == ("1\n2\n", "3\n")
+    resuming._cut(str(log), 2)
+    assert (log.read_text(), repeated.read_text()) == ("1\n", "3\n2\n")
