@@ -16,7 +16,7 @@ demo: setup
 
 # Three processes on two cores: the tests on the cluster wait more than they compute.
 test: setup-dev
-	.venv/bin/python -m pytest -n 3 --durations 40 --durations-min 3 $(TESTS)
+	.venv/bin/python -m pytest -n 3 $(TESTS)
 
 # CI fails if a test of this list is gone, or if one is not in it.
 test-names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from tests.tiers import LONG
 pytestmark = pytest.mark.timeout(900)
 MAKERS = {"ddp": torch_environment, "jax": jax_environment}
 SMALL = ("--synthetic=true", "--synthetic-samples=640", "--batch-size-per-rank=64")
-PORT = "29871"
 PROGRAMS = ROOT / "tests" / "frameworks" / "programs"
 
 
@@ -43,6 +43,13 @@ class Started:
         return [line for line in lines if line["event"] == kind]
 
 
+def free_port() -> str:
+    """A port that nobody uses now: other tests, also of another checkout, may run beside these."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return str(listener.getsockname()[1])
+
+
 def start(job: str, run_dir: Path, *arguments: str, size: int = 1, **extra: str) -> Started:
     """Start the ranks of a job as the script of a run does. extra: more variables."""
     return start_program(job, ROOT / "jobs" / job / "train.py", run_dir, *SMALL, *arguments, size=size, **extra)
@@ -53,12 +60,13 @@ def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size:
     python = MAKERS[job]() / "bin" / "python"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH_", "SLURM_", "OMPI_"))}
     processes = []
+    port = free_port()
     for rank in range(size):
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "NODE_RANK": 0}
         told = {
             **{name: str(number) for name, number in place.items()},
             "MASTER_ADDR": "localhost",
-            "MASTER_PORT": PORT,
+            "MASTER_PORT": port,
         }
         if job == "jax" and size > 1:  # by which jax.distributed finds the ranks; its port follows from the job
             place = {
@@ -135,7 +143,7 @@ def test_a_job_that_comes_back_while_a_later_start_trains_changes_nothing(job: s
         (tmp_path / "claims" / str(number)).touch()
         failure = tmp_path / f"failure-{number}"
         variables = {"HPCLAUNCH_START": str(number), "HPCLAUNCH_EXIT_FILE": str(failure)}
-        return start(job, tmp_path, "--epochs=4", size=size, **variables, MASTER_PORT=str(int(PORT) + number))
+        return start(job, tmp_path, "--epochs=4", size=size, **variables)
 
     def content() -> dict[str, bytes]:
         files = [tmp_path / "metrics.jsonl", *(tmp_path / "checkpoints").glob("step-*/*")]
