@@ -78,6 +78,7 @@ def test_a_trainer_that_comes_back_changes_nothing(ranks: Ranks, undisturbed: En
     losses = [[(line["epoch"], line["loss"]) for line in one.events("epoch")] for one in (undisturbed, both)]
     assert losses[0] == losses[1] and len(losses[0]) == 3
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [line["start_number"] for line in lines] == [1, 2, 2, 2, 2]  # an epoch; resume, two epochs, end
+    starts = [line["start_number"] for line in lines if line["event"] != "checkpoint"]
+    assert starts == [1, 2, 2, 2, 2]  # an epoch; resume, two epochs, end
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-00000036-start-2", "step-00000039-start-2"]

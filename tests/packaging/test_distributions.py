@@ -15,8 +15,8 @@ from tests.packaging.conftest import ROOT, run
 from tests.tiers import LONG
 
 FOLDERS = ("templates", "site_configs", "jobs")
-LARGEST_WHEEL = 1_700_000
-"""Bytes: 1.29 MB of the package, its jobs and sites, and 0.16 MB of pages."""
+LARGEST_WHEEL = 1_800_000
+"""Bytes: 1.55 MB of the package, its jobs and sites, and 0.16 MB of pages."""
 
 
 def shipped() -> set[str]:

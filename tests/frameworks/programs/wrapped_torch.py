@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 
 import torch
 
@@ -52,7 +53,7 @@ class Apart:
     def __enter__(self):
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             if run.is_root:
-                os.remove(os.path.join(folder, name))
+                shutil.rmtree(os.path.join(folder, name))
         run.world.gather(None)
 
     def __exit__(self, *error):

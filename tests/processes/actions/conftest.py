@@ -47,6 +47,7 @@ class FakeSlurm:
         monkeypatch.setenv("PATH", f"{self.folder}:/usr/bin:/bin")
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
         monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+        monkeypatch.chdir(folder)  # runs of the folder in which one types are listed, too
         configuration._ask_configuration.cache_clear()
         programs._answers.clear()
 
