@@ -129,3 +129,14 @@ def test_what_runs_in_a_sites_own_environment_uses_what_python_3_8_has() -> None
     command = [Path(sys.executable).with_name("vermin"), "--no-tips", "--violations", "--no-parse-comments", "-t=3.8-"]
     done = subprocess.run([*command, *in_a_sites_own_environment()], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", in_a_sites_own_environment(), ids=lambda path: path.stem)
+def test_what_runs_in_a_sites_own_environment_subscripts_no_builtin_class_but_in_annotations(path: Path) -> None:
+    """``list[int]()`` needs Python 3.9; vermin takes it for an annotation."""
+    nodes = list(ast.walk(parsed(path)))
+    noted = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
+    unread = {id(part) for one in noted if one is not None for part in ast.walk(one)}
+    found = [node for node in nodes if isinstance(node, ast.Subscript) and id(node) not in unread]
+    names = {node.value.id for node in found if isinstance(node.value, ast.Name)}
+    assert names & {"dict", "frozenset", "list", "set", "tuple", "type"} == set()

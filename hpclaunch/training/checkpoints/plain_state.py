@@ -53,8 +53,10 @@ class PlainState(State, ABC):
     def __init__(self, world: World, seed: int) -> None:
         self._world, self._seed, self._made = world, seed, 0
         self._random: Arrays = {}
-        self._path, self._found = "", dict[str, Any]()
-        self.losses, self.counts = list[float](), list[int]()
+        self._path = ""
+        self._found: dict[str, Any] = {}
+        self.losses: list[float] = []
+        self.counts: list[int] = []
 
     @abstractmethod
     def leaves(self) -> list[Leaf]:

@@ -115,7 +115,8 @@ def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:
     one of a newer version: in that one's folder, this version cannot tell what is damaged.
     """
     found = loading.from_root(world, lambda: folders.existing(folder))
-    damaged, chosen = [], ("", dict[str, Any]())
+    damaged = []
+    chosen: tuple[str, dict[str, Any]] = ("", {})
     for path in found:
         facts, reason = _facts_and_fault(world, path)
         if not reason:
