@@ -5,6 +5,7 @@ All readers of a run directory pass these over (`core.inside`). A page or an exp
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,9 +81,18 @@ def unread(run: Run, folders: Sequence[str]) -> list[Fault]:
         if (why := inside.problem(run.home, name, None if name in _LARGE else MOST_BYTES))
     ]
     found += [(name, why) for name in map(run.name_of, SERIES) if (why := inside.problem(run.home, name))]
+    if _is_anothers(run.home):  # what its owner has closed is not shown
+        found = [(name, why) for name, why in found if why != os.strerror(errno.EACCES)]
     for folder in folders:
         found += _unread_below(run.home, run.name_of(folder))
     return [_fault(run.home, name, why) for name, why in found]
+
+
+def _is_anothers(home: Path) -> bool:
+    try:
+        return os.stat(home).st_uid != os.geteuid()
+    except OSError:
+        return False
 
 
 def _unread_below(home: Path, folder: str) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from tests.cli.conftest import Desk, forking_server, make_desk, with_slurm
 from tests.forked.server import Outcome, Server, Trial
 
 ADA, BOB = 12345, 23456
-# A controller whose jobs complete at once. SPOOL/jobs has them as ID|WORKING FOLDER|USER.
+# A controller whose jobs complete at once, with a script's proof. SPOOL/jobs has them as ID|WORKING FOLDER|USER.
 SBATCH = """#!/bin/bash
 umask 0
 while IFS= read -r line; do
@@ -27,6 +27,9 @@ done < "${{@: -1}}"
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 id=$((4711 + ${{#jobs[@]}})); echo "$id|$folder|$UID" >> {spool}/jobs
 echo "Submitted batch job $id"
+[ -d "$folder/logs" ] || exit 0 # --test-only
+umask 022; start=$folder/attempts/$id.0; mkdir -p "$start"
+date -u +%Y-%m-%dT%H:%M:%SZ > "$start/started"; echo "$id.0 1" > "$start/completed"; echo 0 > "$start/exit-code"
 """
 SACCT = """#!/bin/bash
 while IFS='|' read -r id folder user; do
@@ -133,7 +136,6 @@ def test_a_part_of_another_users_run_that_is_closed_stops_no_verb(shared: Shared
     """Whatever a run of Ada lets Bob read, and whatever it does not."""
     run = shared.submit(ADA)
     shared.submit(BOB)
-    (run / "attempts/4711.0").mkdir()
     for name in ("attempts/4711.0/started", "attempts/4711.0/exit-code", "logs/slurm-4711.out", "logs/rank-0.out"):
         (run / name).write_text("0\n")
     (run / "metrics.jsonl").write_text('{"event": "end", "accuracy": 0.5}\n')
