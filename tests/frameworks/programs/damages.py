@@ -6,10 +6,13 @@ import json
 import os
 import random
 import shutil
+from argparse import Namespace
 
 import numpy as np
 
-from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.checkpoints import folders, plain_state, writing
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
 
 FILES = (folders.SHARED, "rank-0000.npz", folders.MANIFEST)
@@ -52,6 +55,26 @@ def garble(path, draw):
 def as_folder(path, draw):
     os.remove(path)
     os.mkdir(path)
+
+
+def save_plain(world, state, step):
+    """Save a state of PyTorch or JAX after a step; returns the checkpoint's path and the state's arrays."""
+    facts = {"steps_per_epoch": 4, "metrics_bytes": 0, "data": "", "epochs": None}
+    facts["options"] = {"batch_size_per_rank": 8, "accumulation": 1}
+    folder = os.path.join(world.run_dir, "checkpoints")
+    return writing.save(world, state, folder, Place(step // 4, step % 4, step), facts, 2), arrays(state)
+
+
+def restore_plain(world, state):
+    """Restore such a state from the newest checkpoint; returns the place, with this attempt's random numbers begun."""
+    asked = Namespace(batch_size_per_rank=8, accumulation=1, scale_learning_rate="none", resume=True)
+    place = plain_state.restore(world, state, asked, 8, MetricsLog(None, False), "")
+    state.begin_random()
+    return place
+
+
+def arrays(state):
+    return {leaf.name: leaf.read() for leaf in state.leaves()}
 
 
 DAMAGES = (flip, flip, flip, truncate, lengthen, remove, garble, as_folder)

@@ -1,24 +1,18 @@
-"""Lets two ranks drift apart in the ways that --ways names, one training each; RUN/drift-RANK.json tells what ended it.
-
-With --caught=false the first way ends the run as it does in a program.
-"""
+"""Lets two ranks of JAX drift apart in the ways that --ways names (drift_ways)."""
 
 import functools
-import json
-import os
 
 import jax
 import numpy as np
 
 from hpclaunch.training import on_jax as training
-from hpclaunch.training.rank.failure import AgreedError
+from tests.frameworks.programs import drift_ways
 
 settings = training.settings(
     epochs=1,
     batch_size_per_rank=8,
     learning_rate=0.05,
-    ways={"default": "", "help": "names of functions, with commas between"},
-    caught={"default": True, "help": "go on with the next way"},
+    **drift_ways.SETTINGS,
 )
 
 
@@ -139,16 +133,4 @@ def without_psum():
 
 with training.start(settings) as run:
     data = training.arrays(run, inputs="features", targets="price")
-    found = {}
-    for way in settings.ways.split(","):
-        try:
-            globals()[way]()
-            found[way] = ""
-        except AgreedError as error:
-            if not settings.caught:
-                raise
-            found[way] = str(error)
-        saved = os.path.join(run.folder, "checkpoints")
-        found[way] += " SAVED" if os.path.isdir(saved) and os.listdir(saved) else ""
-    with open(os.path.join(run.folder, f"drift-{run.rank}.json"), "w") as file:
-        json.dump(found, file)
+    drift_ways.run_all(run, settings, globals())

@@ -1,22 +1,15 @@
-"""Lets two ranks drift apart in the ways that --ways names, one training each; RUN/drift-RANK.json tells what ended it.
-
-With --caught=false the first way ends the run as it does in a program.
-"""
-
-import json
-import os
+"""Lets two ranks of PyTorch drift apart in the ways that --ways names (drift_ways)."""
 
 import torch
 
 from hpclaunch.training import on_pytorch as training
-from hpclaunch.training.rank.failure import AgreedError
+from tests.frameworks.programs import drift_ways
 
 settings = training.settings(
     epochs=1,
     batch_size_per_rank=8,
     learning_rate=0.05,
-    ways={"default": "", "help": "names of functions, with commas between"},
-    caught={"default": True, "help": "go on with the next way"},
+    **drift_ways.SETTINGS,
 )
 
 
@@ -189,16 +182,4 @@ def parameter_of_the_optimizer():
 
 with training.start(settings) as run:
     data = training.arrays(run, inputs="features", targets="price")
-    found = {}
-    for way in settings.ways.split(","):
-        try:
-            globals()[way]()
-            found[way] = ""
-        except AgreedError as error:
-            if not settings.caught:
-                raise
-            found[way] = str(error)
-        saved = os.path.join(run.folder, "checkpoints")
-        found[way] += " SAVED" if os.path.isdir(saved) and os.listdir(saved) else ""
-    with open(os.path.join(run.folder, f"drift-{run.rank}.json"), "w") as file:
-        json.dump(found, file)
+    drift_ways.run_all(run, settings, globals())

@@ -1,19 +1,14 @@
 """Restores checkpoints of JAX that are damaged, of another model or version; prints what came of each."""
 
 import json
-import os
 import sys
-from argparse import Namespace
 from collections import namedtuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hpclaunch.training.checkpoints import plain_state, writing
 from hpclaunch.training.checkpoints.jax_state import JaxState
-from hpclaunch.training.checkpoints.resuming import Place
-from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import jax_ranks
 from tests.frameworks.programs import damages
 
@@ -39,24 +34,15 @@ def save(step):
     state = trained()
     state.begin_random()
     np.random.rand(step)
-    facts = {"steps_per_epoch": 4, "metrics_bytes": 0, "data": "", "epochs": None}
-    facts["options"] = {"batch_size_per_rank": 8, "accumulation": 1}
-    folder = os.path.join(sys.argv[1], "checkpoints")
-    return writing.save(world, state, folder, Place(step // 4, step % 4, step), facts, 2), arrays(state)
-
-
-def arrays(state):
-    return {leaf.name: leaf.read() for leaf in state.leaves()}
+    return damages.save_plain(world, state, step)
 
 
 def restore(state):
-    asked = Namespace(batch_size_per_rank=8, accumulation=1, scale_learning_rate="none", resume=True)
-    place = plain_state.restore(world, state, asked, 8, MetricsLog(None, False), "")
-    state.begin_random()
+    place = damages.restore_plain(world, state)
     found = jax_ranks.on_all(world, state.restored)
     assert jax.tree_util.tree_structure(found) == jax.tree_util.tree_structure(tree())
     jax.random.bits(jax_ranks.own_copy(found)["key"])  # it is a key, not its data
-    return place, arrays(JaxState(world, 3, lambda: found))
+    return place, damages.arrays(JaxState(world, 3, lambda: found))
 
 
 def renamed():
@@ -75,6 +61,8 @@ OTHERS = {
 }
 print(
     json.dumps(
-        damages.outcomes(sys.argv, save, restore, arrays, lambda: trained(key=8, kernel=np.zeros([3, 2])), OTHERS)
+        damages.outcomes(
+            sys.argv, save, restore, damages.arrays, lambda: trained(key=8, kernel=np.zeros([3, 2])), OTHERS
+        )
     )
 )

@@ -1,16 +1,11 @@
 """Restores checkpoints of PyTorch: damaged ones, those of another model, optimizer or version; prints the outcomes."""
 
 import json
-import os
 import sys
-from argparse import Namespace
 
 import torch
 
-from hpclaunch.training.checkpoints import plain_state, writing
-from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
-from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import torch_ranks
 from tests.frameworks.programs import damages
 
@@ -53,21 +48,12 @@ def save(step):
     state = trained()
     state.begin_random()
     torch.rand(step)
-    facts = {"steps_per_epoch": 4, "metrics_bytes": 0, "data": "", "epochs": None}
-    facts["options"] = {"batch_size_per_rank": 8, "accumulation": 1}
-    folder = os.path.join(sys.argv[1], "checkpoints")
-    return writing.save(world, state, folder, Place(step // 4, step % 4, step), facts, 2), arrays(state)
-
-
-def arrays(state):
-    return {leaf.name: leaf.read() for leaf in state.leaves()}
+    return damages.save_plain(world, state, step)
 
 
 def restore(state):
-    asked = Namespace(batch_size_per_rank=8, accumulation=1, scale_learning_rate="none", resume=True)
-    place = plain_state.restore(world, state, asked, 8, MetricsLog(None, False), "")
-    state.begin_random()
-    return place, arrays(state)
+    place = damages.restore_plain(world, state)
+    return place, damages.arrays(state)
 
 
 OTHERS = {
@@ -77,4 +63,8 @@ OTHERS = {
     "another name": lambda: trained(model=Network(name="other")),
     "another type": lambda: trained(model=Network(low=torch.float16)),
 }
-print(json.dumps(damages.outcomes(sys.argv, save, restore, arrays, lambda: trained(model=Network(seed=4)), OTHERS)))
+print(
+    json.dumps(
+        damages.outcomes(sys.argv, save, restore, damages.arrays, lambda: trained(model=Network(seed=4)), OTHERS)
+    )
+)
