@@ -1068,7 +1068,8 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 # NAME_requeued               has the scheduler queued this job again, for another start?
 # NAME_lost_node              print that a node failed, if launcher or scheduler wrote so into the log of this start
 # With a queue also NAME_requeue (requeue this job), NAME_resubmit (submit job.sh as its successor, and print the
-# successor's job ID) and NAME_skip_steps (launch under no name that ranks of an earlier start of this job may have). If it can copy files to the nodes (broadcasts, in its row) also:
+# successor's job ID) and NAME_skip_steps (launch under no name that ranks of an earlier start of this job may have).
+# If it can copy files to the nodes (broadcasts, in its row) also:
 # NAME_send FILE PATH         copy a file to PATH on every node of the job; never over a file that is there
 # NAME_on_nodes COMMAND ...   run a command once on every node
 # NAME_memory                 print the memory of the job on a node in MB; 0 if it has no limit of its own

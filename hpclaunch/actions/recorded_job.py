@@ -21,10 +21,11 @@ def recorded_job(system: System, run: Run, request: Request) -> Job | None:
     code = run.spec().get("code")
     values = code if isinstance(code, dict) else {}
     entry, folder = values.get("entry"), values.get("folder")
+    script = entry if values.get("source_only") else None
     if not values.get("in_place"):
-        return _job_in(run.home / "code", entry if values.get("source_only") else None, run.name)
+        return _job_in(run.home / "code", script, run.name)
     if entry and isinstance(folder, str) and isinstance(entry, str):
-        return replace(_job_in(Path(folder), entry if values.get("source_only") else None, run.name), in_place=True)
+        return replace(_job_in(Path(folder), script, run.name), in_place=True)
     return program_job(system, request)
 
 

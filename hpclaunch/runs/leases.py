@@ -161,7 +161,7 @@ def _lives(lease: Lease) -> bool | None:
 def process_lives(text: str) -> bool | None:
     """Whether the process that ``this_process`` named lives; None if it is one of another host or container."""
     host, boot, space, process, began = (*text.split(" "), "", "", "", "", "")[:5]
-    if (host, boot, space) != (os.uname().nodename, _boot(), _process_space()):
+    if (host, boot, space) != (os.uname().nodename, _boot(), process_space()):
         return None
     return bool(began) and began == _began_at(process)
 
@@ -205,7 +205,7 @@ def make_once(file: Path, text: str, write: Callable[[str, str], None] = write_t
 def this_process() -> str:
     """Return a name of this process that no other one ever has: host, boot, process space, number and beginning."""
     process = os.getpid()
-    return f"{os.uname().nodename} {_boot()} {_process_space()} {process} {_began_at(str(process))}"
+    return f"{os.uname().nodename} {_boot()} {process_space()} {process} {_began_at(str(process))}"
 
 
 def _boot() -> str:
@@ -213,7 +213,7 @@ def _boot() -> str:
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
-def _process_space() -> str:
+def process_space() -> str:
     """Return what names the space of process numbers, which containers have of their own."""
     try:
         return os.readlink("/proc/self/ns/pid")

@@ -16,6 +16,7 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
+from hpclaunch.runs.leases import process_space
 from hpclaunch.runs.markers import is_complete
 from hpclaunch.runs.processes import (
     beginning_of,
@@ -98,7 +99,7 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> Q
         raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
     _await_command_line(job_id)
     with contextlib.suppress(OSError):
-        write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n{_process_numbering()}\n")
+        write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n{process_space()}\n")
     return QueuedJob(job_id=job_id)
 
 
@@ -189,17 +190,9 @@ def _status_without_code(run: Run) -> Status:
     if is_complete(run):
         return Status(state="COMPLETED", exit_code="0:0")
     lines = read_text(run.path / _PROCESS).splitlines()
-    if lines[1:] == [_process_numbering()] and lines[0].startswith(f"{run.job_id} "):
+    if lines[1:] == [process_space()] and lines[0].startswith(f"{run.job_id} "):
         return Status(state="FAILED", reason=_VANISHED)
     return Status(state="UNKNOWN", reason="no process of it is seen from here, and it wrote no exit code")
-
-
-def _process_numbering() -> str:
-    """Return what this process's number is counted in: the kernel's PID namespace. A container has its own."""
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
 
 
 def _is_alive(run: Run) -> bool:
