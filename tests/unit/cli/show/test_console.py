@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import os
-import pty
 import re
 import sys
 from collections.abc import Callable
@@ -15,6 +13,7 @@ import pytest
 
 from hpclaunch.cli.show import console
 from hpclaunch.core.errors import Fault, HpclaunchError
+from tests.unit.cli.show.terminals import on_a_terminal
 
 LOG = b"\x1b[2J\x1b]0;title\x07 50%\r100%\x08 \xc2\x9bA \xe2\x80\xaetxt \xc3\xa9\n"
 
@@ -23,29 +22,9 @@ LOG = b"\x1b[2J\x1b]0;title\x07 50%\r100%\x08 \xc2\x9bA \xe2\x80\xaetxt \xc3\xa9
 def test_a_terminal_never_obeys_a_log(
     monkeypatch: pytest.MonkeyPatch, name: str, show: Callable[[bytes], None]
 ) -> None:
-    screen, inner = pty.openpty()
-    with monkeypatch.context() as patch, os.fdopen(inner, "w", encoding="utf-8") as terminal:
-        patch.setattr(sys, name, terminal)
-        show(LOG)
-        shown = os.read(screen, 1000)
-    os.close(screen)
+    shown = on_a_terminal(monkeypatch, lambda: show(LOG), names=[name])
     assert b"\x1b" not in shown and b"\x07" not in shown and b"\xc2\x9b" not in shown
     assert b"\\x1b[2J\\x1b]0;title\\x07 50%\r100%\x08 \\xc2\\x9bA \\xe2\\x80\\xaetxt \xc3\xa9" in shown
-
-
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch, show: Callable[[], object], **variables: str) -> bytes:
-    """What a terminal gets as stdout and stderr."""
-    screen, inner = pty.openpty()
-    with monkeypatch.context() as patch, os.fdopen(inner, "w", encoding="utf-8") as terminal:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        patch.setattr(sys, "stdout", terminal)
-        patch.setattr(sys, "stderr", terminal)
-        show()
-        terminal.flush()
-        shown = os.read(screen, 100_000)
-    os.close(screen)
-    return shown.replace(b"\r\n", b"\n")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import sys
 from dataclasses import replace
 
@@ -15,6 +13,7 @@ from hpclaunch.cli.show import console, streams
 from hpclaunch.cli.show.progress_line import ProgressLine, progress_text
 from hpclaunch.cli.show.run_columns import ListedRun
 from tests.unit.cli.show.listed import a_named_run, failed, running, waiting
+from tests.unit.cli.show.terminals import on_a_terminal
 
 LABEL = "cifar-20261124-163101-00000001"
 
@@ -48,12 +47,10 @@ def test_the_line_fits(width: int) -> None:
 
 
 def test_a_message_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, inner = pty.openpty()
-    with monkeypatch.context() as patch, os.fdopen(inner, "w", encoding="utf-8") as terminal:
-        patch.setattr(sys, "stderr", terminal)
-        patch.setenv("TERM", "xterm")
+    run = a_named_run(1, "PENDING")
+
+    def show() -> None:
         line = ProgressLine()
-        run = a_named_run(1, "PENDING")
         line.show([run])
         line.show([run])
         console.say("a message")
@@ -63,28 +60,23 @@ def test_a_message_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) 
         line.show([run])
         line.end()
         line.end()
-        shown = ""
-        while shown.count("\x1b[K") < 4:  # a read may return a part
-            shown += os.read(screen, 5000).decode()
-    os.close(screen)
+
+    shown = on_a_terminal(monkeypatch, show, names=["stderr"], TERM="xterm").decode()
     clear, text = "\r\x1b[K", f"{run.label}: PENDING"
-    assert shown == f"{clear}{text}{clear}a message\r\npart of a line and its end\r\n{clear}{text}{clear}"
+    assert shown == f"{clear}{text}{clear}a message\npart of a line and its end\n{clear}{text}{clear}"
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_there_is_no_line_in_a_pipe_or_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, term: str) -> None:
-    screen, inner = pty.openpty()
-    with monkeypatch.context() as patch, os.fdopen(inner, "w", encoding="utf-8") as terminal:
-        patch.setattr(sys, "stderr", terminal)
-        patch.setenv("TERM", term)
+    def show() -> None:
         ProgressLine().show([a_named_run(1, "PENDING")])
-        pipe = io.TextIOWrapper(io.BytesIO())
-        patch.setattr(sys, "stderr", pipe)
-        patch.setenv("TERM", "xterm")
-        ProgressLine().show([a_named_run(1, "PENDING")])
-        assert pipe.buffer.getvalue() == b""  # type: ignore[attr-defined]
-        patch.setattr(sys, "stderr", terminal)
+        with monkeypatch.context() as patch:
+            pipe = io.TextIOWrapper(io.BytesIO())
+            patch.setattr(sys, "stderr", pipe)
+            patch.setenv("TERM", "xterm")
+            ProgressLine().show([a_named_run(1, "PENDING")])
+            assert pipe.buffer.getvalue() == b""  # type: ignore[attr-defined]
         console.say("alone")
-        assert os.read(screen, 5000) == b"alone\r\n"
-    os.close(screen)
+
+    assert on_a_terminal(monkeypatch, show, names=["stderr"], TERM=term) == b"alone\n"
     assert streams.columns() > 0
