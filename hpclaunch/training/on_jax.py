@@ -22,17 +22,31 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from hpclaunch.training.checkpoints.jax_state import JaxState
-from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.jax_proof import JaxProof
+from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.program.settings import plain_settings as settings
 from hpclaunch.training.rank import jax_ranks, watch
+from hpclaunch.training.rank.world import World
 
-__all__ = ["ImageSet", "Loop", "Run", "Settings", "arrays", "evaluate", "image_set", "loop", "settings", "start"]
+__all__ = [
+    "ImageSet",
+    "Loop",
+    "Run",
+    "Settings",
+    "arrays",
+    "evaluate",
+    "image_set",
+    "loop",
+    "settings",
+    "start",
+    "value_and_grad",
+]
 
 
 @contextlib.contextmanager
@@ -43,7 +57,13 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     block ends all ranks, with one message: that of TrainingError alone (wrong settings, data), a traceback for every
     other one.
     """
-    with running(settings, name, lambda name: jax_ranks.start(name, settings.seed, settings.stall_minutes)) as run:
+
+    def begin(name: str) -> World:
+        world = jax_ranks.start(name, settings.seed, settings.stall_minutes)
+        techniques.check_plain(settings, world)
+        return world
+
+    with running(settings, name, begin) as run:
         yield run
 
 
@@ -73,9 +93,13 @@ class Loop(plain_loop.PlainLoop):
         """This rank's copy of the state, as NumPy arrays: for the evaluation, which every rank makes alone."""
         return jax_ranks.own_copy(self.state)
 
-    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
+    def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        for step, batch in self._data.batches(epoch, first):  # value_and_grad divides it
+            yield MicroBatch(step, batch, len(batch[1]), 1.0, True)
+
+    def _ready(self, micro: MicroBatch) -> Any:
         self.learning_rate = np.float32(self.learning_rate)  # a Python float is compiled as another type
-        return jax_ranks.joined(self._run.world, batch)
+        return jax_ranks.joined(self._run.world, micro.batch)
 
     def _is_sound(self) -> bool:
         now = jax_ranks.are_finite(self.state)
@@ -93,6 +117,17 @@ def loop(run: Run, state: Any, data: OwnShard) -> Loop:
     """
     watch.reached("the making of the model")
     return Loop(run, state, data)
+
+
+def value_and_grad(run: Run, loss: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """As jax.value_and_grad(loss), a batch of the settings at a time, to be called inside jax.jit.
+
+    loss: loss(weights, inputs, targets) is the mean over its samples, a scalar. The function that is returned takes the
+    same, with the inputs and targets of a step as the loop gives them, and returns the mean over all their samples, and
+    its gradient: the sum over the batches of a rank, which the ranks then exchange once. So the activations of
+    batch_size_per_rank samples are in memory, not those of accumulation times as many.
+    """
+    return jax_ranks.value_and_grad(run.world, loss, run.settings.batch_size_per_rank)
 
 
 def evaluate(

@@ -24,10 +24,11 @@ import torch
 
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
-from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
+from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.run import Run, running
@@ -35,6 +36,7 @@ from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.program.settings import plain_settings as settings
 from hpclaunch.training.rank import torch_ranks, watch
 from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
 
 __all__ = ["ImageSet", "Loop", "Run", "Settings", "arrays", "evaluate", "image_set", "loop", "settings", "start"]
 
@@ -47,13 +49,21 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     block ends all ranks, with one message: that of TrainingError alone (wrong settings, data), a traceback for every
     other one. run.world.torch_device is this rank's GPU, or the CPU.
     """
-    with running(settings, name, lambda name: torch_ranks.start(name, settings.seed, settings.stall_minutes)) as run:
+
+    def begin(name: str) -> World:
+        world = torch_ranks.start(name, settings.seed, settings.stall_minutes)
+        techniques.check_plain(settings, world)
+        return world
+
+    with running(settings, name, begin) as run:
         yield run
 
 
 class Loop(plain_loop.PlainLoop):
     """The batches of all epochs that are still to be made, as tensors on this rank's device.
 
+    With accumulation of k, a step of the optimizer has k batches. share: of the batch of now in its step, 1 without
+    accumulation; the last batch of an epoch may be shorter. ends_step: whether the optimizer's step follows this batch.
     model: in DistributedDataParallel, so that its gradients are averaged over the ranks in every backward pass; all
     ranks begin with rank 0's weights. model.no_sync() is there on one rank, too.
     """
@@ -64,6 +74,8 @@ class Loop(plain_loop.PlainLoop):
         self._proof.prove_structure()
         super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device))
         self._own_model, self._optimizer = model, optimizer
+        self.share, self.ends_step = 1.0, True
+        self._begins_step = True
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
         self._exchange = TorchExchange(model, device) if run.size > 1 else None
@@ -76,31 +88,41 @@ class Loop(plain_loop.PlainLoop):
     def step(self, loss: Any) -> None:
         """Make one step of the optimizer, with gradients that are averaged over all ranks. A collective.
 
-        loss: of this rank's batch, a tensor []; it must come from `model`.
+        loss: of this rank's batch, a tensor [], the mean over its samples; it must come from `model`. With accumulation
+        the gradient is the mean over the samples of several batches, and the optimizer's step follows the last one.
         """
-        self._optimizer.zero_grad()
-        loss.backward()
-        if self._replica is not None:
-            self._replica.check_gradients()
-        self._optimizer.step()
+        if self._begins_step:
+            self._optimizer.zero_grad()
+        (loss if self.share == 1 else loss * self.share).backward()
+        if self.ends_step:
+            if self._replica is not None:
+                self._replica.check_gradients()
+            self._optimizer.step()
         self.made(loss)
 
     def made(self, loss: Any) -> None:
         """In place of `step`, end a step that the program has made itself: zero_grad, backward, the optimizer's step.
 
-        loss: of this rank's batch, for the log.
+        loss: of this rank's batch, for the log. With accumulation, call it after each batch: multiply the loss by
+        `share` before backward, and let the optimizer's step follow where `ends_step` is true.
         """
         self._end_step(loss)
-        if self._exchange:
+        if self._exchange and self.ends_step:
             self._exchange.step_ended()
 
     def _exchange_s(self) -> float | None:
         return self._exchange.seconds if self._exchange else 0.0
 
-    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
+    def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        return self._data.micro_batches(epoch, first)
+
+    def _ready(self, micro: MicroBatch) -> Any:
         for group, rate in zip(self._optimizer.param_groups, self._rates):
             group["lr"] = rate * self.learning_rate
-        return tuple(_tensor(self._run, array) for array in batch)
+        self._begins_step, self.ends_step, self.share = self.ends_step, micro.is_last, micro.share
+        if self._replica is not None and self._run.settings.accumulation > 1:
+            self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
+        return tuple(_tensor(self._run, array) for array in micro.batch)
 
     def _is_sound(self) -> bool:
         return all(bool(torch.isfinite(one).all()) for one in self._own_model.parameters() if one.requires_grad)

@@ -9,18 +9,10 @@ import numpy as np
 
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.monitoring import step_parts
-from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank.world import World
 
 FEWEST_STEPS = 10  # steps of an epoch that are needed to measure how much they vary
-
-
-def plain_schedule(world: World, asked: Any) -> Schedule:
-    """The learning rate of a job that has only a rate, its scaling, a warm-up, a decay and epochs; reports as below."""
-    schedule = learning_rate.plain_schedule(asked, world.size)
-    report_warm_up(world, schedule)
-    return schedule
 
 
 def report_warm_up(world: World, schedule: Schedule) -> None:

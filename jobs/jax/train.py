@@ -3,6 +3,8 @@
 It runs under srun and mpirun, and alone: python train.py --epochs=1 --synthetic=true
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,10 +37,10 @@ def _loss(weights, images, labels):
     return -jnp.take_along_axis(jax.nn.log_softmax(scores(weights, images)), labels[:, None], 1).mean()
 
 
-def adam(state, images, labels, rate):
-    """One step. The images of all ranks are one array here, so the gradient is the mean over all of them."""
+def adam(loss_and_gradients, state, images, labels, rate):
+    """One step, with the mean loss over the images of all ranks, and its gradient."""
     weights, first, second, step = state
-    loss, gradients = jax.value_and_grad(_loss)(weights, images, labels)
+    loss, gradients = loss_and_gradients(weights, images, labels)
     first = over(lambda old, new: 0.9 * old + 0.1 * new, first, gradients)
     second = over(lambda old, new: 0.999 * old + 0.001 * new**2, second, gradients)
     rate = rate * jnp.sqrt(1 - 0.999 ** (step + 1)) / (1 - 0.9 ** (step + 1))
@@ -49,7 +51,8 @@ def adam(state, images, labels, rate):
 def train(run):
     """Run the whole training on one rank; all ranks hold the same weights."""
     data = training.image_set(run, CIFAR10)
-    loop, update = training.loop(run, begin(run.settings.seed), data), jax.jit(adam, donate_argnums=0)
+    loop = training.loop(run, begin(run.settings.seed), data)
+    update = jax.jit(functools.partial(adam, training.value_and_grad(run, _loss)), donate_argnums=0)
     for images, labels in loop:
         loop.step(*update(loop.state, images, labels, loop.learning_rate))
     training.evaluate(run, jax.tree_util.Partial(scores, loop.own_state()[0]), data)

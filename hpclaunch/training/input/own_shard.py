@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 
@@ -11,24 +11,38 @@ from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.world import World
 
 
+class MicroBatch(NamedTuple):
+    """A part of a step of this rank, which is computed at once. step: of the epoch, from 0.
+
+    share: its part of the samples of the step, above 0 to 1. is_last: whether the step ends with it.
+    """
+
+    step: int
+    batch: Any
+    samples: int
+    share: float
+    is_last: bool
+
+
 class OwnShard:
     """The part of a data set that this rank trains on: every size-th sample, in the same order on all ranks.
 
-    steps: batches in an epoch; samples: those of an epoch over all ranks. source: the opened data set; shard: which of
-    its samples this rank reads. Making it is a collective.
+    steps: those of an epoch, each of `accumulation` batches; samples: those of an epoch over all ranks. source: the
+    opened data set; shard: which of its samples this rank reads. Making it is a collective.
     """
 
     def __init__(self, world: World, asked: Any, source: Source) -> None:
         self.source = source
         self._world, self._batch, self._seed = world, asked.batch_size_per_rank, asked.seed
+        self._step = self._batch * asked.accumulation
         order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
         self.shard = shards.training_shard(order, world.rank, world.size)
         self._inputs, self._targets = self._read("train", self.shard.indices)
-        self.steps = shards.steps_per_epoch(len(self._targets), self._batch)
+        self.steps = shards.steps_per_epoch(len(self._targets), self._step)
         self.samples = len(self._targets) * world.size
 
     def batches(self, epoch: int, first: int) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
-        """(step, (inputs [b, ...], targets [b, ...])) of an epoch, from the step `first` on.
+        """(step, (inputs [b, ...], targets [b, ...])) of an epoch, from `first` on: all samples of a step together.
 
         Images are uint8 [b, height, width, channels], classes int64 [b]. The order depends on the seed, the epoch and
         the rank alone, so that a resumed epoch goes on as it was. All ranks have batches of equal length; the last one
@@ -36,8 +50,18 @@ class OwnShard:
         """
         order = shards.epoch_order(len(self._targets), self._seed, epoch, self._world.rank)
         for step in range(first, self.steps):
-            own = order[step * self._batch : (step + 1) * self._batch]
+            own = order[step * self._step : (step + 1) * self._step]
             yield step, (self._inputs[own], self._targets[own])
+
+    def micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        """The same samples in the same order, a batch of the settings at a time; the last of a step may be shorter."""
+        for step, (inputs, targets) in self.batches(epoch, first):
+            whole = len(targets)
+            for begin in range(0, whole, self._batch):
+                own = slice(begin, begin + self._batch)
+                samples = len(targets[own])
+                batch = inputs[own], targets[own]
+                yield MicroBatch(step, batch, samples, samples / whole, begin + samples == whole)
 
     def test_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """This rank's part of the test samples, in batches (inputs, targets); its first call is a collective."""

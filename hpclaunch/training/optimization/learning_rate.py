@@ -120,18 +120,6 @@ def epochs_of(text: str) -> tuple[float, ...]:
     return found
 
 
-def plain_schedule(asked: Any, size: int) -> Schedule:
-    """The schedule of a job that has only these options: rate, its scaling, a warm-up in epochs, decay, epochs."""
-    rule = asked.scale_learning_rate
-    return Schedule(
-        rate=scaled(asked.learning_rate, size, rule),
-        start=warm_up_start(asked.learning_rate, size, rule),
-        epochs=asked.epochs,
-        warmup_epochs=asked.warmup_epochs,
-        decay=asked.decay,
-    )
-
-
 def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
     """The schedule of a job's options (parameters.json), for a world of `size` ranks.
 

@@ -53,7 +53,7 @@ def _divide_among_ranks(run: Run, source: Source) -> OwnShard:
         world_size=world.size,
         hosts=sorted(set(world.gather(world.host))),
         options=vars(asked),
-        global_batch_size=asked.batch_size_per_rank * world.size,
+        global_batch_size=asked.batch_size_per_rank * asked.accumulation * world.size,
         steps_per_epoch=data.steps,
         data={"path": source.path, "samples": source.counts},
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +14,8 @@ from hpclaunch.training.checkpoints import plain_state
 from hpclaunch.training.checkpoints.plain_state import PlainState
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
-from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
+from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
@@ -35,11 +35,12 @@ class PlainLoop(ABC):
     def __init__(self, run: Run, data: OwnShard, state: PlainState) -> None:
         self.learning_rate = 0.0
         self._run, self._data, self._state = run, data, state
-        self._schedule = progress.plain_schedule(run.world, run.settings)
+        self._schedule = learning_rate.schedule(run.settings, run.size, data.steps)
+        progress.report_warm_up(run.world, self._schedule)
         self._has_begun = False
-        asked, steps = argparse.Namespace(**{**vars(run.settings), "accumulation": 1}), data.steps
+        asked, steps = run.settings, data.steps
         self._place = plain_state.restore(run.world, state, asked, steps, run.log, data.source.fingerprint)
-        self._made = self._place.made  # steps of all attempts
+        self._made = self._place.made  # steps of all attempts, each of one or several batches
         self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
 
@@ -60,12 +61,15 @@ class PlainLoop(ABC):
         if not first:
             state.losses, state.counts = [], []
         begun = self._finite = len(state.losses)
-        for made, (step, batch) in enumerate(epoch.waited_for(data.batches(number, first)), begun + 1):
+        for made, micro in enumerate(epoch.waited_for(self._micro_batches(number, first)), begun + 1):
+            step = micro.step
             self.learning_rate = self._schedule.at(number + step / data.steps)
-            state.counts.append(len(batch[1]))
-            yield self._ready(batch)
+            state.counts.append(micro.samples)
+            yield self._ready(micro)
             if len(state.losses) != made:
                 raise TrainingError("the loop must end each of its steps once: see its method step")
+            if not micro.is_last:
+                continue
             self._made += 1
             epoch.step_ended()
             watch.reached("training")
@@ -111,8 +115,12 @@ class PlainLoop(ABC):
         self._state.losses.append(float(loss))
 
     @abstractmethod
-    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
-        """The batch as the framework has it; called before the step."""
+    def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        """What the program gets, one after another, from the step `first` of an epoch on."""
+
+    @abstractmethod
+    def _ready(self, micro: MicroBatch) -> Any:
+        """The batch as the framework has it; called before the program gets it."""
 
     @abstractmethod
     def _is_sound(self) -> bool:

@@ -125,7 +125,7 @@ def plain_settings(
 ) -> Settings:
     """The settings of a program that trains with PyTorch or JAX: as `settings`, but fewer (PLAIN_GROUP)."""
     given = options.of_job(script) if script else {options.FROM: PLAIN_GROUP}
-    return _read(description, given, words, defaults, lambda parser, words: options.parse(parser, words)[0])
+    return _read(description, given, words, defaults, techniques.parse_plain)
 
 
 def _read(

@@ -25,7 +25,9 @@ class Pretended(World):
 def shard(rank: int = 0, size: int = 1) -> OwnShard:
     place = {"local_rank": rank, "local_size": size, "host": "n1", "device": "CPU", "threads": 1, "run_dir": ""}
     world = Pretended(rank=rank, size=size, **place)  # type: ignore[arg-type]
-    return OwnShard(world, Namespace(batch_size_per_rank=8, seed=3, train_samples=0), Synthetic(WANTED, 50, 3))
+    return OwnShard(
+        world, Namespace(batch_size_per_rank=8, accumulation=1, seed=3, train_samples=0), Synthetic(WANTED, 50, 3)
+    )
 
 
 def test_ranks_read_equally_many_images_and_together_all_of_them() -> None:

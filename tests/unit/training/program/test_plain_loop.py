@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hpclaunch.training.checkpoints.plain_state import Leaf, PlainState
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.array_file import ArrayFile
-from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.metrics import metrics_log
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.run import Run
@@ -30,7 +31,8 @@ from hpclaunch.training.rank.world import World
 from tests.unit.training.several_ranks import on_ranks
 
 ASKED = {"epochs": 2, "batch_size_per_rank": 3, "seed": 3, "train_samples": 0, "learning_rate": 0.1}
-RATES = {"scale_learning_rate": "linear", "warmup_epochs": 0.0, "decay": "constant", "synthetic": False}
+RATES = {"scale_learning_rate": "linear", "warmup_epochs": 0.0, "warmup_steps": 0, "decay": "constant"}
+RATES.update(decay_epochs=(), decay_factor=0.1, decay_power=1.0, accumulation=1, synthetic=False)
 SAVES = {"checkpoint_minutes": 0.0, "checkpoint_steps": 0, "keep_checkpoints": 2, "resume": True}
 
 
@@ -71,8 +73,12 @@ class Loop(plain_loop.PlainLoop):
         self.state.weights = self.state.weights + loss
         self._end_step(loss)
 
-    def _ready(self, batch: Any) -> Any:
-        return batch
+    def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        return self._data.micro_batches(epoch, first)
+
+    def _ready(self, micro: MicroBatch) -> Any:
+        self.micro = micro
+        return micro.batch
 
     def _is_sound(self) -> bool:
         return self.sound
@@ -146,6 +152,26 @@ def test_it_makes_what_is_left_of_the_epochs_and_saves_after_each(
     assert events(tmp_path, "end")[0]["epochs"] == 2
     assert [line["step"] for line in events(tmp_path, "checkpoint")] == [4, 8]  # the first is moved away
     assert [line["steps_made"] for line in events(tmp_path, "resume")] == [1] and len(events(tmp_path, "start")) == 0
+
+
+def test_a_step_of_several_batches_counts_once_and_its_rates_follow_the_epochs(tmp_path: Path) -> None:
+    """20 samples on two ranks, in steps of 3 + 3 samples; the second step of an epoch has 3 + 1."""
+    options = {"epochs": 3, "accumulation": 2, "decay": "step", "decay_epochs": (1.0, 2.0), "checkpoint_steps": 1}
+
+    def work(world: World) -> Any:
+        run, data = opened(world, tmp_path, options, **arrays_of(np.int64))
+        loop, seen = Loop(run, data), []
+        for _, targets in loop:
+            seen.append((len(targets), loop.micro.share, loop.micro.is_last, loop.learning_rate))
+            loop.step(float(len(targets)))
+        return seen, loop.saved
+
+    for seen, saved in on_ranks(2, tmp_path, work):
+        assert [one[:3] for one in seen] == 3 * [(3, 0.5, False), (3, 0.5, True), (3, 0.75, False), (1, 0.25, True)]
+        rates = [rate for *_, rate in seen]
+        assert rates == pytest.approx(4 * [0.4] + 4 * [0.04] + 4 * [0.004])  # 0.1, for 2 x 2 batches
+        assert saved == [1, 2, 3, 4, 5, 6]
+    assert [line["loss"] for line in events(tmp_path, "epoch")] == [2.8] * 3  # of the samples, not of the batches
 
 
 def test_a_program_that_ends_no_step_or_two_is_refused(tmp_path: Path) -> None:
