@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from hpclaunch.training.checkpoints import folders, resuming
 from hpclaunch.training.checkpoints.state import NOTHING, Arrays, Named, State
 from hpclaunch.training.input import loading
+from hpclaunch.training.input.epoch_order import Sampler
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
@@ -158,6 +159,16 @@ class PlainState(State, ABC):
         self.losses, self.counts = (list(arrays.get(name, np.array([])).tolist()) for name in (_LOSSES, _COUNTS))
         self._random = {name: array for name, array in arrays.items() if name not in (_LOSSES, _COUNTS)}
 
+    def files_of_others(self, copies: int) -> range:
+        return range(self._world.rank, copies, self._world.size)
+
+    def put_average(self, several: Iterable[Arrays]) -> None:
+        """Take the losses of an epoch that another number of ranks has begun: each is in the sum of one rank."""
+        self.losses, self.counts = [], []
+        for arrays in several:
+            self.losses += arrays.get(_LOSSES, np.array([])).tolist()
+            self.counts += arrays.get(_COUNTS, np.array([], np.int64)).tolist()
+
     def put_new_random(self, made: int) -> None:
         self._made = made
 
@@ -178,12 +189,14 @@ def _counterpart(wanted: str, several: list[str]) -> str:
     return (same or several or ["not"])[0]
 
 
-def restore(world: World, state: PlainState, asked: Any, steps: int, log: Any, data: str) -> resuming.Place:
+def restore(
+    world: World, state: PlainState, asked: Any, steps: int, log: Any, data: str, sampler: Sampler | None = None
+) -> resuming.Place:
     """As resuming.restore. Raises AgreedError if there is a checkpoint of an older version of hpclaunch alone."""
     folder = resuming.folder_of(world)
     if asked.resume:
         loading.from_root(world, lambda: _refuse_one_file(folder))
-    place = resuming.restore(world, state, asked, steps, log, data)
+    place = resuming.restore(world, state, asked, steps, log, data, sampler)
     state.put_new_random(place.made)
     return place
 

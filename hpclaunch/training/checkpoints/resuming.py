@@ -10,6 +10,7 @@ from typing import Any, Iterable, Mapping
 from hpclaunch.training.checkpoints import epoch_facts, folders, stored
 from hpclaunch.training.checkpoints.state import State
 from hpclaunch.training.input import loading
+from hpclaunch.training.input.epoch_order import Part, Sampler
 from hpclaunch.training.metrics import FILE, MetricsLog
 from hpclaunch.training.rank import fence
 from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
@@ -29,7 +30,8 @@ TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on th
 class Place:
     """The progress of a training: `epoch` and `step` in it come next (from 0); `made`: the steps of all attempts.
 
-    path: the checkpoint that it comes from, if any. data: the fingerprint of the data, for the next checkpoint.
+    parts: what was read of the epoch so far; None if the samples of an epoch cannot be told apart (a stream). path: the
+    checkpoint that it comes from, if any. data: the fingerprint of the data, for the next checkpoint.
     epochs_facts: what the checkpoint says of the epochs so far (epoch_facts). lineage: the checkpoints that led here.
     """
 
@@ -40,6 +42,7 @@ class Place:
     data: str = ""
     epochs_facts: Mapping[str, Any] = field(default_factory=dict)
     lineage: folders.Lineage = folders.ALONE
+    parts: tuple[Part, ...] | None = ()
 
 
 def folder_of(world: World) -> str:
@@ -47,11 +50,20 @@ def folder_of(world: World) -> str:
     return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
 
 
-def restore(world: World, state: State, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
+def restore(
+    world: World,
+    state: State,
+    asked: Any,
+    steps: int,
+    log: MetricsLog,
+    data: str = "",
+    sampler: Sampler | None = None,
+) -> Place:
     """Restore the newest intact checkpoint on every rank, and return where training continues. A collective.
 
-    steps: those of an epoch in this world. In a world of another size training continues at the same part of the epoch,
-    with new shards in their own order. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
+    steps: those of an epoch in this world. sampler: of the samples; in a world of another size it divides what is left
+    of the epoch. Without one, or if the samples have another order now, training continues at the same part of the
+    epoch. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
     Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl. The newest is that of the newest start;
     what an earlier one completes from now on does not count (folders.Lineage). A superseded start ends here.
     Raises AgreedError if there are checkpoints, but none can be used, or if the newest has another gradient lag.
@@ -59,19 +71,22 @@ def restore(world: World, state: State, asked: Any, steps: int, log: MetricsLog,
     folder = folder_of(world)
     if not asked.resume:
         loading.from_root(world, lambda: _set_aside_each(folders.existing(folder)))
-        return Place(data=data, lineage=folders.Lineage(fence.number()))
-    path, facts = _choose(world, folder)
+    path, facts = _choose(world, folder) if asked.resume else ("", {})
     if not path:
-        return Place(data=data, lineage=folders.Lineage(fence.number()))
+        return Place(data=data, lineage=folders.Lineage(fence.number()), parts=() if sampler else None)
     _refuse_other_lag(world, asked, path, facts)
     if world.is_root:
-        _tell(world, path, facts, asked, data)
+        _tell(world, path, facts, asked, data, sampler is not None)
     _put_back(world, state, path, facts)
     lineage = lineage_from(path, facts)
     loading.from_root(world, lambda: folders.set_late_aside(folder, lineage))
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, FILE), facts["metrics_bytes"], log.began))
-    step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
-    place = Place(facts["epoch"], step, facts["step"], path, data, facts.get("epochs") or {}, lineage)
+    epoch, step, parts = _next_in_data(world, asked, steps, facts, sampler if _is_exact(asked, facts, data) else None)
+    if parts is None and sampler:
+        # What was read is not known: it counts as the beginning of the epoch in the order of now.
+        parts = (Part(world.replicas, step * asked.batch_size_per_rank * asked.accumulation),) if step else ()
+        sampler.resume(epoch, parts)
+    place = Place(epoch, step, facts["step"], path, data, facts.get("epochs") or {}, lineage, parts)
     log.write(
         "resume",
         checkpoint=path,
@@ -82,6 +97,33 @@ def restore(world: World, state: State, asked: Any, steps: int, log: MetricsLog,
         world_size_before=facts["world_size"],
     )
     return place
+
+
+OF_THE_ORDER = ("seed", "train_samples", "validation_part", "reshuffle")
+"""The options that determine which samples an epoch has, and in which order."""
+
+
+def _is_exact(asked: Any, facts: Mapping[str, Any], data: str) -> bool:
+    """Whether the samples that were read of the epoch are known, and are the same ones in the order of now."""
+    then, now = facts["options"], vars(asked)
+    same = all(then[name] == now[name] for name in OF_THE_ORDER if name in then and name in now)
+    return facts.get("epoch_parts") is not None and same and (facts.get("data") or data) == data
+
+
+def _next_in_data(
+    world: World, asked: Any, steps: int, facts: Mapping[str, Any], sampler: Sampler | None
+) -> tuple[int, int, tuple[Part, ...] | None]:
+    """The epoch and the step that come next, and what was read of that epoch; None if it is not known exactly.
+
+    sampler: goes on after exactly what was read; without one, training goes on at the same part of the epoch.
+    """
+    if not facts["epoch_step"]:
+        return facts["epoch"], 0, () if sampler else None
+    if sampler is None:
+        return facts["epoch"], facts["epoch_step"] * steps // facts["steps_per_epoch"], None
+    parts = tuple(Part(*one) for one in facts["epoch_parts"])
+    step = sampler.resume(facts["epoch"], parts)
+    return (facts["epoch"], step, parts) if step < steps else (facts["epoch"] + 1, 0, ())
 
 
 def lineage_from(path: str, facts: Mapping[str, Any]) -> folders.Lineage:
@@ -228,6 +270,7 @@ def fault_in(facts: Mapping[str, Any]) -> str:
         stored.fault_in(facts)
         or _fault_in_files(facts)
         or _fault_in_options(facts)
+        or _fault_in_parts(facts)
         or epoch_facts.fault_in(facts.get("epochs"))
     )
 
@@ -257,6 +300,23 @@ def _fault_in_options(facts: Mapping[str, Any]) -> str:
     return "" if type(replicas) is int and replicas > 0 else "its replicas are not a whole number from 1"
 
 
+def _fault_in_parts(facts: Mapping[str, Any]) -> str:
+    """What is wrong with what was read of the epoch. Older checkpoints, and those of streams, do not tell it."""
+    parts = facts.get("epoch_parts")
+    if parts is None:
+        return ""
+    if not isinstance(parts, list) or not all(map(_is_part, parts)):
+        return "its epoch_parts are not numbers of ranks with numbers of samples"
+    last = parts[-1][0] if parts else 0
+    if last != (facts.get("replicas", facts["world_size"]) if facts["epoch_step"] else 0):
+        return "its epoch_parts do not end with what its own ranks have read"
+    return ""
+
+
+def _is_part(one: Any) -> bool:
+    return isinstance(one, list) and len(one) == 2 and all(type(n) is int and 0 < n < 2**31 for n in one)
+
+
 def _copies(facts: Mapping[str, Any]) -> int:
     """The number of copies of the model that the ranks had: older checkpoints have one for each rank."""
     return int(facts.get("copies", facts["world_size"]))
@@ -271,7 +331,7 @@ def _put_back_for_all(world: World, state: State, path: str, facts: Mapping[str,
     state.compare(path, facts)
     state.put_shared(stored.read(path, facts, state.splits(), state.held()))
     if _copies(facts) != world.data_size:
-        names = [folders.own_file(copy) for copy in range(_copies(facts))]
+        names = [folders.own_file(copy) for copy in state.files_of_others(_copies(facts))]
         state.put_average(folders.read(path, name) for name in names)
 
 
@@ -282,13 +342,14 @@ def _put_back_own(world: World, state: State, path: str, facts: Mapping[str, Any
         state.put_new_random(facts["step"])
 
 
-def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
+def _tell(world: World, path: str, facts: Any, asked: Any, data: str, samples: bool) -> None:
     lines = [
         "resuming from {}: epoch {}, step {} of {}".format(
             path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
         )
     ]
-    lines.append(another_size(vars(asked), facts, world.size, world.replicas))
+    exact = samples and _is_exact(asked, facts, data)
+    lines.append(another_size(vars(asked), facts, world.size, world.replicas, exact))
     lines += ["warning: " + text for text in changed(vars(asked), facts["options"]) + other_data(data, facts)]
     for line in lines:
         if line:
@@ -310,8 +371,11 @@ def other_data(data: str, facts: Mapping[str, Any]) -> list[str]:
     return [what + (begun if facts["epoch_step"] else "")]
 
 
-def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int) -> str:
-    """A remark on the consequences if the checkpoint has another number of ranks or replicas; else empty."""
+def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int, exact: bool) -> str:
+    """A remark on the consequences if the checkpoint has another number of ranks or replicas; else empty.
+
+    exact: whether it is known which samples the interrupted epoch has left.
+    """
     then, size_before = facts["options"], facts["world_size"]
     replicas_before = facts.get("replicas", size_before)
     if (size, replicas) == (size_before, replicas_before):
@@ -323,7 +387,6 @@ def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, re
     per_rank = "stays" if batch == batch_before else "is {} instead of {}".format(batch, batch_before)
     whole = batch * now["accumulation"] * replicas
     whole_before = batch_before * then["accumulation"] * replicas_before
-    new = "there are new shards, from the same part of the epoch on"
     text = (
         "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; {}"
     )
@@ -332,7 +395,17 @@ def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, re
         per_rank,
         "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
         now["scale_learning_rate"],
-        "the shards stay" if replicas == replicas_before else new,
+        "the shards stay" if replicas == replicas_before else _new_shards(facts["epoch_step"], exact),
+    )
+
+
+def _new_shards(begun: int, exact: bool) -> str:
+    if not begun:
+        return "there are new shards"
+    if exact:
+        return "there are new shards, in this epoch of the samples that it has left"
+    return (
+        "there are new shards, from the same part of the epoch on: it reads some samples twice, and others not at all"
     )
 
 

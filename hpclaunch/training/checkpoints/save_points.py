@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from hpclaunch.training.checkpoints import resuming, writing
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.state import State
+from hpclaunch.training.input import epoch_order
+from hpclaunch.training.input.epoch_order import Part
 from hpclaunch.training.metrics import MetricsLog, kept_bytes
 from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import RunAgain
@@ -29,7 +31,7 @@ class SavePoints:
 
     def __init__(self, world: World, state: State, asked: Any, steps: int, place: Place, log: MetricsLog) -> None:
         self._world, self._state, self._asked, self._steps = world, state, asked, steps
-        self._data, self._lineage, self._log = place.data, place.lineage, log
+        self._begin, self._data, self._lineage, self._log = place, place.data, place.lineage, log
         self._saved, self._saved_at = place.made, time.monotonic()
         self._looked, self._looked_at, self._gap = place.made, time.monotonic(), 1
 
@@ -68,6 +70,7 @@ class SavePoints:
             "data": self._data,
             "metrics_bytes": kept_bytes(self._world.run_dir) if self._world.is_root else 0,
             "epochs": epochs,
+            "epoch_parts": self._parts_until(place),
         }
         folder, keep = resuming.folder_of(self._world), self._asked.keep_checkpoints
         began = time.monotonic()
@@ -79,6 +82,18 @@ class SavePoints:
         if stop:
             where = "epoch {}, step {} of {}".format(place.epoch + 1, place.step, self._steps)
             raise RunAgain("asked to stop; saved at {} in {}".format(where, path), speaks=self._world.is_root)
+
+    def _parts_until(self, place: Place) -> Sequence[Part] | None:
+        """What was read of the epoch of `place`, also by earlier attempts; None if that is not known."""
+        begin = self._begin
+        if begin.parts is None:
+            return None
+        if not place.step:
+            return ()
+        begun = place.epoch == begin.epoch
+        steps = place.step - begin.step if begun else place.step
+        samples = steps * self._asked.batch_size_per_rank * self._asked.accumulation
+        return epoch_order.added(begin.parts if begun else (), Part(self._world.replicas, samples))
 
 
 def _size_of_folder(path: str) -> int:

@@ -68,6 +68,10 @@ class State:
         """Restore what `shared` gave, after `compare`. Raises TrainingError for another model."""
         raise NotImplementedError
 
+    def files_of_others(self, copies: int) -> range:
+        """Of the ranks' files of a world of another size, `copies` of them, those that this rank reads."""
+        return range(copies)
+
     def put_average(self, several: Iterable[Arrays]) -> None:
         """Take what the ranks' files of a world of another size have for all."""
 

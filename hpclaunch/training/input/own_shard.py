@@ -6,7 +6,7 @@ from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 
-from hpclaunch.training.input import shards
+from hpclaunch.training.input import epoch_order, shards
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.world import World
 
@@ -25,33 +25,43 @@ class MicroBatch(NamedTuple):
 
 
 class OwnShard:
-    """The part of a data set that this rank trains on: every size-th sample, in the same order on all ranks.
+    """The part of a data set that this rank trains on: every size-th sample; with reshuffle=global others each epoch.
 
     steps: those of an epoch, each of `accumulation` batches; samples: those of an epoch over all ranks. source: the
-    opened data set; shard: which of its samples this rank reads. Making it is a collective.
+    opened data set; shard: which of its samples this rank reads, and keeps in memory. sampler: which ones in an epoch.
+    Making it is a collective.
     """
 
     def __init__(self, world: World, asked: Any, source: Source) -> None:
         self.source = source
-        self._world, self._batch, self._seed = world, asked.batch_size_per_rank, asked.seed
+        self._world, self._batch = world, asked.batch_size_per_rank
         self._step = self._batch * asked.accumulation
         order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
-        self.shard = shards.training_shard(order, world.rank, world.size)
+        reshuffle = epoch_order.is_global(asked)
+        self.sampler = epoch_order.Sampler(order, asked.seed, world.size, self._step, reshuffle)
+        self.shard = self.sampler.held(world.rank)
         self._inputs, self._targets = self._read("train", self.shard.indices)
-        self.steps = shards.steps_per_epoch(len(self._targets), self._step)
-        self.samples = len(self._targets) * world.size
+        self.steps = self.sampler.steps
+        self.samples = self.sampler.length * world.size
 
     def batches(self, epoch: int, first: int) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
         """(step, (inputs [b, ...], targets [b, ...])) of an epoch, from `first` on: all samples of a step together.
 
         Images are uint8 [b, height, width, channels], classes int64 [b]. The order depends on the seed, the epoch and
         the rank alone, so that a resumed epoch goes on as it was. All ranks have batches of equal length; the last one
-        may be shorter.
+        may be shorter. If another number of ranks has begun the epoch, what it left is read first, which is a
+        collective.
         """
-        order = shards.epoch_order(len(self._targets), self._seed, epoch, self._world.rank)
+        rest = self.sampler.rest(epoch, self._world.rank)
+        if rest is None:
+            inputs, targets = self._inputs, self._targets
+            order = self.sampler.places(epoch, self._world.rank)
+        else:
+            inputs, targets = self._read("train", rest)
+            order = self.sampler.numbered(rest)
         for step in range(first, self.steps):
             own = order[step * self._step : (step + 1) * self._step]
-            yield step, (self._inputs[own], self._targets[own])
+            yield step, (inputs[own], targets[own])
 
     def micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
         """The same samples in the same order, a batch of the settings at a time; the last of a step may be shorter."""

@@ -39,8 +39,9 @@ class PlainLoop(ABC):
         progress.report_warm_up(run.world, self._schedule)
         self._has_begun = False
         asked, steps = run.settings, data.steps
-        self._place = plain_state.restore(run.world, state, asked, steps, run.log, data.source.fingerprint)
-        self._made = self._place.made  # steps of all attempts, each of one or several batches
+        place = plain_state.restore(run.world, state, asked, steps, run.log, data.source.fingerprint, data.sampler)
+        self._place = place
+        self._made = place.made  # steps of all attempts, each of one or several batches
         self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
 
@@ -58,7 +59,7 @@ class PlainLoop(ABC):
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
         world, data, state = self._run.world, self._data, self._state
         epoch = progress.Epoch(number, data.steps, data.samples, first, self._exchange_s)
-        if not first:
+        if number != self._place.epoch or not self._place.parts:  # else an earlier attempt has begun it
             state.losses, state.counts = [], []
         begun = self._finite = len(state.losses)
         for made, micro in enumerate(epoch.waited_for(self._micro_batches(number, first)), begun + 1):

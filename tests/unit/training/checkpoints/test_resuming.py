@@ -94,10 +94,16 @@ def test_another_number_of_ranks_or_replicas_is_told(
     replicas: int,
     said: str,
 ) -> None:
-    found = resuming.another_size(now, {**before, "options": then}, size, replicas)
-    assert found.startswith(said) and bool(found) == bool(said)
-    if found:
-        assert ("the shards stay" in found) == (replicas == before.get("replicas", before["world_size"]))
+    for begun, exact in ((0, False), (0, True), (3, False), (3, True)):
+        facts = {**before, "options": then, "epoch_step": begun}
+        found = resuming.another_size(now, facts, size, replicas, exact)
+        assert found.startswith(said) and bool(found) == bool(said)
+        if found:
+            stay = replicas == before.get("replicas", before["world_size"])
+            assert ("the shards stay" in found) == stay
+            assert found.endswith("there are new shards") == (not stay and not begun)
+            assert ("of the samples that it has left" in found) == (not stay and begun > 0 and exact)
+            assert ("others not at all" in found) == (not stay and begun > 0 and not exact)
 
 
 def test_a_divided_batch_has_not_changed() -> None:
@@ -130,3 +136,37 @@ def test_the_lines_after_a_checkpoint_move_to_another_file(tmp_path: Path) -> No
     assert (log.read_text(), repeated.read_text()) == ("1\n2\n", "3\n")
     resuming._cut(str(log), 2)
     assert (log.read_text(), repeated.read_text()) == ("1\n", "3\n2\n")
+
+
+FACTS = {"epoch": 1, "epoch_step": 3, "steps_per_epoch": 6, "step": 9, "metrics_bytes": 0, "world_size": 2}
+FILES = [{"name": name} for name in ("shared.npz", "rank-0000.npz", "rank-0001.npz")]
+WHOLE = {**FACTS, "files": FILES, "options": {"batch_size_per_rank": 4, "accumulation": 1}}
+NOT_PARTS = "epoch_parts are not numbers"
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (None, ""),
+        ([[2, 12]], ""),
+        ([[3, 4], [2, 4]], ""),
+        ([], "epoch_parts do not end with what its own ranks have read"),
+        ([[3, 4]], "epoch_parts do not end with what its own ranks have read"),
+        ([[0, 4], [2, 4]], NOT_PARTS),
+        ([[2, 0]], NOT_PARTS),
+        ([[2, True]], NOT_PARTS),
+        ([[2, 2**31]], NOT_PARTS),
+        ([[2, 4, 1]], NOT_PARTS),
+        ([2], NOT_PARTS),
+        ({"2": 4}, NOT_PARTS),
+    ],
+)
+def test_a_manifest_with_other_parts_of_the_epoch_is_damaged(parts: object, said: str) -> None:
+    found = resuming.fault_in({**WHOLE, "epoch_parts": parts})
+    assert said in found and bool(found) == bool(said)
+
+
+def test_at_an_epochs_end_no_part_of_it_was_read() -> None:
+    ended = {**WHOLE, "epoch_step": 0}
+    assert resuming.fault_in({**ended, "epoch_parts": []}) == resuming.fault_in(ended) == ""
+    assert "do not end with" in resuming.fault_in({**ended, "epoch_parts": [[2, 4]]})
