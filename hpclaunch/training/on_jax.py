@@ -28,6 +28,7 @@ from hpclaunch.training.monitoring.jax_proof import JaxProof
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
+from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.program.settings import plain_settings as settings
@@ -74,15 +75,16 @@ class Loop(plain_loop.PlainLoop):
     state: the tree of arrays that is trained, of which every rank holds a copy.
     """
 
-    def __init__(self, run: Run, state: Any, data: OwnShard) -> None:
+    def __init__(self, run: Run, state: Any, data: OwnShard, validate: Validate | None) -> None:
         self._was_finite = jax_ranks.are_finite(state)
         self.state = state
-        saved = JaxState(run.world, run.settings.seed, lambda: self.state)
-        super().__init__(run, data, saved)
-        state = state if saved.restored is None else saved.restored
+        self._saved = JaxState(run.world, run.settings.seed, lambda: self.state)
+        super().__init__(run, data, self._saved, validate)
+        state = state if self._saved.restored is None else self._saved.restored
         self._proof = JaxProof(run.world)
         self._proof.prove_given(state)
         self.state = jax_ranks.on_all(run.world, state)
+        self._saved.restored = None
 
     def step(self, state: Any, loss: Any) -> None:
         """End a step: the next state, and the loss of the batch of all ranks, for the log."""
@@ -101,6 +103,16 @@ class Loop(plain_loop.PlainLoop):
         self.learning_rate = np.float32(self.learning_rate)  # a Python float is compiled as another type
         return jax_ranks.joined(self._run.world, micro.batch)
 
+    @contextlib.contextmanager
+    def _open_validation(self) -> Iterator[Validate]:
+        own, validate = self.own_state(), self._validate
+        assert validate is not None
+        yield lambda *batch: validate(own, *batch)
+
+    def _take_restored(self) -> None:
+        if self._saved.restored is not None:
+            self.state = jax_ranks.on_all(self._run.world, self._saved.restored)
+
     def _is_sound(self) -> bool:
         now = jax_ranks.are_finite(self.state)
         return all(finite for finite, was in zip(now, self._was_finite) if was)  # a lowest loss may begin at infinity
@@ -109,14 +121,17 @@ class Loop(plain_loop.PlainLoop):
         self._proof.prove(self.state, when)
 
 
-def loop(run: Run, state: Any, data: OwnShard) -> Loop:
+def loop(run: Run, state: Any, data: OwnShard, *, validate: Validate | None = None) -> Loop:
     """The training loop of a state, from its newest checkpoint on, if there is one. A collective.
 
     state: a tree of arrays, the same on every rank: weights, the optimizer's moments, a step number. The ranks prove
-    it here, after the first step, after each epoch and before a checkpoint; typed keys may differ.
+    it here, after the first step, after each epoch and before a checkpoint; typed keys may differ. validate:
+    validate(own_state, inputs, targets) gives the mean loss over the samples of a batch, NumPy arrays of this rank, or
+    a dictionary of such means ({"loss": ..., "accuracy": ...}). It is called for the samples of the validation, if
+    there are any, and gives val_loss and so on.
     """
     watch.reached("the making of the model")
-    return Loop(run, state, data)
+    return Loop(run, state, data, validate)
 
 
 def value_and_grad(run: Run, loss: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:

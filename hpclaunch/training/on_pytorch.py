@@ -31,6 +31,7 @@ from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.plain_data import arrays, image_set
+from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.program.settings import plain_settings as settings
@@ -68,11 +69,13 @@ class Loop(plain_loop.PlainLoop):
     ranks begin with rank 0's weights. model.no_sync() is there on one rank, too.
     """
 
-    def __init__(self, run: Run, model: Any, optimizer: Any, data: OwnShard, **options: Any) -> None:
+    def __init__(
+        self, run: Run, model: Any, optimizer: Any, data: OwnShard, validate: Validate | None, **options: Any
+    ) -> None:
         device = run.world.torch_device  # type: ignore[attr-defined]
         self._proof = TorchProof(run.world, model, optimizer)
         self._proof.prove_structure()
-        super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device))
+        super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device), validate)
         self._own_model, self._optimizer = model, optimizer
         self.share, self.ends_step = 1.0, True
         self._begins_step = True
@@ -124,6 +127,22 @@ class Loop(plain_loop.PlainLoop):
             self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
         return tuple(_tensor(self._run, array) for array in micro.batch)
 
+    def _take_restored(self) -> None:
+        pass  # the state has put it into the model
+
+    @contextlib.contextmanager
+    def _open_validation(self) -> Iterator[Validate]:
+        model, validate = self._own_model, self._validate
+        assert validate is not None
+        if self._replica is not None:
+            self._replica.is_alone = True
+        try:
+            with _evaluation_of(self._run, model):
+                yield lambda *batch: validate(model, *(_tensor(self._run, array) for array in batch))
+        finally:
+            if self._replica is not None:
+                self._replica.is_alone = False
+
     def _is_sound(self) -> bool:
         return all(bool(torch.isfinite(one).all()) for one in self._own_model.parameters() if one.requires_grad)
 
@@ -141,6 +160,7 @@ def loop(
     optimizer: Any,
     data: OwnShard,
     *,
+    validate: Validate | None = None,
     find_unused_parameters: bool = False,
     static_graph: bool = False,
     gradient_as_bucket_view: bool = False,
@@ -149,7 +169,10 @@ def loop(
 
     model: a torch.nn.Module; it is moved to this rank's device. optimizer: one of torch.optim, over the parameters of
     `model`. Its learning rates are those of a single rank: the settings scale them, warm them up and let them decay.
-    The other options are those of DistributedDataParallel. Raises AgreedError if no rate is the setting learning_rate,
+    validate: validate(model, inputs, targets), in torch.no_grad() and with the model in eval(), gives the mean loss
+    over the samples of a batch, or a dictionary of such means ({"loss": ..., "accuracy": ...}). It is called for the
+    samples of the validation, if there are any, and gives val_loss and so on. The other options are those of
+    DistributedDataParallel. Raises AgreedError if no rate is the setting learning_rate,
     which would have no effect; and after the first step, each epoch and before a checkpoint, if the ranks hold
     different models.
     """
@@ -168,6 +191,7 @@ def loop(
         model.to(run.world.torch_device),  # type: ignore[attr-defined]
         optimizer,
         data,
+        validate,
         find_unused_parameters=find_unused_parameters,
         static_graph=static_graph,
         gradient_as_bucket_view=gradient_as_bucket_view,
@@ -186,12 +210,19 @@ def evaluate(run: Run, model: Any, data: OwnShard, threshold: float | None = Non
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
     TorchProof(run.world, model).prove("before the evaluation")
+    with _evaluation_of(run, model):
+        return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data, threshold)
+
+
+@contextlib.contextmanager
+def _evaluation_of(run: Run, model: Any) -> Iterator[None]:
+    """A block in which the model has rank 0's buffers, is in eval() and computes no gradients. A collective."""
     torch_ranks.share_buffers(run.world, model)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
-            return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data, threshold)
+            yield
     finally:
         for module, mode in modes:
             module.training = mode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -64,23 +64,32 @@ class Epoch:
         self._ends.append(time.perf_counter())
         self._parts.step_ended(len(self._ends))
 
-    def report(self, world: World, log: MetricsLog, losses: Sequence[float], counts: Sequence[int]) -> None:
+    def report(
+        self, world: World, log: MetricsLog, metrics: Mapping[str, float], validation_s: float | None = None
+    ) -> None:
         """Write the line of the epoch to metrics.jsonl, and print it. A collective.
 
-        losses: this rank's, by step, each the mean over a batch; counts: the samples of these batches. The loss of the
-        epoch is the mean over all samples, so a last batch with fewer of them counts less.
+        metrics: the loss of the epoch first. validation_s: the seconds of the validation, which are none of the epoch;
+        None: it was not validated.
         """
-        seconds = time.perf_counter() - self._ends[0]
-        own = sum(loss * count for loss, count in zip(losses, counts))
-        sums = world.gather((own, sum(counts)))
-        loss = sum(one for one, _ in sums) / sum(count for _, count in sums)
+        seconds = time.perf_counter() - self._ends[0] - (validation_s or 0.0)
         rate = self._samples / seconds
         lengths = [end - begin for begin, end in zip(self._ends[1:], self._ends[2:])]  # the first step may compile
         line = {"images_per_s": round(rate, 1), "seconds": round(seconds, 3), **step_times(lengths)}
         parts = step_parts.gathered(world, self._parts.own())
-        log.write("epoch", epoch=self._epoch + 1, loss=loss, **line, **parts)
+        if validation_s is not None:
+            line["validation_s"] = round(validation_s, 3)
+        log.write("epoch", epoch=self._epoch + 1, **metrics, **line, **parts)
         if world.is_root:
-            print(
-                "epoch {} {:.1f} s  loss {:.4f}  {:.0f} images/s".format(self._epoch + 1, seconds, loss, rate),
-                flush=True,
-            )
+            values = "  ".join("{} {:.4f}".format(name, value) for name, value in metrics.items())
+            print("epoch {} {:.1f} s  {}  {:.0f} images/s".format(self._epoch + 1, seconds, values, rate), flush=True)
+
+
+def mean_loss(world: World, losses: Sequence[float], counts: Sequence[int]) -> float:
+    """The mean of a loss over all samples of all ranks, so that a last batch with fewer of them counts less.
+
+    losses: this rank's, each the mean over a batch; counts: the samples of these batches. A collective.
+    """
+    own = sum(loss * count for loss, count in zip(losses, counts))
+    sums = world.gather((own, sum(counts)))
+    return float(sum(one for one, _ in sums) / sum(count for _, count in sums))

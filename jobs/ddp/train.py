@@ -43,11 +43,18 @@ def mini_resnet() -> nn.Module:
     return nn.Sequential(*body, nn.AvgPool2d(2), nn.Flatten(), nn.Linear(2048, 10))
 
 
+def measure(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> dict:
+    """The means over the images of a batch, for the validation."""
+    found = model(images)
+    return {"loss": nn.functional.cross_entropy(found, labels), "accuracy": (found.argmax(1) == labels).float().mean()}
+
+
 def train(run: training.Run) -> None:
     """Run the whole training on one rank, on its GPU or CPU; all ranks hold the same weights."""
     data, model, rate = training.image_set(run, CIFAR10), mini_resnet(), run.settings.learning_rate
     make = {"adam": torch.optim.Adam, "sgd": lambda weights, rate: torch.optim.SGD(weights, rate, momentum=0.9)}
-    loop = training.loop(run, model, make[run.settings.optimizer](model.parameters(), rate), data)
+    optimizer = make[run.settings.optimizer](model.parameters(), rate)
+    loop = training.loop(run, model, optimizer, data, validate=measure)
     for images, labels in loop:
         loop.step(nn.functional.cross_entropy(loop.model(images), labels))
     training.evaluate(run, model, data)

@@ -48,10 +48,17 @@ def adam(loss_and_gradients, state, images, labels, rate):
     return (weights, first, second, step + 1), loss
 
 
+@jax.jit
+def measure(state, images, labels):
+    """The means over the images of a batch, for the validation."""
+    accuracy = (scores(state[0], images).argmax(1) == labels).mean()
+    return {"loss": _loss(state[0], images, labels), "accuracy": accuracy}
+
+
 def train(run):
     """Run the whole training on one rank; all ranks hold the same weights."""
     data = training.image_set(run, CIFAR10)
-    loop = training.loop(run, begin(run.settings.seed), data)
+    loop = training.loop(run, begin(run.settings.seed), data, validate=measure)
     update = jax.jit(functools.partial(adam, training.value_and_grad(run, _loss)), donate_argnums=0)
     for images, labels in loop:
         loop.step(*update(loop.state, images, labels, loop.learning_rate))

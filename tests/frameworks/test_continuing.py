@@ -36,21 +36,41 @@ def finals(run_dir: Path, size: int) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
-def test_killed_and_resumed_is_undisturbed_to_the_last_bit(job: str, size: int, tmp_path: Path) -> None:
-    whole = started(job, tmp_path / "whole", size)
+VALIDATED = ("--accumulation=2", "--batch-size-per-rank=2", "--validation-part=0.25", "--patience=1")
+VALIDATED += ("--min-delta=100", "--restore-best=true", "--keep-checkpoints=1")
+"""Epoch 1 is the best, and the last is epoch 2; an epoch has five steps."""
+
+
+@pytest.mark.parametrize(
+    ("job", "size", "own"),
+    [
+        ("ddp", 2, ()),
+        ("jax", 1, ()),
+        ("ddp", 2, VALIDATED),
+        pytest.param("jax", 1, VALIDATED, marks=pytest.mark.long_tier),
+    ],
+)
+def test_killed_and_resumed_is_undisturbed_to_the_last_bit(
+    job: str, size: int, own: tuple[str, ...], tmp_path: Path
+) -> None:
+    whole = started(job, tmp_path / "whole", size, *own)
     codes, text = whole.ended()
     assert codes == [0] * size, text
-    for kill in KILLS:
-        codes, text = started(job, tmp_path / "parts", size, f"--die-after={kill}").ended()
+    for kill in (7, 5) if own else KILLS:  # of batches, two in a step: it dies within one
+        codes, text = started(job, tmp_path / "parts", size, f"--die-after={kill}", *own).ended()
         assert -9 in codes, text
-    parts = started(job, tmp_path / "parts", size)
+    parts = started(job, tmp_path / "parts", size, *own)
     codes, text = parts.ended()
     assert codes == [0] * size and text.count("resuming from") == 1, text
     expected, found = finals(tmp_path / "whole", size), finals(tmp_path / "parts", size)
     assert [float(abs(one - other).max()) for one, other in zip(expected, found, strict=True)] == [0.0] * len(found)
-    losses = [[(line["epoch"], line["loss"]) for line in run.events("epoch")] for run in (whole, parts)]
-    assert losses[0] == losses[1] and len(losses[0]) == 3
+    names = ("epoch", "loss", *(("val_loss",) if own else ()))
+    losses = [[[line[name] for name in names] for line in run.events("epoch")] for run in (whole, parts)]
+    assert losses[0] == losses[1] and (own or len(losses[0]) == 3)
+    ends = [run.events("end") for run in (whole, parts)]
+    assert [[line[0].get(name) for name in ("epochs", "best_epoch")] for line in ends] == [
+        [2, 1] if own else [3, None]
+    ] * 2
 
 
 @pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])

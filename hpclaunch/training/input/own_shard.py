@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple
+from types import MappingProxyType
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
 from hpclaunch.training.input import epoch_order, shards
-from hpclaunch.training.input.source import Source
+from hpclaunch.training.input.shards import Part
+from hpclaunch.training.input.source import VALIDATION, Source
 from hpclaunch.training.rank.world import World
+
+NOTHING: Mapping[str, Part] = MappingProxyType({})
 
 
 class MicroBatch(NamedTuple):
@@ -29,14 +33,21 @@ class OwnShard:
 
     steps: those of an epoch, each of `accumulation` batches; samples: those of an epoch over all ranks. source: the
     opened data set; shard: which of its samples this rank reads, and keeps in memory. sampler: which ones in an epoch.
-    Making it is a collective.
+    order: of the samples to train on (shards.shuffled); held: the others, by split, beside those of the test. Making it
+    is a collective.
     """
 
-    def __init__(self, world: World, asked: Any, source: Source) -> None:
-        self.source = source
+    def __init__(
+        self, world: World, asked: Any, source: Source, order: Any = None, held: Mapping[str, Part] = NOTHING
+    ) -> None:
+        self.source, self._held = source, held
+        self.validation = ""
+        """The split on which the training is validated; empty if it is not."""
+        self._in_memory: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._world, self._batch = world, asked.batch_size_per_rank
         self._step = self._batch * asked.accumulation
-        order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
+        if order is None:
+            order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
         reshuffle = epoch_order.is_global(asked)
         self.sampler = epoch_order.Sampler(order, asked.seed, world.size, self._step, reshuffle)
         self.shard = self.sampler.held(world.rank)
@@ -74,10 +85,22 @@ class OwnShard:
                 yield MicroBatch(step, batch, samples, samples / whole, begin + samples == whole)
 
     def test_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """This rank's part of the test samples, in batches (inputs, targets); its first call is a collective."""
-        inputs, targets = self._read(
-            "test", shards.evaluation_shard(self.source.counts["test"], self._world.rank, self._world.size)
-        )
+        """This rank's part of the test samples, in batches (inputs, targets); its first batch is a collective."""
+        return self.held_out("test")
+
+    def held_out(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """This rank's part of a split that is not trained on, in batches; its first batch is a collective.
+
+        Samples for the validation stay in memory.
+        """
+        if split in self._in_memory:
+            inputs, targets = self._in_memory[split]
+        else:
+            part = self._held.get(split) or Part(split, np.arange(self.source.counts[split], dtype=np.int64))
+            own = shards.evaluation_shard(len(part.positions), self._world.rank, self._world.size)
+            inputs, targets = self._read(part.split, part.positions[own])
+            if split == VALIDATION:
+                self._in_memory[split] = inputs, targets
         for start in range(0, len(targets), self._batch):
             yield inputs[start : start + self._batch], targets[start : start + self._batch]
 

@@ -38,6 +38,14 @@ class Shard:
         }
 
 
+@dataclass(frozen=True)
+class Part:
+    """Samples of a source: those at `positions` (int64 [n], those of all ranks) of its `split`."""
+
+    split: str
+    positions: Any
+
+
 def shuffled(total: int, seed: int, limit: int = 0) -> np.ndarray:
     """All positions 0..total-1 as int64 in the order of `seed`; only the first `limit` if it is not 0.
 

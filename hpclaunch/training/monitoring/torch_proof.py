@@ -21,15 +21,19 @@ class Replica(torch.nn.parallel.DistributedDataParallel):
     """DistributedDataParallel that counts its calls, and explains its error about parameters without a gradient.
 
     options: as for DistributedDataParallel. averaging: the calls whose gradients it averages, outside no_sync.
+    is_alone: whether calls are those of the model: in a validation, ranks may have different numbers of batches.
     """
 
     def __init__(self, model: Any, **options: Any) -> None:
         super().__init__(model, **options)
         self.calls = self.averaging = 0
+        self.is_alone = False
         self._known = {id(one) for one in model.parameters()}
         self._expects_all = not (options.get("find_unused_parameters") or options.get("static_graph"))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
+        if self.is_alone:
+            return self.module(*inputs, **named)
         self.calls += 1
         self.averaging += self.require_backward_grad_sync
         try:

@@ -62,7 +62,7 @@ def check(asked: argparse.Namespace, world: World) -> None:
 
 def check_plain(asked: argparse.Namespace, world: World) -> None:
     """As `check`, for a program of PyTorch or JAX."""
-    _refuse(_rate_faults(asked), world)
+    _refuse(_rate_faults(asked) + _monitoring_faults(asked), world)
 
 
 def check_made_up(asked: argparse.Namespace, world: World) -> None:

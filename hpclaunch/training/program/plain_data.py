@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hpclaunch.training import options
-from hpclaunch.training.input import loading
+from hpclaunch.training.input import loading, shards
 from hpclaunch.training.input.array_file import ArrayFile
 from hpclaunch.training.input.own_shard import OwnShard
 from hpclaunch.training.input.source import ImageSet, Source
+from hpclaunch.training.program import division
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError
@@ -46,7 +47,10 @@ def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held
 def _divide_among_ranks(run: Run, source: Source) -> OwnShard:
     """This rank's part; the log says what each rank reads."""
     asked, world = run.settings, run.world
-    data = OwnShard(world, asked, source)
+    order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
+    order, parts = division.divided(run, source, order)
+    data = OwnShard(world, asked, source, order, parts)
+    data.validation = division.validation_of(run, parts)
     run.log.write(
         "start",
         job=run.name,

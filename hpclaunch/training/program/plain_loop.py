@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -15,11 +17,15 @@ from hpclaunch.training.checkpoints.plain_state import PlainState
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
-from hpclaunch.training.optimization import learning_rate
+from hpclaunch.training.monitoring.best_epoch import BestEpoch
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
+PREFIX = "val_"
+Validate = Callable[..., Any]
 CHECK_STEPS = 50
 """Steps between two checks for a loss or a weight that is not a finite number, as under TensorFlow."""
 UNSOUND = "a weight is not a finite number"
@@ -32,7 +38,9 @@ class PlainLoop(ABC):
     learning_rate: of the step that is made now, for all ranks together.
     """
 
-    def __init__(self, run: Run, data: OwnShard, state: PlainState) -> None:
+    def __init__(self, run: Run, data: OwnShard, state: PlainState, validate: Validate | None = None) -> None:
+        _check_validation(run, data, validate)
+        self._validate = validate if data.validation else None
         self.learning_rate = 0.0
         self._run, self._data, self._state = run, data, state
         self._schedule = learning_rate.schedule(run.settings, run.size, data.steps)
@@ -42,6 +50,10 @@ class PlainLoop(ABC):
         place = plain_state.restore(run.world, state, asked, steps, run.log, data.source.fingerprint, data.sampler)
         self._place = place
         self._made = place.made  # steps of all attempts, each of one or several batches
+        self._best = None
+        if techniques.watches_best(run.settings):
+            default, before = "val_loss" if self._validate else "loss", place.epochs_facts.get("best")
+            self._best = BestEpoch(run.world, run.log, run.settings, default, before)
         self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
 
@@ -50,11 +62,15 @@ class PlainLoop(ABC):
         began, epochs = time.perf_counter(), self._run.settings.epochs
         watch.reached("the first step")
         self._state.begin_random()
-        first = self._place.step
-        for number in range(self._place.epoch, epochs):
+        first, number = self._place.step, self._place.epoch
+        while number < epochs and not (self._best and self._best.is_over(number)):
             yield from self._epoch(number, first)
-            first = 0
-        self._run.made = {"epochs": epochs, "seconds": round(time.perf_counter() - began, 3)}
+            first, number = 0, number + 1
+        self._run.made = {"epochs": number, "seconds": round(time.perf_counter() - began, 3)}
+        if self._best and self._best.best:
+            self._run.made.update(self._best.results)
+            take_best(self._run, self._state, self._best.best, number, self._place.lineage)
+            self._take_restored()
 
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
         world, data, state = self._run.world, self._data, self._state
@@ -77,6 +93,7 @@ class PlainLoop(ABC):
             if not self._has_begun:
                 self._has_begun = True
                 self._prove("after the first step")
+                self._try_validation()
             if step + 1 == data.steps:
                 break
             if (step + 1) % CHECK_STEPS == 0:
@@ -88,13 +105,66 @@ class PlainLoop(ABC):
                 self._save(Place(number, step + 1, self._made), stop)
         self._stop_if_diverged("the end of epoch {}".format(number + 1))
         self._prove("at the end of epoch {}".format(number + 1))
-        epoch.report(world, self._run.log, state.losses, state.counts)
-        stop = self._points.look(self._made)[1] and number + 1 < self._run.settings.epochs
+        metrics = {"loss": progress.mean_loss(world, state.losses, state.counts)}
+        validation_s = self._add_validation(number, metrics)
+        epoch.report(world, self._run.log, metrics, validation_s)
+        done = bool(self._best and self._best.judge(number + 1, metrics)) or number + 1 == self._run.settings.epochs
+        stop = self._points.look(self._made)[1] and not done
         self._save(Place(number + 1, 0, self._made), stop)
+
+    def _add_validation(self, number: int, metrics: dict[str, float]) -> float | None:
+        """Add what the validation after an epoch (from 0) gives; its seconds, None without one. A collective."""
+        asked = self._run.settings
+        if not self._validate or ((number + 1) % asked.validation_every and number + 1 != asked.epochs):
+            return None
+        watch.reached("the validation after epoch {}".format(number + 1))
+        began = time.perf_counter()
+        found = self._measure(self._data.held_out(self._data.validation))
+        metrics.update((PREFIX + name, value) for name, value in found.items())
+        watch.reached("training")
+        return time.perf_counter() - began
+
+    def _try_validation(self) -> None:
+        """Measure one batch after the first step, which shows whether it works, and whether there is the best's metric.
+
+        A program that is wrong ends so before an epoch of hours. A collective.
+        """
+        names = ["loss"]
+        if self._validate:
+            kept = self._state.random()
+            found = self._measure(itertools.islice(self._data.held_out(self._data.validation), 1))
+            self._state.put_random(kept)
+            names += [PREFIX + name for name in found]
+        if self._best:
+            self._best.check(names, bool(self._validate))
+
+    def _measure(self, batches: Iterable[Any]) -> dict[str, float]:
+        """The means over the samples of all ranks of what the program's `validate` gives. A collective."""
+
+        def add_up() -> tuple[dict[str, float], int]:
+            sums: dict[str, float] = {}
+            seen = 0
+            for inputs, targets in batches:
+                found = validate(inputs, targets)
+                for name, value in (found if isinstance(found, dict) else {"loss": found}).items():
+                    sums[name] = sums.get(name, 0.0) + float(value) * len(targets)
+                seen += len(targets)
+                watch.this_rank.mark()
+            return sums, seen
+
+        with self._open_validation() as validate:
+            own = self._run.world.together(add_up, long=True)
+        totals = self._run.world.gather(own)
+        names = next((list(sums) for sums, seen in totals if seen), [])
+        samples = sum(seen for _, seen in totals)
+        return {name: sum(sums[name] for sums, seen in totals if seen) / samples for name in names}
 
     def _save(self, place: Place, stop: bool) -> None:
         """Save at `place`, and end all ranks with `stop`. A collective."""
-        self._points.save(place, stop)
+        if self._best and not place.step:
+            self._best.note_checkpoint(place.made, place.epoch)
+        facts = {"best": self._best.facts if self._best else None, "rate_factor": 1.0, "stopped": False}
+        self._points.save(place, stop, {**facts, "callbacks": []})
 
     def _stop_if_diverged(self, when: str) -> None:
         """Raise AgreedError on all ranks if a loss or a weight of any rank is not a finite number. A collective.
@@ -116,6 +186,14 @@ class PlainLoop(ABC):
         self._state.losses.append(float(loss))
 
     @abstractmethod
+    def _take_restored(self) -> None:
+        """Go on with what the state has restored, at the end of the training."""
+
+    @abstractmethod
+    def _open_validation(self) -> contextlib.AbstractContextManager[Validate]:
+        """A block in which the model is evaluated: gives the program's function for a batch as the data have it."""
+
+    @abstractmethod
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
         """What the program gets, one after another, from the step `first` of an epoch on."""
 
@@ -130,6 +208,18 @@ class PlainLoop(ABC):
     @abstractmethod
     def _prove(self, when: str) -> None:
         """Raise AgreedError on all ranks unless they hold one model. A collective."""
+
+
+def _check_validation(run: Run, data: OwnShard, validate: Validate | None) -> None:
+    """Raise AgreedError if settings ask for a validation, but the program cannot validate."""
+    names = ("validation_part", "validation_every", "validate_on")
+    chosen = [name for name in names if run.settings.is_chosen(name) and getattr(run.settings, name)]
+    if data.validation and chosen and validate is None:
+        raise AgreedError(
+            "--{} has no effect: this program does not say how it is validated. Give training.loop the function "
+            "validate: hpclaunch docs training".format(chosen[0].replace("_", "-")),
+            speaks=run.is_root,
+        )
 
 
 def evaluate(

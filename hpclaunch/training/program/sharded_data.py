@@ -19,7 +19,7 @@ from hpclaunch.training.input.augmentation import Augmentation
 from hpclaunch.training.input.feeding import Feed
 from hpclaunch.training.input.source import ImageSet, Source
 from hpclaunch.training.optimization import techniques
-from hpclaunch.training.program import held_out
+from hpclaunch.training.program import division
 from hpclaunch.training.program.held_out import HeldOut
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
@@ -55,9 +55,9 @@ def data(run: Run, source: Source, augment: Augmentation | None = None, sharded:
     if augment is None:
         augment = _augmentation(run, source)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
-    order, parts = held_out.divided(run, source, order)
+    order, parts = division.divided(run, source, order)
     feed = feeding.training_feed(world, source, order, asked, augment, sharded)
-    return Data(source, augment, feed, HeldOut(run, source, parts), held_out.validation_of(run, parts))
+    return Data(source, augment, feed, HeldOut(run, source, parts), division.validation_of(run, parts))
 
 
 def image_set(run: Run, wanted: ImageSet) -> Data:

@@ -9,10 +9,10 @@ from typing import Any, Sequence
 import tensorflow as tf
 
 from hpclaunch.training import callbacks
-from hpclaunch.training.checkpoints import resuming, saving
+from hpclaunch.training.checkpoints import saving
 from hpclaunch.training.monitoring import communication, given_callbacks, scalars, trace
 from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
-from hpclaunch.training.monitoring.best import Best, WatchBest
+from hpclaunch.training.monitoring.best import WatchBest
 from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.monitoring.same_model import SameModel, Way
 from hpclaunch.training.monitoring.step_clocks import InputClock, StepParts
@@ -20,6 +20,7 @@ from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Valid
 from hpclaunch.training.optimization import group_updates, noise_scale, techniques, training_step
 from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.program import trained_model
+from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.preparation import Prepared
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -107,22 +108,11 @@ def finish(run: Run, data: Data, prepared: Prepared, follows: Steady, seconds: f
     """
     kept = follows.kept
     made: dict[str, Any] = {"epochs": kept.epochs, "seconds": round(seconds, 3)}
-    best = kept.best.best if kept.best else None
-    if best is not None:
-        made.update(best_metric=best.metric, best_value=best.value, best_epoch=best.epoch)
-        _return_to_best(run, prepared, kept, best)
+    if kept.best and kept.best.best:
+        made.update(kept.best.results)
+        take_best(run, prepared.state, kept.best.best, kept.epochs, prepared.place.lineage)
     follows.same.prove("before the export", are_shared=True)
     run.made = {**made, **trained_model.write(run, prepared.model, data)}
-
-
-def _return_to_best(run: Run, prepared: Prepared, kept: Kept, best: Best) -> None:
-    if run.settings.restore_best and best.epoch != kept.epochs:
-        resuming.restore_step(run.world, prepared.state, best.step, prepared.place.lineage)
-    if run.is_root:
-        words = "the weights of epoch {} are taken: {} {:.6g} is the best"
-        if not run.settings.restore_best:
-            words = "epoch {} was the best: {} {:.6g}"
-        print(words.format(best.epoch, best.metric, best.value), flush=True)
 
 
 def _records(run: Run) -> list[Any]:

@@ -35,11 +35,17 @@ def update(state, inputs, targets, noise, rate):
     return {"weights": over, "key": key}, loss
 
 
+def mean_squared_error(state, inputs, targets):
+    own = state["weights"]
+    hidden = inputs @ own["first"] + own["low"].astype(np.float32)
+    return {"loss": ((hidden @ own["last"] - targets) ** 2).mean()}
+
+
 with training.start(settings) as run:
     data = training.arrays(run, inputs="features", targets="price")
     weights = {"first": np.full((3, 16), 0.1, np.float32), "last": np.full(16, 0.1, np.float32)}
     weights["low"] = jnp.full([16], 0.1, jnp.bfloat16)
-    loop = training.loop(run, {"weights": weights, "key": jax.random.key(3)}, data)
+    loop = training.loop(run, {"weights": weights, "key": jax.random.key(3)}, data, validate=mean_squared_error)
     if settings.full:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
     for made, (inputs, targets) in enumerate(loop, 1):

@@ -21,13 +21,20 @@ settings = training.settings(
     die_after={"default": 0, "help": "the step of this attempt after which rank 1 dies"},
     full={"default": False, "help": "whether no file can become long"},
 )
+
+
+def mean_squared_error(model, inputs, targets):
+    return (model(inputs)[:, 0] - targets).square().mean()
+
+
 with training.start(settings) as run:
     data = training.arrays(run, inputs="features", targets="price")
     layers = [torch.nn.Linear(3, 64), torch.nn.Dropout(0.5), torch.nn.Linear(64, 1)]
     model = torch.nn.Sequential(*layers)
     begun = run.world.gather([float(one.sum()) for one in model.parameters()])
     assert begun[0] == begun[-1]  # the same weights, before anything is broadcast
-    loop = training.loop(run, model, torch.optim.Adam(model.parameters(), settings.learning_rate), data)
+    optimizer = torch.optim.Adam(model.parameters(), settings.learning_rate)
+    loop = training.loop(run, model, optimizer, data, validate=mean_squared_error)
     if settings.full:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
     for made, (inputs, targets) in enumerate(loop, 1):

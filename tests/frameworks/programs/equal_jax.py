@@ -31,8 +31,9 @@ with training.start(settings) as run:
         loss, slopes = both(weights, inputs, targets)
         return jax.tree_util.tree_map(lambda one, slope: one - rate * slope, weights, slopes), loss
 
-    loop = training.loop(run, weights, data)
+    loop = training.loop(run, weights, data, validate=mean_squared_error)
     for inputs, targets in loop:
         loop.step(*update(loop.state, inputs, targets, loop.learning_rate))
+    training.evaluate(run, jax.tree_util.Partial(predict, loop.own_state()), data)
     if run.is_root:
         np.savez(os.path.join(run.folder, "final.npz"), **loop.own_state())

@@ -12,13 +12,19 @@ settings = training.settings(
     learning_rate=0.05,
     clipped={"default": False, "help": "whether the program makes backward and step itself"},
 )
+
+
+def mean_squared_error(model, inputs, targets):
+    return torch.nn.functional.mse_loss(model(inputs)[:, 0], targets)
+
+
 with training.start(settings) as run:
     data = training.arrays(run, inputs="features", targets="price")
     model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
     optimizer = torch.optim.SGD(model.parameters(), settings.learning_rate, momentum=0.5)
-    loop = training.loop(run, model, optimizer, data)
+    loop = training.loop(run, model, optimizer, data, validate=mean_squared_error)
     for inputs, targets in loop:
-        loss = torch.nn.functional.mse_loss(loop.model(inputs)[:, 0], targets)
+        loss = mean_squared_error(loop.model, inputs, targets)
         if not settings.clipped:
             loop.step(loss)
             continue
@@ -28,7 +34,8 @@ with training.start(settings) as run:
             optimizer.step()
             optimizer.zero_grad()
         loop.made(loss)
+    training.evaluate(run, model, data)
     if run.is_root:
         weights = {name: one.detach().numpy() for name, one in model.named_parameters()}
-        counts = [loop.model.calls, loop.model.averaging]
+        counts = [getattr(loop.model, name, 0) for name in ("calls", "averaging")]
         np.savez(os.path.join(run.folder, "final.npz"), counts=counts, **weights)

@@ -44,8 +44,10 @@ def test_an_epoch_reports_the_samples_of_all_ranks_and_the_mean_loss(tmp_path: P
     epoch = progress.Epoch(2, steps=4, samples=400)
     for _ in range(4):
         epoch.step_ended()
-    epoch.report(ALONE, log, [1.0, 2.0, 3.0, 8.0], [10, 10, 10, 2])
+    loss = progress.mean_loss(ALONE, [1.0, 2.0, 3.0, 8.0], [10, 10, 10, 2])
+    epoch.report(ALONE, log, {"loss": loss, "val_loss": 2.0}, 0.0)
     (line,) = lines(tmp_path)
+    assert (line["val_loss"], line["validation_s"]) == (2.0, 0.0)
     assert (line["event"], line["epoch"], line["loss"]) == ("epoch", 3, 2.375)
     assert line["images_per_s"] > 0 and line["seconds"] >= 0
     resumed = progress.Epoch(0, steps=4, samples=400, first=3)

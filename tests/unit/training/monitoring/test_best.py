@@ -14,7 +14,8 @@ from typing import Any
 
 from hpclaunch import training
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.monitoring.best import WatchBest, is_growing
+from hpclaunch.training.monitoring.best import WatchBest
+from hpclaunch.training.monitoring.best_epoch import is_growing
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World

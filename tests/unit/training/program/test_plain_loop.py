@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.metrics import metrics_log
 from hpclaunch.training.program import plain_loop
 from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import AgreedError, RunAgain, TrainingError
 from hpclaunch.training.rank.world import World
@@ -33,6 +34,8 @@ from tests.unit.training.several_ranks import on_ranks
 ASKED = {"epochs": 2, "batch_size_per_rank": 3, "seed": 3, "train_samples": 0, "learning_rate": 0.1}
 RATES = {"scale_learning_rate": "linear", "warmup_epochs": 0.0, "warmup_steps": 0, "decay": "constant"}
 RATES.update(decay_epochs=(), decay_factor=0.1, decay_power=1.0, accumulation=1, synthetic=False)
+BEST = {"patience": 0, "monitor": "", "monitor_mode": "auto", "min_delta": 0.0, "keep_best": False}
+BEST.update(restore_best=False, validation_every=1)
 SAVES = {"checkpoint_minutes": 0.0, "checkpoint_steps": 0, "keep_checkpoints": 2, "resume": True}
 
 
@@ -64,14 +67,22 @@ class Weights(PlainState):
 class Loop(plain_loop.PlainLoop):
     """Notes after how many steps it saves."""
 
-    def __init__(self, run: Run, data: OwnShard) -> None:
+    def __init__(self, run: Run, data: OwnShard, validate: Any = None) -> None:
         self.state = Weights(run.world)
-        super().__init__(run, data, self.state)
+        super().__init__(run, data, self.state, validate)
         self.saved, self.sound = list[int](), True
 
     def step(self, loss: float) -> None:
         self.state.weights = self.state.weights + loss
         self._end_step(loss)
+
+    def _take_restored(self) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def _open_validation(self) -> Iterator[Any]:
+        assert self._validate is not None
+        yield self._validate
 
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
         return self._data.micro_batches(epoch, first)
@@ -95,10 +106,12 @@ def opened(world: World, folder: Path, options: Any = None, **arrays: Any) -> tu
     """A run on arrays: 20 training samples, and 7 for the test."""
     file = folder / f"own-{world.rank}.npz"
     np.savez(file, **arrays)
-    asked = Namespace(**{**ASKED, **RATES, **SAVES, **(options or {})})
+    asked = Settings(**{**ASKED, **RATES, **SAVES, **BEST, **(options or {})})
     log = metrics_log(str(folder), world.is_root, False)
-    run = Run("own", asked, world, log)  # type: ignore[arg-type]
-    return run, OwnShard(world, asked, ArrayFile(str(file), ("x", "y"), 0.0, 3))
+    run = Run("own", asked, world, log)
+    data = OwnShard(world, asked, ArrayFile(str(file), ("x", "y"), 0.0, 3))
+    data.validation = "validation" if "x_validation" in arrays else ""
+    return run, data
 
 
 def arrays_of(targets: Any) -> dict[str, Any]:
@@ -172,6 +185,120 @@ def test_a_step_of_several_batches_counts_once_and_its_rates_follow_the_epochs(t
         assert rates == pytest.approx(4 * [0.4] + 4 * [0.04] + 4 * [0.004])  # 0.1, for 2 x 2 batches
         assert saved == [1, 2, 3, 4, 5, 6]
     assert [line["loss"] for line in events(tmp_path, "epoch")] == [2.8] * 3  # of the samples, not of the batches
+
+
+VALIDATED = {"x_validation": np.arange(7, dtype=np.float32)[:, None], "y_validation": np.arange(7)}
+
+
+def validated(
+    world: World, folder: Path, course: list[float], options: Any = None, until: int = 0
+) -> tuple[Loop, list[float]]:
+    """Train with a validation whose loss in each epoch is that of `course`, on 7 samples with losses apart.
+
+    until: the epoch in which the program dies. Also the weights by epoch.
+    """
+    weights = list[float]()
+
+    def validate(inputs: Any, targets: Any) -> dict[str, float]:
+        # The loss of a sample is far from the mean, which alone is that of the epoch.
+        return {"loss": course[min(len(weights), len(course) - 1)] + targets.mean() - 3, "accuracy": 0.5}
+
+    asked = {"epochs": 9, "patience": 2, "restore_best": True, "keep_checkpoints": 1, **(options or {})}
+    run, data = opened(world, folder, asked, **arrays_of(np.int64), **VALIDATED)
+    loop = Loop(run, data, validate)
+    made = loop._made
+    weights += [0.0] * (made // data.steps)
+    for _ in loop:
+        loop.step(1.0 + world.rank)
+        made += 1
+        if made % data.steps == 0:
+            if until and made == until * data.steps:
+                break
+            weights.append(0.0)
+    run.end()
+    return loop, weights
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_validation_of_all_ranks_counts_each_sample_once_and_ends_the_training(size: int, tmp_path: Path) -> None:
+    course = [5.0, 5.0, 3.0, 4.0, 3.0, 1.0]
+
+    def work(world: World) -> Any:
+        loop, _ = validated(world, tmp_path, course)
+        return loop.state.weights.tolist(), loop.saved
+
+    found = on_ranks(size, tmp_path, work)
+    lines = events(tmp_path, "epoch")
+    assert [line["val_loss"] for line in lines] == pytest.approx([5.0, 3.0, 4.0, 3.0], rel=1e-12)
+    assert {line["val_accuracy"] for line in lines} == {0.5} and all(line["validation_s"] >= 0 for line in lines)
+    (end,) = events(tmp_path, "end")
+    assert (end["epochs"], end["best_epoch"], end["best_metric"]) == (4, 2, "val_loss")
+    (early,) = events(tmp_path, "early_stop")
+    assert (early["after"], early["epoch"]) == (4, 2)
+    steps = {1: 7, 2: 4, 3: 3}[size]
+    # The weights are those of epoch 2, whose checkpoint was kept beside the newest one.
+    assert [weights for weights, _ in found] == [[2.0 * steps] * 2] * size
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == [f"step-{2 * steps:08d}", f"step-{4 * steps:08d}"]
+
+
+@pytest.mark.parametrize("until", [1, 2, 3, 4])
+def test_patience_and_the_best_epoch_survive_an_interruption(until: int, tmp_path: Path) -> None:
+    course = [5.0, 5.0, 3.0, 4.0, 3.0, 1.0]
+
+    def first(world: World) -> None:
+        validated(world, tmp_path, course, until=until)
+
+    def again(world: World) -> Any:
+        return validated(world, tmp_path, course)[0].state.weights.tolist()
+
+    on_ranks(2, tmp_path, first)
+    assert on_ranks(2, tmp_path, again) == [[8.0] * 2] * 2
+    (end,) = events(tmp_path, "end")
+    assert (end["epochs"], end["best_epoch"]) == (4, 2)
+    assert [line["epoch"] for line in events(tmp_path, "epoch")] == [1, 2, 3, 4]
+    assert on_ranks(2, tmp_path, again) == [[8.0] * 2] * 2  # a run that has ended early trains no more
+    assert len(events(tmp_path, "epoch")) == 4
+    more = on_ranks(2, tmp_path, lambda world: validated(world, tmp_path, course, {"patience": 3})[1])
+    assert len(more[0]) > 4  # but with more patience it does
+
+
+def test_every_second_epoch_and_the_last_are_validated(tmp_path: Path) -> None:
+    options = {"epochs": 5, "validation_every": 2, "patience": 0, "restore_best": False}
+    on_ranks(2, tmp_path, lambda world: validated(world, tmp_path, [1.0], options))
+    assert ["val_loss" in line for line in events(tmp_path, "epoch")] == [False, True, False, True, True]
+
+
+def test_a_metric_that_no_validation_gives_ends_the_run_after_its_first_step(tmp_path: Path) -> None:
+    found = on_ranks(2, tmp_path, lambda world: validated(world, tmp_path, [1.0], {"monitor": "val_f1"}))
+    assert {str(one) for one in found} == {
+        "--monitor=val_f1: there is no such metric; this training has loss, val_loss, val_accuracy"
+    }
+    assert not (tmp_path / "metrics.jsonl").exists() and not (tmp_path / "checkpoints").exists()
+
+
+def test_a_validation_that_fails_on_one_rank_ends_all_after_the_first_step(tmp_path: Path) -> None:
+    def work(world: World) -> None:
+        def validate(inputs: Any, targets: Any) -> float:
+            if world.rank:
+                raise TrainingError("scores do not fit")
+            return 1.0
+
+        run, data = opened(world, tmp_path, **arrays_of(np.int64), **VALIDATED)
+        loop = Loop(run, data, validate)
+        for _ in loop:
+            assert loop._made == 0
+            loop.step(1.0)
+
+    found = on_ranks(2, tmp_path, work)
+    assert {str(one) for one in found} == {"1 of 2 ranks, first rank 1: scores do not fit"}
+
+
+def test_a_validation_without_a_function_is_refused(tmp_path: Path) -> None:
+    (world,) = on_ranks(1, tmp_path, lambda world: world)
+    run, data = opened(world, tmp_path, {"validation_part": 0.1}, **arrays_of(np.int64), **VALIDATED)
+    with pytest.raises(AgreedError, match="--validation-part has no effect: this program does not say how it is"):
+        Loop(run, data)
 
 
 def test_a_program_that_ends_no_step_or_two_is_refused(tmp_path: Path) -> None:
