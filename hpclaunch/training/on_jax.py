@@ -19,14 +19,16 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Iterator
 
+import jax
 import numpy as np
 
 from hpclaunch.training.checkpoints.jax_state import JaxState
+from hpclaunch.training.exports import jax_files
 from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.jax_proof import JaxProof
 from hpclaunch.training.optimization import techniques
-from hpclaunch.training.program import plain_loop
+from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
@@ -75,7 +77,10 @@ class Loop(plain_loop.PlainLoop):
     state: the tree of arrays that is trained, of which every rank holds a copy.
     """
 
-    def __init__(self, run: Run, state: Any, data: OwnShard, validate: Validate | None) -> None:
+    def __init__(
+        self, run: Run, state: Any, data: OwnShard, validate: Validate | None, model: Callable[[Any], Any]
+    ) -> None:
+        self._model_of = model
         self._was_finite = jax_ranks.are_finite(state)
         self.state = state
         self._saved = JaxState(run.world, run.settings.seed, lambda: self.state)
@@ -109,6 +114,12 @@ class Loop(plain_loop.PlainLoop):
         assert validate is not None
         yield lambda *batch: validate(own, *batch)
 
+    def _export(self) -> dict[str, Any]:
+        def arrays() -> Iterator[tuple[str, np.ndarray]]:
+            return jax_files.named_arrays(self._model_of(self.own_state()))
+
+        return plain_model.write(self._run, self._data.source, arrays, {}, {"jax": jax.__version__})
+
     def _take_restored(self) -> None:
         if self._saved.restored is not None:
             self.state = jax_ranks.on_all(self._run.world, self._saved.restored)
@@ -121,17 +132,25 @@ class Loop(plain_loop.PlainLoop):
         self._proof.prove(self.state, when)
 
 
-def loop(run: Run, state: Any, data: OwnShard, *, validate: Validate | None = None) -> Loop:
+def loop(
+    run: Run,
+    state: Any,
+    data: OwnShard,
+    *,
+    validate: Validate | None = None,
+    model: Callable[[Any], Any] = lambda state: state,
+) -> Loop:
     """The training loop of a state, from its newest checkpoint on, if there is one. A collective.
 
     state: a tree of arrays, the same on every rank: weights, the optimizer's moments, a step number. The ranks prove
     it here, after the first step, after each epoch and before a checkpoint; typed keys may differ. validate:
     validate(own_state, inputs, targets) gives the mean loss over the samples of a batch, NumPy arrays of this rank, or
     a dictionary of such means ({"loss": ..., "accuracy": ...}). It is called for the samples of the validation, if
-    there are any, and gives val_loss and so on.
+    there are any, and gives val_loss and so on. model: what of the state is the trained model, for model/ in the run
+    directory; without it, all.
     """
     watch.reached("the making of the model")
-    return Loop(run, state, data, validate)
+    return Loop(run, state, data, validate, model)
 
 
 def value_and_grad(run: Run, loss: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:

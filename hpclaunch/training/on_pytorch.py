@@ -17,6 +17,7 @@ It needs Python 3.8, NumPy and PyTorch 1.13 or newer (docs/training.md).
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, Iterator
 
 import numpy as np
@@ -24,12 +25,13 @@ import torch
 
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
+from hpclaunch.training.exports import torch_files
 from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques
-from hpclaunch.training.program import plain_loop
+from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
@@ -126,6 +128,12 @@ class Loop(plain_loop.PlainLoop):
         if self._replica is not None and self._run.settings.accumulation > 1:
             self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
         return tuple(_tensor(self._run, array) for array in micro.batch)
+
+    def _export(self) -> dict[str, Any]:
+        writers = {torch_files.STATE: lambda path: torch_files.write_state(self._own_model, path)}
+        versions = {"torch": str(torch.__version__)}
+        arrays = functools.partial(torch_files.named_arrays, self._own_model)
+        return plain_model.write(self._run, self._data.source, arrays, writers, versions)
 
     def _take_restored(self) -> None:
         pass  # the state has put it into the model

@@ -58,7 +58,7 @@ def measure(state, images, labels):
 def train(run):
     """Run the whole training on one rank; all ranks hold the same weights."""
     data = training.image_set(run, CIFAR10)
-    loop = training.loop(run, begin(run.settings.seed), data, validate=measure)
+    loop = training.loop(run, begin(run.settings.seed), data, validate=measure, model=lambda state: state[0])
     update = jax.jit(functools.partial(adam, training.value_and_grad(run, _loss)), donate_argnums=0)
     for images, labels in loop:
         loop.step(*update(loop.state, images, labels, loop.learning_rate))

@@ -71,6 +71,8 @@ class PlainLoop(ABC):
             self._run.made.update(self._best.results)
             take_best(self._run, self._state, self._best.best, number, self._place.lineage)
             self._take_restored()
+            self._prove("before the export")
+        self._run.made.update(self._export())
 
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
         world, data, state = self._run.world, self._data, self._state
@@ -188,6 +190,10 @@ class PlainLoop(ABC):
     @abstractmethod
     def _take_restored(self) -> None:
         """Go on with what the state has restored, at the end of the training."""
+
+    @abstractmethod
+    def _export(self) -> dict[str, Any]:
+        """Write the trained model (plain_model.write). A collective."""
 
     @abstractmethod
     def _open_validation(self) -> contextlib.AbstractContextManager[Validate]:

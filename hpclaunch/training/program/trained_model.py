@@ -11,14 +11,12 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.exports import files, layers, portable, whole_model
+from hpclaunch.training.exports import files, layers, model_folder, portable, whole_model
+from hpclaunch.training.exports.model_folder import ABOUT, FOLDER
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
 from hpclaunch.training.rank import strategies, watch
-from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
-
-FOLDER, ABOUT = "model", "model.json"
 
 
 def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
@@ -41,31 +39,13 @@ def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
 
 
 def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) -> list[str]:
-    """The names of the files, in a folder that is complete when it has its name.
+    """values: the whole weights of a model that several ranks share."""
 
-    values: the whole weights of a model that several ranks share.
-    """
-    leave_if_superseded()
-    folder = os.path.join(run.folder, FOLDER)
-    partial, old = (os.path.join(run.folder, ".{}-{}".format(FOLDER, word)) for word in ("partial", "old"))
-    try:
-        for left in (partial, old):
-            shutil.rmtree(left, ignore_errors=True)
-        os.mkdir(partial)
+    def fill(folder: str) -> list[str]:
         with groups.whole_models():  # what is made or read there is on this rank alone
-            names = _write_all(run, model, values, data, partial)
-        leave_if_superseded()  # it takes long to write them
-        if os.path.isdir(folder):  # of an earlier end of this run
-            os.rename(folder, old)
-        os.rename(partial, folder)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise TrainingError(
-            "cannot write the trained model to {}: {}. The checkpoints hold its weights. Make room and resume the run, "
-            "or leave the model out (--export-model=false).".format(folder, error.strerror or error)
-        ) from error
-    print("trained model: {} ({})".format(folder, ", ".join(names)), flush=True)
-    return names
+            return _write_all(run, model, values, data, folder)
+
+    return model_folder.write(run, fill)
 
 
 def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folder: str) -> list[str]:

@@ -76,6 +76,9 @@ class Loop(plain_loop.PlainLoop):
         self.state.weights = self.state.weights + loss
         self._end_step(loss)
 
+    def _export(self) -> dict[str, Any]:
+        return {}
+
     def _take_restored(self) -> None:
         pass
 

@@ -1,0 +1,72 @@
+"""Writes a trained model of PyTorch or JAX into the run directory, to be read without hpclaunch; rank 0 writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from typing import Any, Callable, Iterable, Mapping
+
+import numpy as np
+
+from hpclaunch.training.checkpoints.folders import write_arrays
+from hpclaunch.training.exports import model_folder
+from hpclaunch.training.input.source import Source
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.rank import watch
+
+WEIGHTS = "weights.npz"
+_BLOCK = 2**20
+
+
+def write(
+    run: Run,
+    source: Source,
+    arrays: Callable[[], Iterable[tuple[str, np.ndarray]]],
+    writers: Mapping[str, Callable[[str], None]],
+    versions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Write model/ in the run directory, unless the settings say export_model=false. A collective.
+
+    arrays: gives the weights by name, of types that NumPy has: they become weights.npz. writers: more files, by name,
+    each with what writes it to a path. Returns what the last line of the log tells: {"model", "model_files"}; empty if
+    nothing is written. Raises AgreedError if the disk is full.
+    """
+    if not run.settings.export_model:
+        return {}
+    watch.reached("the writing of the trained model")
+
+    def fill(folder: str) -> list[str]:
+        named = dict(arrays())
+        with open(os.path.join(folder, WEIGHTS), "wb") as file:
+            write_arrays(file, named.items())
+        for name, writes in writers.items():
+            writes(os.path.join(folder, name))
+        names = [*writers, WEIGHTS]
+        about = {
+            "format": 1,
+            "job": run.name,
+            "files": names,
+            "sha256": {name: _sha256(os.path.join(folder, name)) for name in names},
+            "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in named.items()],
+            "inputs": {"shape": [None, *source.wanted.shape], "type": np.dtype(source.sample_type).name},
+            "classes": list(getattr(source, "classes", ())),
+            "epochs": run.made["epochs"],
+            "versions": {"python": platform.python_version(), "numpy": np.__version__, **versions},
+        }
+        with open(os.path.join(folder, model_folder.ABOUT), "w", encoding="utf-8") as file:
+            json.dump(about, file, indent=2)
+            file.write("\n")
+        return names
+
+    written = run.world.together(lambda: model_folder.write(run, fill) if run.is_root else [], long=True)
+    return {"model": model_folder.FOLDER, "model_files": run.world.gather(written)[0]}
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
+            digest.update(block)
+    return digest.hexdigest()
