@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "reference"))
 
 from processor import processor
 from ranks import Ended
-from rows import BY_NAME, Row
+from rows import BY_NAME, FORMER, Row
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -111,11 +111,10 @@ def read(path: Path) -> Result | None:
 
 def current(row: Row, found: Result | None) -> bool:
     """Whether a result is there and is of the row as it is now, not of its earlier switches."""
-    return found is not None and (found.switches, found.program, found.ranks) == (
-        list(row.switches),
-        row.program,
-        row.ranks,
-    )
+    if found is None:
+        return False
+    switches = [FORMER.get(switch, switch) for switch in found.switches]
+    return (switches, found.program, found.ranks) == (list(row.switches), row.program, row.ranks)
 
 
 def every(folder: Path, epochs: int) -> list[Result]:

@@ -24,15 +24,19 @@ WARMED_UP = (*SCALED, "--warmup-epochs=3")
 LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
 # A rate of LARS multiplies its trust of 0.001: with momentum 0.9, a rate of 8 changes a layer by up to 8 % in a step.
 LARS = ("--optimizer=lars", "--learning-rate=1", *WARMED_UP)
-# Muon's steps have the size of Adam's (training/optimization/muon.py); 0.95 is the momentum of its publication.
+# Muon's steps have the size of Adam's (training/optimization/muon.py); it takes all matrices here, those of the first
+# and the last layer too, which its publication leaves to AdamW.
 MUON = (
     "--optimizer=muon",
-    "--momentum=0.95",
+    "--muon-weights=matrices",
     "--learning-rate=0.01",
     "--scale-learning-rate=none",
     "--warmup-epochs=1",
     "--decay=cosine",
 )
+# Until 2026-11-28 Muon took all matrices, and its momentum was that of the other optimizers.
+FORMER = {"--momentum=0.95": "--muon-weights=matrices"}
+"""Switches of earlier versions with their present names."""
 # For the test accuracy: every second image is mirrored, and all are shifted by up to three pixels.
 MOVED = ("--flip-horizontal=true", "--crop=3")
 # Ghost batch norm: Hoffer 2017 (arXiv 1705.08741).

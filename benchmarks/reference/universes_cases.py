@@ -12,6 +12,8 @@ from hpclaunch.config.documents import read_yaml
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = "universes"
 RECIPE = "universes-64"
+FORMER = {("muon_weights", "matrices"): ("momentum", 0.95)}
+"""Settings with the names that they had in the results until 2026-11-28: Muon took all matrices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,9 @@ SMALL = Setup(
 
 def settings_of(setup: Setup) -> dict[str, Any]:
     """What decides the outcome of a training, except for the seed and the code."""
-    recipe = read_yaml(ROOT / "jobs" / "cosmoflow" / "job.yaml")["recipes"][RECIPE]
-    return {"data": dict(setup.data), "recipe": {**recipe["settings"], **setup.training}}
+    recipe = read_yaml(ROOT / "jobs" / "cosmoflow" / "job.yaml")["recipes"][RECIPE]["settings"]
+    named = dict(FORMER.get(setting, setting) for setting in recipe.items())
+    return {"data": dict(setup.data), "recipe": {**named, **setup.training}}
 
 
 def wanted(small: bool) -> dict[str, dict[str, Any]]:

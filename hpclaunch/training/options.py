@@ -8,7 +8,7 @@ import operator
 import os
 import pkgutil
 import sys
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
 
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import strategies
@@ -193,6 +193,28 @@ def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
     if isinstance(held, list):
         return {key: row for part in held for key, row in _group(groups, part).items()}
     return {key: {**row, "group": name.replace("_", " ")} for key, row in held.items()}
+
+
+class Idle(NamedTuple):
+    """An option that has no effect on a training: for lack of `needs`; its value if not given; and why, in words."""
+
+    name: str
+    needs: str
+    off: Any
+    why: str
+
+
+def idle(asked: Any) -> list[Idle]:
+    """The options without effect on this training, by the rows `effects` of parameters.json."""
+    found = []
+    for name, row in _training_parameters()["effects"].items():
+        value, other = getattr(asked, name, row["off"]), getattr(asked, row["needs"], None)
+        if value == row["off"] or not (value or row["off"]) or other is None or other in row["values"]:
+            continue
+        needs = "{}={}".format(row["needs"], " or ".join(row["values"]))
+        why = "--{} has an effect only with --{}, not with {}".format(name, needs, other).replace("_", "-")
+        found.append(Idle(name, row["needs"], row["off"] or type(value)(), why))
+    return found
 
 
 def _training_parameters() -> Any:

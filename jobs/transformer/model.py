@@ -8,7 +8,7 @@ from hpclaunch.training.model_parallel import collectives, groups
 SPREAD = 0.02  # of the first weights, as in GPT-2
 
 
-class Positions(tf.keras.layers.Layer):
+class PositionEmbedding(tf.keras.layers.Layer):
     """Adds a learned vector for each position to [b, context, hidden]."""
 
     def build(self, shape):
@@ -42,7 +42,7 @@ def gpt(layers=2, hidden=128, heads=4, context=64, vocabulary=1024, dropout=0.0)
 
     def embedding(tokens):
         x = shared.VocabularyParallelEmbedding(vocabulary, hidden, initializer=normal())(tokens)
-        return keras.Dropout(dropout)(Positions()(x))
+        return keras.Dropout(dropout)(PositionEmbedding(name="positions")(x))
 
     def logits(x):
         x = keras.LayerNormalization(epsilon=1e-5)(x)

@@ -26,13 +26,12 @@ class Wanted(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One optimizer. has_weight_decay: it takes --weight-decay; is_adaptive: it divides by the gradient's size.
+    """One optimizer. is_adaptive: it divides by the gradient's size.
 
     needs_matrices: its step of a weight depends on the whole matrix, so no rank may hold only a part of it.
     """
 
     make: Callable[[Wanted], Any]
-    has_weight_decay: bool = False
     is_adaptive: bool = False
     needs_matrices: bool = False
 
@@ -84,15 +83,14 @@ def _muon(wanted: Wanted) -> Any:
 
 ROWS = {
     "adam": Row(_adam, is_adaptive=True),
-    "adamw": Row(_adamw, has_weight_decay=True, is_adaptive=True),
-    "lamb": Row(_lamb, has_weight_decay=True, is_adaptive=True),
-    "larc": Row(_larc, has_weight_decay=True),
-    "lars": Row(_lars, has_weight_decay=True),
-    "muon": Row(_muon, has_weight_decay=True, is_adaptive=True, needs_matrices=True),
+    "adamw": Row(_adamw, is_adaptive=True),
+    "lamb": Row(_lamb, is_adaptive=True),
+    "larc": Row(_larc),
+    "lars": Row(_lars),
+    "muon": Row(_muon, is_adaptive=True, needs_matrices=True),
     "sgd": Row(_sgd),
 }
 NAMES = tuple(ROWS)
-WITH_WEIGHT_DECAY = tuple(name for name, row in ROWS.items() if row.has_weight_decay)
 OF_MATRICES = tuple(name for name, row in ROWS.items() if row.needs_matrices)
 ADAPTIVE = tuple(name for name, row in ROWS.items() if row.is_adaptive)
 
@@ -107,8 +105,9 @@ def make(
 ) -> Any:
     """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (Row). exclude_vectors: exclude biases
-    and normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's.
+    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (parameters.json, effects).
+    exclude_vectors: exclude biases and normalization from weight decay and layer-wise rates. momentum_correction: of
+    sgd; without it, sgd is Keras's.
     """
     if name not in ROWS:
         raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))
@@ -121,7 +120,7 @@ def from_options(asked: Any, rate: float) -> Any:
         asked.optimizer,
         rate,
         asked.weight_decay,
-        asked.momentum,
+        asked.muon_momentum if asked.optimizer == "muon" else asked.momentum,
         asked.exclude_vectors,
         asked.momentum_correction,
     )

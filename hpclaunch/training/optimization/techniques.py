@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 from hpclaunch.training import options
 from hpclaunch.training.optimization import learning_rate
-from hpclaunch.training.optimization.optimizers import OF_MATRICES, WITH_WEIGHT_DECAY
+from hpclaunch.training.optimization.optimizers import OF_MATRICES
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
-
-_Overridden = Tuple[str, Any, Callable[[Any], Any]]
-"""A default, its value when another option overrides it, and the condition for that."""
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -22,37 +19,41 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -
     So --decay=cosine is enough if the job's own decay has steps, and --warmup-steps if its warm-up is in epochs. Two
     typed options that conflict stay unchanged, even if one has its default value; `check` refuses them.
     """
-    return _parse(parser, words, (*_OF_THE_RATE, *_OF_THE_OPTIMIZER))
+    return _parse(parser, words, options.idle)
 
 
 def parse_plain(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:
     """As `parse`, for a program of PyTorch or JAX, whose optimizer and its settings are its own."""
-    return _parse(parser, words, _OF_THE_RATE)
+    return _parse(parser, words, _idle_of_the_rate)
 
 
 def _parse(
-    parser: argparse.ArgumentParser, words: Sequence[str] | None, overridden: Sequence[_Overridden]
+    parser: argparse.ArgumentParser, words: Sequence[str] | None, idle: Callable[[Any], list[options.Idle]]
 ) -> argparse.Namespace:
     asked, typed = options.parse(parser, words)
-    for name, without, conflicts in overridden:
+    for one in idle(asked):
+        if one.name not in typed:
+            setattr(asked, one.name, one.off)
+    for name, without, conflicts in _OVERRIDDEN:
         if name not in typed and conflicts(asked):
             setattr(asked, name, without)
     return asked
+
+
+def _idle_of_the_rate(asked: Any) -> list[options.Idle]:
+    """The options of the learning rate without effect, whatever the program's own settings are called."""
+    return [one for one in options.idle(asked) if one.needs == "decay"]
 
 
 def _adascale(asked: Any) -> bool:
     return bool(asked.scale_learning_rate == learning_rate.ADASCALE)
 
 
-_OF_THE_RATE: tuple[_Overridden, ...] = (
-    ("decay_epochs", (), lambda asked: asked.decay != "step"),
+_OVERRIDDEN: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
     ("warmup_epochs", 0.0, lambda asked: asked.warmup_steps or _adascale(asked)),
     ("warmup_steps", 0, lambda asked: asked.warmup_epochs or _adascale(asked)),
 )
-_OF_THE_OPTIMIZER: tuple[_Overridden, ...] = (
-    ("weight_decay", 0.0, lambda asked: asked.optimizer not in WITH_WEIGHT_DECAY),
-    ("momentum_correction", True, lambda asked: asked.optimizer != "sgd"),
-)
+"""A default, its value when another option overrides it, and the condition for that."""
 
 
 def check(asked: argparse.Namespace, world: World) -> None:
@@ -62,7 +63,8 @@ def check(asked: argparse.Namespace, world: World) -> None:
 
 def check_plain(asked: argparse.Namespace, world: World) -> None:
     """As `check`, for a program of PyTorch or JAX."""
-    _refuse(_rate_faults(asked) + _monitoring_faults(asked), world)
+    idle = [one.why for one in _idle_of_the_rate(asked)]
+    _refuse(idle + _rate_faults(asked) + _monitoring_faults(asked), world)
 
 
 def check_made_up(asked: argparse.Namespace, world: World) -> None:
@@ -88,21 +90,12 @@ def faults(asked: Any) -> list[str]:
     """Why these options cannot be combined, one sentence each; an option without effect is a fault too."""
     adascale = _adascale(asked)
     warms_up = asked.warmup_epochs or asked.warmup_steps
-    takes_weight_decay = asked.optimizer in WITH_WEIGHT_DECAY
     tensor_parallel = getattr(asked, "tensor_parallel", 1) > 1
     stages, recompute = getattr(asked, "pipeline_stages", 1), getattr(asked, "recompute", False)
     split = "--pipeline-stages" if stages > 1 else "--tensor-parallel"
     is_split = tensor_parallel or stages > 1
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
-        (
-            asked.weight_decay and not takes_weight_decay,
-            "--weight-decay has no effect on {}, only on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
-        ),
-        (
-            not asked.momentum_correction and asked.optimizer != "sgd",
-            "--momentum-correction=false has an effect only on sgd",
-        ),
         (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
         (asked.shard_optimizer and asked.adasum, "--shard-optimizer=true averages gradients: omit --adasum=true"),
         (
@@ -137,7 +130,7 @@ def faults(asked: Any) -> list[str]:
         (asked.xla and asked.accumulation > 1, "--xla=true cannot be combined with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    found = _rate_faults(asked) + [text for broken, text in rules if broken]
+    found = [one.why for one in options.idle(asked)] + _rate_faults(asked) + [text for broken, text in rules if broken]
     return found + _update_faults(asked, split) + strategies.faults(asked) + _monitoring_faults(asked)
 
 
@@ -147,7 +140,6 @@ def _rate_faults(asked: Any) -> list[str]:
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
         (decays_in_steps and not asked.decay_epochs, "--decay=step needs --decay-epochs, such as 30,60,80"),
-        (asked.decay_epochs and not decays_in_steps, "--decay-epochs has an effect only with --decay=step"),
     ]
     return [text for broken, text in rules if broken]
 

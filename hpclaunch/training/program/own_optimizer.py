@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.training.optimization import given, optimizer_state, optimizers
+from hpclaunch.training.optimization import given, hidden_weights, optimizer_state, optimizers
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank.failure import AgreedError
 
@@ -37,6 +37,22 @@ def make(run: Run, asked: Any, optimizer: Any, rate: float) -> Any:
             "argument of __init__".format(given.in_words(optimizer), error),
             speaks=run.is_root,
         ) from None
+
+
+def divide_weights(run: Run, asked: Any, model: Any) -> None:
+    """Mark which weights of the model Muon takes, if it is the optimizer of the settings, and report them.
+
+    Raises AgreedError for a pattern of muon_exclude that matches no weight.
+    """
+    if asked.optimizer not in optimizers.OF_MATRICES:
+        return
+    exclude = [pattern.strip() for pattern in asked.muon_exclude.split(",") if pattern.strip()]
+    try:
+        division = hidden_weights.mark(model, exclude, only_hidden=asked.muon_weights == "hidden")
+    except ValueError as error:
+        raise AgreedError("--muon-exclude={}: {}".format(asked.muon_exclude, error), speaks=run.is_root) from None
+    if run.is_root:
+        print(division.in_words(), flush=True)
 
 
 def is_adaptive(optimizer: Any) -> bool | None:

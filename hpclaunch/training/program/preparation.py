@@ -84,6 +84,8 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
 
         # hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, data.feed.steps)
+        if compiled.optimizer is None:
+            own_optimizer.divide_weights(run, asked, model)
         optimizer = own_optimizer.make(run, asked, compiled.optimizer, schedule.rate)
         optimizer = _distribute(run, asked, optimizer, model)
         exchange = exchange_clock(optimizer, world, asked)

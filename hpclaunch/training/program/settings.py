@@ -49,6 +49,9 @@ class Settings(argparse.Namespace):
     optimizer: str
     momentum: float
     momentum_correction: bool
+    muon_momentum: float
+    muon_weights: str
+    muon_exclude: str
     weight_decay: float
     exclude_vectors: bool
     shard_optimizer: bool

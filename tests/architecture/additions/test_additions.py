@@ -127,14 +127,18 @@ def add_launcher(house: House) -> None:
 
 
 def add_optimizer(house: House) -> None:
-    house.edit("hpclaunch/training/parameters.json", ('"sgd"], "help": "the optimizer"', '"lion", '))
+    house.edit(
+        "hpclaunch/training/parameters.json",
+        ('"sgd"], "help": "the optimizer"', '"lion", '),
+        ('"muon"]},\n    "momentum"', '"lion", '),
+    )
     house.edit(
         "hpclaunch/training/optimization/optimizers.py",
         (
             "ROWS = {\n",
             OPTIMIZER,
         ),
-        ('    "sgd": Row(_sgd),\n', '    "lion": Row(_lion, has_weight_decay=True, is_adaptive=True),\n'),
+        ('    "sgd": Row(_sgd),\n', '    "lion": Row(_lion, is_adaptive=True),\n'),
     )
     house.edit("hpclaunch/guidelines/memory.py", ('"adam": 2, "adamw": 2', '"lion": 1, '))
     house.edit(

@@ -8,15 +8,9 @@ import pytest
 
 from hpclaunch.search.names import idle
 from hpclaunch.search.space import Dimension, SearchSpace
-from hpclaunch.training.optimization.optimizers import WITH_WEIGHT_DECAY
 from tests.builders import bundled_job, planned, refused
 
 CIFAR = bundled_job("cifar")
-
-
-def test_the_rule_is_that_of_the_ranks() -> None:
-    effect = CIFAR.parameters["weight_decay"].effect
-    assert effect is not None and effect.values == WITH_WEIGHT_DECAY
 
 
 @pytest.mark.parametrize(

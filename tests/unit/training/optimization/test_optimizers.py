@@ -16,7 +16,7 @@ except ImportError:
     pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from hpclaunch.training import options
-from hpclaunch.training.optimization import learning_rate, optimizers, techniques
+from hpclaunch.training.optimization import hidden_weights, learning_rate, optimizers, techniques
 from hpclaunch.training.optimization.lamb import AdamW, Lamb
 from hpclaunch.training.optimization.lars import Lars
 from hpclaunch.training.optimization.muon import Muon, orthogonal
@@ -137,6 +137,42 @@ def test_muon(decay: float) -> None:
     assert_equal(trained(Muon(0.05, momentum=0.9, weight_decay=decay)), numpy_muon(0.05, 0.9, decay))
 
 
+def test_an_exponential_average_of_the_gradients_gives_the_same_steps() -> None:
+    """The later form of the publication's program: its direction is (1 - momentum) times as long."""
+    momentum, steps_ = 0.95, [np.random.RandomState(seed).normal(size=(5, 3)) for seed in range(6)]
+    weight = tf.Variable(np.ones((5, 3)))
+    optimizer = Muon(0.1, momentum=momentum)
+    average, expected = np.zeros((5, 3)), np.ones((5, 3))
+    for gradient in steps_:
+        optimizer.apply_gradients([(tf.constant(gradient), weight)])
+        average = momentum * average + (1 - momentum) * gradient
+        direction = (1 - momentum) * gradient + momentum * average
+        expected -= 0.1 * 0.2 * 5**0.5 * orthogonal(tf.constant(direction.T)).numpy().T
+    np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-7)  # the rate is a float32
+
+
+def test_a_weight_that_is_none_of_muons_is_updated_as_by_adamw() -> None:
+    start, gradient = np.ones((4, 3)), np.arange(12.0).reshape(4, 3) - 4
+    found = {}
+    for optimizer in (Muon(0.1, weight_decay=0.3), AdamW(0.1, weight_decay=0.3)):
+        weight = tf.Variable(start)
+        setattr(weight, hidden_weights.ROWS, 0)
+        for _ in range(3):
+            optimizer.apply_gradients([(tf.constant(gradient), weight)])
+        found[type(optimizer)] = weight.numpy()
+    np.testing.assert_array_equal(found[Muon], found[AdamW])
+
+
+def test_muon_takes_the_heads_of_an_attention_as_one_matrix_from_its_inputs() -> None:
+    random = np.random.RandomState(1)
+    start, gradient = random.normal(size=(2, 6, 2, 4))
+    heads, matrix = tf.Variable(start), tf.Variable(start.reshape(6, 8))
+    setattr(heads, hidden_weights.ROWS, 1)
+    Muon(0.1).apply_gradients([(tf.constant(gradient), heads)])
+    Muon(0.1).apply_gradients([(tf.constant(gradient.reshape(6, 8)), matrix)])
+    np.testing.assert_allclose(heads.numpy().reshape(6, 8), matrix.numpy(), rtol=1e-12)
+
+
 def test_muon_takes_a_kernel_of_a_convolution_as_a_matrix_of_its_inputs_and_outputs() -> None:
     random = np.random.RandomState(1)
     start, gradient = (random.normal(size=(3, 3, 2, 4)).astype("float32") for _ in range(2))
@@ -170,8 +206,7 @@ def test_rows_of_an_embedding_count_as_a_whole_variable() -> None:
 
 @pytest.mark.parametrize("name", optimizers.NAMES)
 def test_an_optimizer_made_anew_from_its_configuration_is_the_same(name: str) -> None:
-    decay = 0.01 if name in techniques.WITH_WEIGHT_DECAY else 0.0
-    made = optimizers.make(name, 0.03, decay, momentum=0.8, exclude_vectors=False)
+    made = optimizers.make(name, 0.03, 0.01, momentum=0.8, exclude_vectors=False)
     again = type(made).from_config(made.get_config())  # what hvd.DistributedOptimizer does
     assert_equal(trained(again), trained(made))
 

@@ -107,13 +107,16 @@ def test_what_is_chosen_is_kept_and_still_contradicts(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         sys, "argv", ["train.py", "--decay=cosine", "--decay-epochs=3", "--warmup-epochs=2", "--warmup-steps=9"]
     )
-    assert [text[:16] for text in techniques.faults(script.parse())] == ["use --warmup-epo", "--decay-epochs h"]
+    assert [text[:16] for text in techniques.faults(script.parse())] == ["--decay-epochs h", "use --warmup-epo"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--decay=cosine --decay-epochs=30,60,80", "--decay-epochs has an effect only with --decay=step"),
+        (
+            "--decay=cosine --decay-epochs=30,60,80",
+            "--decay-epochs has an effect only with --decay=step, not with cosine",
+        ),
         ("--warmup-steps=9 --warmup-epochs=5.0", "use --warmup-epochs or --warmup-steps, not both"),
         ("--scale-learning-rate=adascale --warmup-epochs=5", "AdaScale includes a warm-up"),
     ],
@@ -134,6 +137,8 @@ def test_a_typed_value_contradicts_also_where_it_is_the_jobs_default(
         ({"warmup_steps": 9}, "--warmup-epochs=2", {"warmup_epochs": 2.0, "warmup_steps": 0}),
         ({"warmup_steps": 9}, "--scale-learning-rate=adascale", {"warmup_steps": 0}),
         ({"optimizer": "lamb", "weight_decay": 0.1}, "--optimizer=sgd", {"weight_decay": 0.0}),
+        ({"optimizer": "sgd", "momentum": 0.8}, "--optimizer=adam", {"momentum": 0.9}),
+        ({"optimizer": "muon", "muon_exclude": "head/*"}, "--optimizer=sgd", {"muon_exclude": ""}),
         ({"optimizer": "sgd", "momentum_correction": False}, "--optimizer=adam", {"momentum_correction": True}),
         ({}, "--default=decay=step --default=decay-epochs=3,6 --decay=cosine", {"decay_epochs": ()}),
         ({}, "--default=warmup-epochs=2 --warmup-steps=9", {"warmup_epochs": 0.0}),
@@ -216,8 +221,16 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--warmup-epochs=1 --warmup-steps=9", "not both"),
         ("--decay=step", "needs --decay-epochs"),
         ("--decay-epochs=3,6", "only with --decay=step"),
-        ("--weight-decay=0.1", "no effect on adam"),
-        ("--momentum-correction=false", "only on sgd"),
+        (
+            "--weight-decay=0.1",
+            "only with --optimizer=adamw or lamb or larc or lars or muon, not with adam",
+        ),
+        (
+            "--momentum=0.95 --optimizer=muon",
+            "--momentum has an effect only with --optimizer=larc or lars or sgd",
+        ),
+        ("--muon-exclude=head/*", "--muon-exclude has an effect only with --optimizer=muon, not with adam"),
+        ("--momentum-correction=false", "--momentum-correction has an effect only with --optimizer=sgd, not with adam"),
         ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
         ("--scale-learning-rate=adascale --warmup-steps=9", "AdaScale includes a warm-up"),
         ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
