@@ -24,7 +24,7 @@ def fit(
     Keras cannot begin within an epoch. So another fit finishes an interrupted epoch; its callbacks get the numbers that
     the steps have in the whole epoch. For them both fits are one: training begins once, and ends once.
     """
-    epoch, broken = place.epoch, bool(place.step)
+    epoch, broken = place.epoch, bool(place.step or place.parts)
     if broken:
         # It comes before the other callbacks, because they report and save the sums.
         first = [_MetricsBefore(state), *(Shifted(callback, place.step, ends=False) for callback in steady)]

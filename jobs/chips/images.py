@@ -28,7 +28,7 @@ class ChipImages(Source):
         self.layout = photographs.layout + ", six versions"
         self.classes = getattr(photographs, "classes", [])  # class folders have names
         # `samples` pairs photographs with versions by their place in the order; other layouts have their own order.
-        self.streams = isinstance(photographs, ImageFolders)
+        self.streams = self.any_order = isinstance(photographs, ImageFolders)
         total = photographs.counts["train"]
         held_out = min(total - 1, max(1, round(total * part)))
         order = np.random.RandomState(stream_seed(seed, "validation")).permutation(total).astype(np.int64)

@@ -25,6 +25,7 @@ from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 STATISTIC = "statistic"
+METRIC = "metric"
 
 
 class TrainingState(State):
@@ -42,6 +43,7 @@ class TrainingState(State):
     def __init__(self, model: Any, world: World, seed: int, extras: Sequence[Any] = ()) -> None:
         self._model, self._world, self._seed, self._extras = model, world, seed, list(extras)
         self._sums_before: Arrays = {}
+        self._sums_of_others: Arrays = {}
         self._to_spread: Arrays = {}
         self._spread: list[str] = []
         self._numbers: list[tuple[int, bool]] = []
@@ -179,11 +181,16 @@ class TrainingState(State):
     def put_average(self, several: Iterable[Arrays]) -> None:
         """Average the statistics in the ranks' files of a world of another size; where `put_shared` was called.
 
+        The sums of the metrics of its epoch are added up; each new rank gets an equal part of them.
         several: the arrays of each file, which are read one after another. Raises TrainingError for another model.
         """
         own = [(name, variable) for name, variable in self._statistics() if name not in self._to_spread]
         sums, ranks = {name: np.zeros(variable.shape, np.float64) for name, variable in own}, 0
         for arrays in several:
+            for name in [name for name in arrays if name.startswith(METRIC)]:
+                share = (arrays[name] / self._world.data_size).astype(arrays[name].dtype)
+                others = self._sums_of_others
+                others[name] = others[name] + share if name in others else share
             found = {name: array for name, array in arrays.items() if name.startswith(STATISTIC)}
             check(own, self._choose_own(own, found))
             for name in sums:
@@ -210,10 +217,12 @@ class TrainingState(State):
             if name in self._spread:
                 variable.assign(self._receive(name, variable))
         self._to_spread = {}
+        self._sums_before = self._world.gather(self._sums_of_others)[self._world.rank % parts]
+        self._sums_of_others = {}
 
     def put_own(self, arrays: Arrays) -> None:
         """Restore this rank's own arrays, after `spread`; the sums of metrics wait for `add_metrics`."""
-        self._sums_before = {name: array for name, array in arrays.items() if name.startswith("metric")}
+        self._sums_before = {name: array for name, array in arrays.items() if name.startswith(METRIC)}
         kept = {name: array for name, array in arrays.items() if name not in self._sums_before}
         own = [(name, variable) for name, variable in self._statistics() if name not in self._spread]
         own += self._generators()
@@ -296,7 +305,7 @@ class TrainingState(State):
         return _name_all("random", states, self._first.generators)
 
     def _metrics(self) -> list[tuple[str, Any]]:
-        return _name_all("metric", [variable for metric in self._model.metrics for variable in metric.variables])
+        return _name_all(METRIC, [variable for metric in self._model.metrics for variable in metric.variables])
 
 
 def put(variables: list[tuple[str, Any]], arrays: Arrays) -> None:

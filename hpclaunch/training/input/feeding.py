@@ -8,8 +8,9 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from hpclaunch.training.input import pipeline, shards, streaming
+from hpclaunch.training.input import epoch_order, pipeline, shards, streaming
 from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.epoch_order import Sampler
 from hpclaunch.training.input.shards import Shard
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.failure import AgreedError
@@ -21,13 +22,16 @@ class Feed:
     """A rank's share of the training data.
 
     shard: all samples that it reads. steps: the steps of an epoch, the same on all ranks. samples: those of an epoch on
-    all ranks. batches_from(epoch, step): endless batches from there on (both count from 0), for model.fit.
+    all ranks. batches_from(epoch, step): endless batches from there on (both count from 0), for model.fit. sampler:
+    which ones a replica reads, also in an epoch that another number of replicas has begun: `batches_from` then gives
+    what is left of that epoch, whose reading is a collective. None, if only the order of files tells it.
     """
 
     shard: Shard
     steps: int
     samples: int
     batches_from: Callable[[int, int], Any]
+    sampler: Sampler | None = None
 
 
 def training_feed(
@@ -40,24 +44,60 @@ def training_feed(
     more would wait for ever. asked: has input, batch_size_per_rank, accumulation and seed. Images stay uint8 up to the
     model's first layer, which saves three quarters of the bytes.
 
+    With reshuffle=global every replica may read any sample, and reads others in each epoch. Raises AgreedError if these
+    data cannot be read so.
+
     sharded=False: every replica draws from all samples in an order of its own, and makes its part of the steps of one
     pass. Which samples an epoch contains, and how often, is then random.
     """
     batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
     making: dict[str, Any] = {"augment": augment, "as_pixels": True}
-    parts = [(replica, world.replicas) for replica in world.own_replicas] if sharded else [(0, 1)]
-    read = [_read(world, source, order, asked, batch_size, *part) for part in parts]
-    one_pass = shards.steps_per_epoch(len(read[0][0].indices), batch_size)
+    reshuffle, sampler = epoch_order.is_global(asked), None
+    if sharded and (asked.input != "stream" or source.any_order):
+        sampler = Sampler(order, asked.seed, world.replicas, batch_size, reshuffle)
+    if reshuffle:
+        _check_reshuffle(world, source, sharded, sampler)
+    if sampler and reshuffle:
+        held = [world.together(lambda: sampler.held(world.own_replicas[0]))]
+    else:
+        parts = [(replica, world.replicas) for replica in world.own_replicas] if sharded else [(0, 1)]
+        held = [_shard(world, source, order, asked, *part) for part in parts]
+    makers = [_maker(world, source, shard, asked, batch_size) for shard in held]
+    if len(makers) < len(world.own_replicas):
+        makers *= len(world.own_replicas)  # without shards the replicas share the samples in memory
+    one_pass = shards.steps_per_epoch(sampler.length if sampler else len(held[0].indices), batch_size)
     steps = one_pass if sharded else max(1, one_pass // world.replicas)
     samples = len(order) if sharded else min(steps * batch_size, len(order)) * world.replicas
 
+    def of_replica(replica: int, make: Callable[..., Any], epoch: int, step: int) -> Any:
+        rest = sampler.rest(epoch, replica) if sampler else None
+        if sampler and rest is not None:
+            order = sampler.numbered(rest)
+            make = _maker(world, source, Shard(rest, len(rest)), asked, batch_size)
+            return make(replica, epoch, step, places=lambda epoch: order, length=len(order), **making)
+        if sampler and reshuffle:
+            places = functools.partial(sampler.places, rank=replica)
+            return make(replica, epoch, step, places=places, length=sampler.length, **making)
+        return make(replica, epoch, step, **making)
+
     def batches_from(epoch: int, step: int) -> Any:
         place = (epoch, step) if sharded else divmod(epoch * steps + step, one_pass)
-        # Without shards the replicas share the samples in memory, and differ only in their random numbers.
-        makers = [batches for _, batches in read] if sharded else [read[0][1]] * len(world.own_replicas)
-        return _spread(world, [make(replica, *place, **making) for make, replica in zip(makers, world.own_replicas)])
+        return _spread(world, [of_replica(replica, make, *place) for make, replica in zip(makers, world.own_replicas)])
 
-    return Feed(shards.joined([shard for shard, _ in read]), steps, samples, batches_from)
+    return Feed(shards.joined(held), steps, samples, batches_from, sampler)
+
+
+def _check_reshuffle(world: World, source: Source, sharded: bool, sampler: Sampler | None) -> None:
+    problem = ""
+    if not sharded:
+        problem = "has no effect: in this program every rank draws from all samples"
+    elif sampler is None:
+        problem = (
+            "needs samples that can be read in any order, but {} in the layout {} are streamed in that of their files: "
+            "use --input=memory, class folders, or --reshuffle=shard".format(source.path, source.layout)
+        )
+    if problem:
+        raise AgreedError("--reshuffle=global {}".format(problem), speaks=world.is_root)
 
 
 def divided(world: World, asked: Any) -> int:
@@ -79,16 +119,19 @@ def divided(world: World, asked: Any) -> int:
     return int(asked.global_batch_size // parts)
 
 
-def _read(
-    world: World, source: Source, order: Any, asked: Any, batch_size: int, part: int, parts: int
-) -> tuple[Shard, Callable[..., Any]]:
-    """One of `parts` shards, and a function of replica, epoch and step that makes its batches. A collective."""
+def _shard(world: World, source: Source, order: Any, asked: Any, part: int, parts: int) -> Shard:
+    """One of `parts` shards. A collective."""
+    if asked.input == "stream":
+        return world.together(lambda: source.stream_shard(order, asked.seed, part, parts))
+    return world.together(lambda: shards.training_shard(order, part, parts))
+
+
+def _maker(world: World, source: Source, shard: Shard, asked: Any, batch_size: int) -> Callable[..., Any]:
+    """A function of replica, epoch and step that makes the batches of a shard. A collective."""
     if asked.input == "stream":  # read and decode again in every epoch, for data larger than memory
-        shard = world.together(lambda: source.stream_shard(order, asked.seed, part, parts))
-        return shard, functools.partial(streaming.training_stream, source, shard, batch_size, asked.seed)
-    shard = world.together(lambda: shards.training_shard(order, part, parts))
+        return functools.partial(streaming.training_stream, source, shard, batch_size, asked.seed)
     images, labels = world.together(lambda: _load_shard(source, shard), long=True)
-    return shard, functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed)
+    return functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed)
 
 
 def _load_shard(source: Source, shard: Shard) -> tuple[Any, Any]:

@@ -50,6 +50,7 @@ class ImageFolders(Source):
     layout = "class folders"
     streams = True
     streams_tests = True
+    any_order = True
     decodes = True
 
     def __init__(self, wanted: ImageSet, path: str) -> None:

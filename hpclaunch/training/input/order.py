@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
@@ -56,3 +56,13 @@ class RandomOrder(Order):
             output_shapes=[spec.shape for spec in specs],
         )
         return tf.data.experimental.from_variant(shuffled, samples.element_spec)
+
+
+class GivenOrder(Order):
+    """The order that `places` gives for an epoch (a tensor), int64 [n]: for sources whose samples can be in any."""
+
+    def __init__(self, places: Callable[[int], np.ndarray], epoch: Any) -> None:
+        self._places, self._epoch = places, epoch
+
+    def __call__(self, length: Any, name: str) -> Any:
+        return tf.ensure_shape(tf.numpy_function(lambda e: self._places(int(e)), [self._epoch], tf.int64), [None])

@@ -27,6 +27,8 @@ def training_batches(
     augment: augmentation.Augmentation | None = None,
     threads: int = 0,
     as_pixels: bool = False,
+    places: Callable[[int], np.ndarray] | None = None,
+    length: int = 0,
 ) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
@@ -36,8 +38,11 @@ def training_batches(
     next one are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how many
     batches are made at the same time (0: one, but with augmentation up to AT_ONCE, as the rank's threads allow).
     as_pixels: images stay in 0..255, as uint8 unless `augment` makes fractions of them. This saves three quarters of
-    the bytes to write and to copy to the device; the model must begin with Rescaling(1 / 255).
+    the bytes to write and to copy to the device; the model must begin with Rescaling(1 / 255). places: another order:
+    of an epoch, the places of its samples among those given, int64 [length].
     """
+    length = length or len(labels)
+    places = places or (lambda epoch: epoch_order(length, seed, epoch, rank))
     augments = augment is not None and augment.changes
     threads = threads or (min(AT_ONCE, rank_threads()) if augments else 1)
     gather = _gather(images, labels)
@@ -45,8 +50,8 @@ def training_batches(
 
     @unconverted
     def epoch_batches(epoch: Any) -> Any:
-        order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
-        order = tf.ensure_shape(order, [len(labels)])
+        order = tf.numpy_function(lambda e: places(int(e)), [epoch], tf.int64)
+        order = tf.ensure_shape(order, [length])
 
         def batch(step: Any) -> Any:
             # One slice for the whole batch: to pass positions one by one would take longer than to read the images.
@@ -57,7 +62,7 @@ def training_batches(
 
     def steps_of(epoch: Any) -> Any:
         begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
-        return tf.data.Dataset.range(begin, steps_per_epoch(len(labels), batch_size))
+        return tf.data.Dataset.range(begin, steps_per_epoch(length, batch_size))
 
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))

@@ -45,6 +45,7 @@ class Source(ABC):
 
     layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
     `samples` works, and streams_tests: also for the other splits, whose samples are then never all in memory.
+    any_order: whether `samples` can give them in any order, and not only in that of its files.
     divides_validation: whether the setting validation_part is obeyed by the source itself, as its split "validation".
     has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
     label_shape are those of a target. token_bytes: of a source of text, the bytes of text that a token stands for on
@@ -57,6 +58,7 @@ class Source(ABC):
     fingerprint = ""
     streams = False
     streams_tests = False
+    any_order = False
     decodes = False
     divides_validation = False
     has_images = True

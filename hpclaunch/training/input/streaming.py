@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.input import augmentation, decoding
 from hpclaunch.training.input.moves import Moves
-from hpclaunch.training.input.order import Order, RandomOrder
+from hpclaunch.training.input.order import GivenOrder, Order, RandomOrder
 from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads, unconverted
 from hpclaunch.training.input.shards import Shard, steps_per_epoch
 from hpclaunch.training.input.source import Source
@@ -42,23 +42,25 @@ def training_stream(
     augment: augmentation.Augmentation | None = None,
     threads: int = 0,
     as_pixels: bool = False,
+    places: Callable[[int], np.ndarray] | None = None,
+    length: int = 0,
 ) -> tf.data.Dataset:
     """Endless batches of the training split, as pipeline.training_batches makes them from memory.
 
     For class folders the batches are the same. threads: how many images are decoded at the same time (0: the rank's).
     About two batches are in memory. `shard` comes from source.stream_shard. Wrap the training in `damage_named`:
-    damaged files are found during training.
+    damaged files are found during training. places, length: as for training_batches, if source.any_order.
     """
     threads = threads or rank_threads()
     one_by_one = (
         source.decodes and augment is not None and augment.only_copies and np.prod(source.wanted.shape) >= LARGE
     )
     finish = finisher(seed, rank, augment.still if augment and one_by_one else augment, as_pixels)
-    steps = steps_per_epoch(len(shard.indices), batch_size)
+    steps = steps_per_epoch(length or len(shard.indices), batch_size)
 
     @unconverted  # AutoGraph would also warn about what it cannot read
     def epoch_batches(epoch: Any) -> Any:
-        order = RandomOrder(seed, rank, epoch)
+        order = GivenOrder(places, epoch) if places else RandomOrder(seed, rank, epoch)
         begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
         if augment is not None and one_by_one:
             encoded = source.encoded("train", shard, order, begin * batch_size)

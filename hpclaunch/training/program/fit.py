@@ -52,8 +52,8 @@ def fit(
     if not follows.kept.is_over:
         with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
             if not run.world.distribute:
-                place = prepared.place
-                first_step.make_variables(prepared.model, data.feed.batches_from(place.epoch, place.step))
+                # Of a whole epoch: to make what is left of one would read it.
+                first_step.make_variables(prepared.model, data.feed.batches_from(prepared.place.epoch + 1, 0))
             fitting.fit(
                 prepared.model,
                 data.feed.batches_from if run.world.distribute else follows.waits.in_pipeline(data.feed.batches_from),

@@ -100,7 +100,8 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
 
     # Training continues at the exact step that an earlier attempt has saved.
     state = TrainingState(model, world, asked.seed, gain.variables)
-    place = resuming.restore(world, state, asked, data.feed.steps, run.log, data.source.fingerprint)
+    feed, told = data.feed, data.source.fingerprint
+    place = resuming.restore(world, state, asked, feed.steps, run.log, told, feed.sampler)
     _report(run, data, model, asked, schedule)
     watch.reached("the first step")
     return Prepared(asked, model, state, place, schedule, gain, exchange)

@@ -74,6 +74,7 @@ class Settings(argparse.Namespace):
     synthetic_samples: int
     train_samples: int
     record_shards: bool
+    reshuffle: str
     validation_every: int
     validation_part: float
     validate_on: str
