@@ -84,6 +84,7 @@ class Loop(plain_loop.PlainLoop):
         self._was_finite = jax_ranks.are_finite(state)
         self.state = state
         self._saved = JaxState(run.world, run.settings.seed, lambda: self.state)
+        self._shard = data
         super().__init__(run, data, self._saved, validate)
         state = state if self._saved.restored is None else self._saved.restored
         self._proof = JaxProof(run.world)
@@ -101,7 +102,7 @@ class Loop(plain_loop.PlainLoop):
         return jax_ranks.own_copy(self.state)
 
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
-        for step, batch in self._data.batches(epoch, first):  # value_and_grad divides it
+        for step, batch in self._shard.batches(epoch, first):  # value_and_grad divides it
             yield MicroBatch(step, batch, len(batch[1]), 1.0, True)
 
     def _ready(self, micro: MicroBatch) -> Any:

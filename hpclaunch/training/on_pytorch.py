@@ -26,13 +26,14 @@ import torch
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
 from hpclaunch.training.exports import torch_files
-from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program import plain_loop, plain_model
-from hpclaunch.training.program.plain_data import arrays, image_set
+from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
 from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
@@ -41,7 +42,19 @@ from hpclaunch.training.rank import torch_ranks, watch
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
-__all__ = ["ImageSet", "Loop", "Run", "Settings", "arrays", "evaluate", "image_set", "loop", "settings", "start"]
+__all__ = [
+    "ImageSet",
+    "Loop",
+    "Run",
+    "Settings",
+    "arrays",
+    "evaluate",
+    "image_set",
+    "loader",
+    "loop",
+    "settings",
+    "start",
+]
 
 
 @contextlib.contextmanager
@@ -62,6 +75,42 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
         yield run
 
 
+def loader(
+    run: Run, dataset: Any, *, test: Any = None, validation: Any = None, workers: int = 0, **options: Any
+) -> TorchLoader:
+    """A Dataset of the program, divided among the ranks, in place of `arrays`. A collective.
+
+    dataset: a torch.utils.data.Dataset with __len__ and __getitem__, the same on every rank; a sample is a pair (input,
+    target). test, validation: the same for samples that are not trained on. workers: processes of each rank that read
+    the samples, as num_workers of DataLoader. options: more of DataLoader, such as collate_fn or pin_memory.
+
+    Each sample is read with random numbers of its own, from the seed, the epoch and its number. So a run that is
+    resumed goes on with the next sample, as it would have. Raises AgreedError if ranks have other data, and for a
+    Dataset without a length, or an option that the library chooses.
+    """
+    watch.reached(OPENING)
+    refuse_synthetic(run)
+    ours = [name for name in options if name in OURS]
+    if ours:
+        raise AgreedError(
+            "training.loader chooses {} itself: set batch_size_per_rank, seed and workers".format(", ".join(ours)),
+            speaks=run.is_root,
+        )
+    datasets = {"train": dataset, "test": test, "validation": validation}
+    datasets = {split: one for split, one in datasets.items() if one is not None}
+    source = run.world.together(lambda: DatasetSource(datasets), long=True)
+    seen = run.world.gather(source.counts)
+    others = [rank for rank, counts in enumerate(seen) if counts != seen[0]]
+    if others:
+        raise AgreedError(
+            "{}: rank {} has {} samples, rank 0 {}: make the same Dataset on every rank".format(
+                source.path, others[0], seen[others[0]], seen[0]
+            ),
+            speaks=run.is_root,
+        )
+    return divide_among_ranks(run, source, functools.partial(TorchLoader, datasets, workers, options))
+
+
 class Loop(plain_loop.PlainLoop):
     """The batches of all epochs that are still to be made, as tensors on this rank's device.
 
@@ -72,7 +121,7 @@ class Loop(plain_loop.PlainLoop):
     """
 
     def __init__(
-        self, run: Run, model: Any, optimizer: Any, data: OwnShard, validate: Validate | None, **options: Any
+        self, run: Run, model: Any, optimizer: Any, data: RankSamples, validate: Validate | None, **options: Any
     ) -> None:
         device = run.world.torch_device  # type: ignore[attr-defined]
         self._proof = TorchProof(run.world, model, optimizer)
@@ -166,7 +215,7 @@ def loop(
     run: Run,
     model: Any,
     optimizer: Any,
-    data: OwnShard,
+    data: RankSamples,
     *,
     validate: Validate | None = None,
     find_unused_parameters: bool = False,
@@ -206,7 +255,7 @@ def loop(
     )
 
 
-def evaluate(run: Run, model: Any, data: OwnShard, threshold: float | None = None) -> dict[str, float]:
+def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = None) -> dict[str, float]:
     """Evaluate the model on the test samples, log the results as the run's last line, and print them. A collective.
 
     model: gives scores [b, classes] for targets that are classes, else predictions of the targets' shape. Its buffers,
@@ -236,5 +285,12 @@ def _evaluation_of(run: Run, model: Any) -> Iterator[None]:
             module.training = mode
 
 
-def _tensor(run: Run, array: np.ndarray) -> Any:
-    return torch.from_numpy(array).to(run.world.torch_device)  # type: ignore[attr-defined]
+def _tensor(run: Run, part: Any) -> Any:
+    """A part of a batch on this rank's device: an array, a tensor, or lists and dictionaries of them."""
+    if isinstance(part, np.ndarray):
+        part = torch.from_numpy(part)
+    if torch.is_tensor(part):
+        return part.to(run.world.torch_device, non_blocking=True)  # type: ignore[attr-defined]
+    if isinstance(part, dict):
+        return {name: _tensor(run, one) for name, one in part.items()}
+    return type(part)([_tensor(run, one) for one in part]) if isinstance(part, (list, tuple)) else part

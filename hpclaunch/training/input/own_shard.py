@@ -1,7 +1,8 @@
-"""A rank's own samples in memory, in batches of NumPy arrays, for programs that do not train with TensorFlow."""
+"""A rank's own samples, in batches, for programs that do not train with TensorFlow; those in memory are of NumPy."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -28,13 +29,12 @@ class MicroBatch(NamedTuple):
     is_last: bool
 
 
-class OwnShard:
+class RankSamples(ABC):
     """The part of a data set that this rank trains on: every size-th sample; with reshuffle=global others each epoch.
 
     steps: those of an epoch, each of `accumulation` batches; samples: those of an epoch over all ranks. source: the
-    opened data set; shard: which of its samples this rank reads, and keeps in memory. sampler: which ones in an epoch.
-    order: of the samples to train on (shards.shuffled); held: the others, by split, beside those of the test. Making it
-    is a collective.
+    opened data set; shard: which of its samples this rank reads. sampler: which ones in an epoch. order: of the samples
+    to train on (shards.shuffled); held: the others, by split, beside those of the test.
     """
 
     def __init__(
@@ -43,7 +43,6 @@ class OwnShard:
         self.source, self._held = source, held
         self.validation = ""
         """The split on which the training is validated; empty if it is not."""
-        self._in_memory: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._world, self._batch = world, asked.batch_size_per_rank
         self._step = self._batch * asked.accumulation
         if order is None:
@@ -51,9 +50,41 @@ class OwnShard:
         reshuffle = epoch_order.is_global(asked)
         self.sampler = epoch_order.Sampler(order, asked.seed, world.size, self._step, reshuffle)
         self.shard = self.sampler.held(world.rank)
-        self._inputs, self._targets = self._read("train", self.shard.indices)
         self.steps = self.sampler.steps
         self.samples = self.sampler.length * world.size
+
+    @abstractmethod
+    def micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
+        """The batches of an epoch, from the step `first` on, in an order that is known before it begins.
+
+        It depends on the seed, the epoch and the rank alone, so that a resumed epoch goes on as it was. All ranks have
+        equally many batches, of equal length; the last one of a step may be shorter.
+        """
+
+    @abstractmethod
+    def held_out(self, split: str) -> Iterator[Any]:
+        """This rank's part of a split that is not trained on, in batches (inputs, targets); perhaps a collective."""
+
+    def test_batches(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """This rank's part of the test samples, in batches; its first batch is a collective."""
+        return self.held_out("test")
+
+    def _own_part(self, split: str) -> Part:
+        """This rank's samples of a split that is not trained on."""
+        part = self._held.get(split) or Part(split, np.arange(self.source.counts[split], dtype=np.int64))
+        own = shards.evaluation_shard(len(part.positions), self._world.rank, self._world.size)
+        return Part(part.split, part.positions[own])
+
+
+class OwnShard(RankSamples):
+    """A rank's samples in memory. Making it is a collective."""
+
+    def __init__(
+        self, world: World, asked: Any, source: Source, order: Any = None, held: Mapping[str, Part] = NOTHING
+    ) -> None:
+        super().__init__(world, asked, source, order, held)
+        self._in_memory: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._inputs, self._targets = self._read("train", self.shard.indices)
 
     def batches(self, epoch: int, first: int) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
         """(step, (inputs [b, ...], targets [b, ...])) of an epoch, from `first` on: all samples of a step together.
@@ -75,7 +106,6 @@ class OwnShard:
             yield step, (inputs[own], targets[own])
 
     def micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
-        """The same samples in the same order, a batch of the settings at a time; the last of a step may be shorter."""
         for step, (inputs, targets) in self.batches(epoch, first):
             whole = len(targets)
             for begin in range(0, whole, self._batch):
@@ -84,21 +114,13 @@ class OwnShard:
                 batch = inputs[own], targets[own]
                 yield MicroBatch(step, batch, samples, samples / whole, begin + samples == whole)
 
-    def test_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """This rank's part of the test samples, in batches (inputs, targets); its first batch is a collective."""
-        return self.held_out("test")
-
     def held_out(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """This rank's part of a split that is not trained on, in batches; its first batch is a collective.
-
-        Samples for the validation stay in memory.
-        """
+        """As RankSamples says; the first batch is a collective. Samples for the validation stay in memory."""
         if split in self._in_memory:
             inputs, targets = self._in_memory[split]
         else:
-            part = self._held.get(split) or Part(split, np.arange(self.source.counts[split], dtype=np.int64))
-            own = shards.evaluation_shard(len(part.positions), self._world.rank, self._world.size)
-            inputs, targets = self._read(part.split, part.positions[own])
+            part = self._own_part(split)
+            inputs, targets = self._read(part.split, part.positions)
             if split == VALIDATION:
                 self._in_memory[split] = inputs, targets
         for start in range(0, len(targets), self._batch):

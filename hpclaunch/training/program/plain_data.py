@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Callable, TypeVar
+
 from hpclaunch.training import options
 from hpclaunch.training.input import loading, shards
 from hpclaunch.training.input.array_file import ArrayFile
-from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.own_shard import OwnShard, RankSamples
 from hpclaunch.training.input.source import ImageSet, Source
 from hpclaunch.training.program import division
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError
 
+Samples = TypeVar("Samples", bound=RankSamples)
 OPENING = "the opening of the data"
 
 
@@ -23,7 +26,7 @@ def image_set(run: Run, wanted: ImageSet) -> OwnShard:
     Raises AgreedError, with what was expected, if the data are missing or others.
     """
     watch.reached(OPENING)
-    return _divide_among_ranks(run, loading.open_source(run.world, run.settings, wanted))
+    return divide_among_ranks(run, loading.open_source(run.world, run.settings, wanted), OwnShard)
 
 
 def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held_out: float = 0.1) -> OwnShard:
@@ -36,20 +39,24 @@ def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held
     """
     watch.reached(OPENING)
     asked = run.settings
-    if asked.synthetic:
-        raise AgreedError("--synthetic=true has no effect: this program has no synthetic data", speaks=run.is_root)
+    refuse_synthetic(run)
     path = path or options.data_dir(asked.data_dir)
-    return _divide_among_ranks(
-        run, loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed))
-    )
+    source = loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed))
+    return divide_among_ranks(run, source, OwnShard)
 
 
-def _divide_among_ranks(run: Run, source: Source) -> OwnShard:
-    """This rank's part; the log says what each rank reads."""
+def refuse_synthetic(run: Run) -> None:
+    """Raise AgreedError if the settings ask for made-up samples, which a program with data of its own has not."""
+    if run.settings.synthetic:
+        raise AgreedError("--synthetic=true has no effect: this program has no synthetic data", speaks=run.is_root)
+
+
+def divide_among_ranks(run: Run, source: Source, make: Callable[..., Samples]) -> Samples:
+    """This rank's part, which `make` makes as RankSamples; the log says what each rank reads. A collective."""
     asked, world = run.settings, run.world
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     order, parts = division.divided(run, source, order)
-    data = OwnShard(world, asked, source, order, parts)
+    data = make(world, asked, source, order, parts)
     data.validation = division.validation_of(run, parts)
     run.log.write(
         "start",

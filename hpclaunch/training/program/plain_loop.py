@@ -16,7 +16,7 @@ from hpclaunch.training.checkpoints import plain_state
 from hpclaunch.training.checkpoints.plain_state import PlainState
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
-from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
+from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.monitoring.best_epoch import BestEpoch
 from hpclaunch.training.optimization import learning_rate, techniques
 from hpclaunch.training.program.best_weights import take_best
@@ -38,7 +38,7 @@ class PlainLoop(ABC):
     learning_rate: of the step that is made now, for all ranks together.
     """
 
-    def __init__(self, run: Run, data: OwnShard, state: PlainState, validate: Validate | None = None) -> None:
+    def __init__(self, run: Run, data: RankSamples, state: PlainState, validate: Validate | None = None) -> None:
         _check_validation(run, data, validate)
         self._validate = validate if data.validation else None
         self.learning_rate = 0.0
@@ -216,7 +216,7 @@ class PlainLoop(ABC):
         """Raise AgreedError on all ranks unless they hold one model. A collective."""
 
 
-def _check_validation(run: Run, data: OwnShard, validate: Validate | None) -> None:
+def _check_validation(run: Run, data: RankSamples, validate: Validate | None) -> None:
     """Raise AgreedError if settings ask for a validation, but the program cannot validate."""
     names = ("validation_part", "validation_every", "validate_on")
     chosen = [name for name in names if run.settings.is_chosen(name) and getattr(run.settings, name)]
@@ -229,7 +229,7 @@ def _check_validation(run: Run, data: OwnShard, validate: Validate | None) -> No
 
 
 def evaluate(
-    run: Run, predict: Callable[[Any], Any], data: OwnShard, threshold: float | None = None
+    run: Run, predict: Callable[[Any], Any], data: RankSamples, threshold: float | None = None
 ) -> dict[str, float]:
     """Evaluate on the test samples of all ranks, log the results as the run's last line, and print them. A collective.
 

@@ -1,0 +1,111 @@
+"""A Dataset of a program's own is divided among the ranks, read by workers, and resumed at the right sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.frameworks.test_continuing import finals
+from tests.frameworks.test_jobs import PROGRAMS, Started, start_program
+from tests.tiers import LONG
+
+pytestmark = pytest.mark.timeout(900)
+VALIDATED = ("--accumulation=2", "--validation-part=0.2", "--restore-best=true")
+"""Of 31 samples six are for the validation; each of two ranks has 13, in steps of 3 + 3, 3 + 3 and 1."""
+
+
+def started(run_dir: Path, *arguments: str, size: int = 2) -> Started:
+    return start_program("ddp", PROGRAMS / "loading_torch.py", run_dir, *arguments, size=size)
+
+
+def read_by(run_dir: Path, size: int) -> list[list[Any]]:
+    return [json.loads((run_dir / f"read-{rank}.json").read_text()) for rank in range(size)]
+
+
+def test_killed_and_resumed_reads_the_same_samples_with_any_number_of_workers(tmp_path: Path) -> None:
+    """The augmentation of a sample is the same, and so is all that follows, to the last bit."""
+    whole = started(tmp_path / "whole", *VALIDATED)
+    codes, text = whole.ended()
+    assert codes == [0, 0], text
+    for number, kill in enumerate((7, 3) if LONG else (7,)):
+        codes, text = started(tmp_path / "parts", f"--workers={1 + number}", f"--die-after={kill}", *VALIDATED).ended()
+        assert -9 in codes, text
+    parts = started(tmp_path / "parts", "--workers=2", *VALIDATED)
+    codes, text = parts.ended()
+    assert codes == [0, 0] and text.count("resuming from") == 1, text
+    expected, found = finals(tmp_path / "whole", 2), finals(tmp_path / "parts", 2)
+    assert [float(abs(one - other).max()) for one, other in zip(expected, found, strict=True)] == [0.0] * len(found)
+    for one, other in zip(read_by(tmp_path / "whole", 2), read_by(tmp_path / "parts", 2), strict=True):
+        assert other == one[len(one) - len(other) :] and 0 < len(other) < len(one)
+    lines = [[(line["loss"], line["val_loss"]) for line in run.events("epoch")] for run in (whole, parts)]
+    assert lines[0] == lines[1] and len(lines[0]) == 3
+    assert whole.events("end")[0]["test_mse"] == parts.events("end")[0]["test_mse"]
+
+
+def test_ranks_read_every_sample_once_in_an_epoch_and_none_of_the_validation(tmp_path: Path) -> None:
+    codes, text = started(tmp_path, "--validation-part=0.2", "--epochs=2", "--workers=1", "--count=30").ended()
+    assert codes == [0, 0], text
+    ranks = read_by(tmp_path, 2)
+    steps = len(ranks[0]) // 2
+    epochs = [
+        [number for one in ranks for batch, _ in one[n * steps : (n + 1) * steps] for number in batch] for n in (0, 1)
+    ]
+    assert [len(set(one)) for one in epochs] == [len(one) for one in epochs] == [24, 24]
+    assert set(epochs[0]) == set(epochs[1]) and epochs[0] != epochs[1]
+    assert not {sum_ for one in ranks for _, sum_ in one[:steps]} & {sum_ for one in ranks for _, sum_ in one[steps:]}
+
+
+REFUSED = """
+import sys, torch
+from hpclaunch.training import on_pytorch as training
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+class Short(torch.utils.data.Dataset):
+    def __init__(self, sample, count=9):
+        self.sample, self.count = sample, count
+    def __len__(self):
+        return self.count
+    def __getitem__(self, number):
+        return self.sample
+
+with training.start(training.settings(words=[])) as run:
+    for dataset, options in (
+        (Stream(), {}), (Short(torch.ones(3)), {}), (Short((1.0, 2.0), 0), {}), (Short((1.0, 2.0)), {"shuffle": True})
+    ):
+        try:
+            training.loader(run, dataset, **options)
+        except AgreedError as error:
+            print(error)
+    data = training.loader(run, Short((torch.ones(3), 2.0)))
+    try:
+        list(data.test_batches())
+    except AgreedError as error:
+        print(error)
+    try:
+        training.loader(run, Short((1.0, 2.0), 9 + run.rank))
+    except AgreedError as error:
+        print(error)
+"""
+
+
+def test_what_cannot_be_divided_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "refused.py"
+    program.write_text(REFUSED)
+    codes, text = start_program("ddp", program, tmp_path, size=2).ended()
+    assert codes == [0, 0], text
+    for told in (
+        "Stream has no length or no samples by number, so ranks cannot divide it",
+        "a sample of the Dataset Short is Tensor, not a pair (input, target)",
+        "the Dataset Short has no samples\n",
+        "training.loader chooses shuffle itself: set batch_size_per_rank, seed and workers",
+        "the Dataset Short has no samples for test: give training.loader test=",
+        "the Dataset Short: rank 1 has {'train': 10} samples, rank 0 {'train': 9}: make the same Dataset on every rank",
+    ):
+        assert text.count(told) == 2, (told, text)
