@@ -76,8 +76,11 @@ class Faults:
             until(self.answers, f"{name} answers")
 
     def _kill(self, name: str, number: signal.Signals) -> None:
+        """Send a daemon a signal; one that ends it has ended it, and its port is free for the next."""
         with as_root():
             os.kill(self.daemons.running(self.cluster.root)[name], number)
+        if number == signal.SIGKILL:
+            until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
 
     def _spawn(self, name: str, words: Sequence[str]) -> None:
         """Start a daemon from a process of its own, which it outlives, as cluster.py does."""
@@ -170,9 +173,14 @@ class Faults:
         enter = self._script("cluster_network").enter(node, self.slot)
         self._spawn(f"slurmd-{node}", [*enter, "/bin/sh", str(SCRIPTS / "node-init.sh"), node, str(root), shared])
         well = ("idle", "mixed", "allocated", "completing")
-        until(
-            lambda: self.desk.slurm("sinfo", "-h", "-n", node, "-o", "%T").strip().rstrip("*") in well, f"{node} back"
-        )
+
+        output = root / "log" / f"slurmd-{node}.out"
+
+        def is_back() -> bool:
+            assert f"slurmd-{node}" in self.daemons.running(root), output.read_text()[-1000:]
+            return self.desk.slurm("sinfo", "-h", "-n", node, "-o", "%T").strip().rstrip("*") in well
+
+        until(is_back, f"{node} back")
 
     @contextlib.contextmanager
     def small_disks(self, node: str, folders: Sequence[Path], kilobytes: int = 512) -> Iterator[Callable[..., None]]:
