@@ -234,6 +234,10 @@ def loop(
     different models.
     """
     watch.reached("the making of the model")
+    if static_graph and run.settings.accumulation > 1:
+        raise AgreedError(
+            "static_graph=True needs an exchange in each backward pass: omit it or --accumulation", speaks=run.is_root
+        )
     rates = [group["lr"] for group in optimizer.param_groups]
     if run.settings.is_chosen("learning_rate") and run.settings.learning_rate not in rates:
         raise AgreedError(

@@ -84,6 +84,12 @@ with training.start(training.settings(words=[])) as run:
         except AgreedError as error:
             print(error)
     data = training.loader(run, Short((torch.ones(3), 2.0)))
+    run.settings.accumulation = 2
+    model = torch.nn.Linear(3, 1)
+    try:
+        training.loop(run, model, torch.optim.SGD(model.parameters(), 0.001), data, static_graph=True)
+    except AgreedError as error:
+        print(error)
     try:
         list(data.test_batches())
     except AgreedError as error:
@@ -104,6 +110,7 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path) -> None:
         "Stream has no length or no samples by number, so ranks cannot divide it",
         "a sample of the Dataset Short is Tensor, not a pair (input, target)",
         "the Dataset Short has no samples\n",
+        "static_graph=True needs an exchange in each backward pass: omit it or --accumulation",
         "training.loader chooses shuffle itself: set batch_size_per_rank, seed and workers",
         "the Dataset Short has no samples for test: give training.loader test=",
         "the Dataset Short: rank 1 has {'train': 10} samples, rank 0 {'train': 9}: make the same Dataset on every rank",
