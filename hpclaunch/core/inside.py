@@ -61,8 +61,10 @@ def folder_of(root: Root, name: str = "") -> Iterator[int]:
         for number, part in enumerate(parts):
             try:
                 inner = os.open(part, _FOLDER, dir_fd=place)
-            except NotADirectoryError:
-                _refuse_link(part, place, "/".join(parts[: number + 1]))
+            except OSError as error:
+                error.filename = "/".join(parts[: number + 1])
+                if isinstance(error, NotADirectoryError):
+                    _refuse_link(part, place, error.filename)
                 raise
             os.close(place)
             place = inner
@@ -214,25 +216,39 @@ def names_in(root: Root, name: str = "") -> list[str]:
 def walk(root: Root, name: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Yield (name relative to ``root``, what `os.lstat` says) of everything below a folder that is no folder.
 
-    The order is that of the names. A link is yielded and not entered. Raises OverflowError after MOST_NAMES names.
+    The order is that of the names. A link is yielded and not entered. What a running program removes meanwhile is left
+    out. Raises FileNotFoundError if there is no such folder, and OverflowError after MOST_NAMES names.
     """
     left = [name]
     seen = 0
     while left:
         place = left.pop()
         inner: list[str] = []
-        with folder_of(root, place) as folder:
-            for one in sorted(os.listdir(folder)):
+        try:
+            for one, about in _entries(root, place):
                 seen += 1
                 if seen > MOST_NAMES:
                     raise OverflowError(f"more than {MOST_NAMES:,} files")
                 path = f"{place}/{one}" if place else one
-                about = os.lstat(one, dir_fd=folder)
                 if stat.S_ISDIR(about.st_mode):
                     inner.append(path)
                 else:
                     yield path, about
+        except FileNotFoundError:
+            if place == name:
+                raise
         left += reversed(inner)
+
+
+def _entries(root: Root, place: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the names in a folder, in their order, with what `os.lstat` says of each."""
+    with folder_of(root, place) as folder:
+        for name in sorted(os.listdir(folder)):
+            try:
+                about = os.lstat(name, dir_fd=folder)
+            except FileNotFoundError:
+                continue
+            yield name, about
 
 
 def problem(root: Root, name: str, most: int | None = None) -> str:

@@ -81,10 +81,10 @@ def unread(run: Run, folders: Sequence[str]) -> list[Fault]:
         if (why := inside.problem(run.home, name, None if name in _LARGE else MOST_BYTES))
     ]
     found += [(name, why) for name in map(run.name_of, SERIES) if (why := inside.problem(run.home, name))]
-    if _is_anothers(run.home):  # what its owner has closed is not shown
-        found = [(name, why) for name, why in found if why != os.strerror(errno.EACCES)]
     for folder in folders:
         found += _unread_below(run.home, run.name_of(folder))
+    if _is_anothers(run.home):  # what its owner has closed is not shown
+        found = [(name, why) for name, why in found if why != os.strerror(errno.EACCES)]
     return [_fault(run.home, name, why) for name, why in found]
 
 
@@ -104,8 +104,6 @@ def _unread_below(home: Path, folder: str) -> Iterator[tuple[str, str]]:
                 yield name, why
     except FileNotFoundError:
         return
-    except PermissionError:
-        return  # another user's; what cannot be read is not shown
     except OverflowError as error:
         yield folder, f"has {error}"
     except OSError as error:

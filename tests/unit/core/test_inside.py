@@ -109,6 +109,37 @@ def test_a_walk_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         list(inside.walk(folder))
 
 
+def test_a_walk_goes_on_beside_what_a_program_removes_meanwhile(folder: Path) -> None:
+    for name in ("logs/b.out", "logs/c.out", "model/x", "samples/y"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    found = []
+    for name, _ in inside.walk(folder):
+        found.append(name)
+        if name == "logs/a.out":
+            (folder / "logs/b.out").unlink()
+            (folder / "model/x").unlink()
+            (folder / "model").rmdir()
+    assert found == ["top", "logs/a.out", "logs/c.out", "samples/y"]
+    with pytest.raises(FileNotFoundError):
+        list(inside.walk(folder, "model"))
+
+
+def test_an_error_names_the_whole_way_to_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "logs/deep/deeper").mkdir(parents=True)
+    opened = os.open
+
+    def fail(path: str, *words: int, **more: int) -> int:
+        if path == "deeper":
+            raise OSError(errno.EIO, "Input/output error", path)
+        return opened(path, *words, **more)
+
+    monkeypatch.setattr("os.open", fail)
+    with pytest.raises(OSError, match="Input/output") as error:
+        list(inside.walk(folder))
+    assert error.value.filename == "logs/deep/deeper"
+
+
 def test_descriptors_are_closed(folder: Path) -> None:
     os.mkfifo(folder / "logs/pipe")
     (folder / "logs/link").symlink_to("a.out")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.actions import wait
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs import load, task_of, unread
 from hpclaunch.runs.unread import READ_BY_A_PAGE, refuse_strange_names, refuse_unread, strange_place
@@ -72,8 +74,53 @@ def test_links_on_the_way_are_followed_if_nobody_else_may_change_them(tmp_path: 
     if os.geteuid() != 0:
         pytest.skip("group root: gives links to other users")
     os.lchown(tmp_path / "runs", 23456, 23456)
+    assert strange_place(run) == []
     (fault,) = strange_place(through)
     assert fault.where == str(tmp_path / "runs") and "another user" in fault.what and str(run) in fault.next
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    """Let a folder or file of this name not be opened."""
+    opened = os.open
+
+    def fail(path: str, *words: int, **more: int) -> int:
+        if Path(path).name == name:
+            raise OSError(number, os.strerror(number), path)
+        return opened(path, *words, **more)
+
+    monkeypatch.setattr("os.open", fail)
+
+
+@pytest.mark.parametrize("whose", ["own", "another's"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "spec.json", "logs", "deep"])
+def test_what_cannot_be_read_is_named_unless_another_user_has_closed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int, whose: str
+) -> None:
+    """A network file system fails, or the mode forbids it."""
+    run = load(fabricated.finished(tmp_path))
+    (run.path / "samples/deep").mkdir(parents=True)
+    (run.path / "search").mkdir(exist_ok=True)
+    (run.path / "search/link").symlink_to("/etc/hostname")
+    if whose != "own":
+        me = os.geteuid()
+        monkeypatch.setattr("os.geteuid", lambda: me + 1)
+    failing(monkeypatch, name, number)
+    found = {fault.where: fault.what for fault in unread.unread(run, READ_BY_A_PAGE)}
+    place = run.path / ("samples/deep" if name == "deep" else name)
+    closed = {} if (whose, number) == ("another's", errno.EACCES) else {str(place): os.strerror(number)}
+    assert found == {**closed, str(run.path / "search/link"): "is a link"}
+
+
+def test_a_folder_with_too_many_files_or_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(fabricated.failed(tmp_path))
+    assert unread.unread(run, ("nowhere",)) == []
+    monkeypatch.setattr(inside, "MOST_NAMES", 1)
+    for number in range(2):
+        (run.path / f"logs/{number}.out").touch()
+    (run.path / "samples").touch()
+    found = {fault.where: fault.what for fault in unread.unread(run, ("logs", "samples", "nowhere"))}
+    assert found == {f"{run.path}/logs": "has more than 1 files", f"{run.path}/samples": "Not a directory"}
 
 
 def test_a_log_without_end_is_shown_by_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
