@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ except ImportError:
 
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank import stopping
-from hpclaunch.training.rank.failure import Superseded, TrainingError
+from hpclaunch.training.rank.failure import RunAgain, Superseded, TrainingError
 from hpclaunch.training.rank.world import World
 from tests.unit.training.disk_calls import disk_calls
 
@@ -41,12 +42,16 @@ WRITTEN = {
 
 
 def arrays(read: list[str]) -> Any:
-    """Own, shared and parts of a rank; `read` gets what is read, in its order."""
+    """Own, shared and parts of a rank; `read` gets what is read, in its order. None is kept when the next is read."""
+    made: list[weakref.ref[Any]] = []
 
     def of(kind: str) -> Iterator[tuple[str, Any]]:
         for number in range(2):
             read.append(f"{kind}-{number}")
-            yield read[-1], np.zeros(2)
+            array = np.zeros(2)
+            assert sum(one() is not None for one in made) <= 1, "one that is being written"
+            made.append(weakref.ref(array))
+            yield read[-1], array
 
     return of("own"), of("shared"), of("part")
 
@@ -90,7 +95,11 @@ class OneArray(State):
 
 @pytest.fixture
 def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> saving.Saving:
-    """The saving of start 2 of a run, which has continued from step 8 of start 1; epochs of 4 steps."""
+    """The saving of start 2 of a run, which has continued from step 8 of start 1; 9 epochs of 4 steps."""
+    return second_start(tmp_path, monkeypatch, Place(2, 0, 8, lineage=folders.Lineage(2, {1: 8})))
+
+
+def second_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Place, **options: Any) -> saving.Saving:
     import tensorflow as tf
 
     (tmp_path / "claims").mkdir()
@@ -100,11 +109,11 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> saving.Saving:
     monkeypatch.setattr(stopping, "LOOK_S", 0.0)
     monkeypatch.setattr(save_points, "LOOK_S", 0.0)
     world = World(0, 1, 0, 1, "n1", "CPU", 1, str(tmp_path))
-    place = Place(2, 0, 8, lineage=folders.Lineage(2, {1: 8}))
-    asked = SimpleNamespace(checkpoint_steps=0, checkpoint_minutes=0.0, keep_checkpoints=2, epochs=9)
+    usual = {"checkpoint_steps": 0, "checkpoint_minutes": 0.0, "keep_checkpoints": 2, "epochs": 9}
+    asked = SimpleNamespace(**{**usual, **options})
     made = saving.Saving(world, OneArray(), asked, 4, place, MetricsLog(None, False))
     made.set_model(tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)]))
-    made.on_epoch_begin(2)
+    made.on_epoch_begin(place.epoch)
     return made
 
 
@@ -130,4 +139,46 @@ def test_ranks_of_a_superseded_start_end_within_an_epoch(second: saving.Saving, 
     (tmp_path / "claims" / "3").touch()
     with pytest.raises(Superseded):
         second.on_train_batch_end(1, {"loss": 1.0})
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def names(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+
+
+def test_a_start_within_an_epoch_goes_on_counting_and_saves_its_end_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(2, 1, 9, lineage=folders.Lineage(2, {1: 9}))
+    made = second_start(tmp_path, monkeypatch, place, checkpoint_steps=1, keep_checkpoints=9)
+    for epoch, batches in ((2, (1, 2, 3)), (3, (0, 1))):
+        made.on_epoch_begin(epoch)
+        for batch in batches:
+            made.on_train_batch_end(batch, {"loss": 1.0})
+        if epoch == 2:
+            assert names(tmp_path) == [f"step-{step:08}-start-2" for step in (10, 11)], "its last step is its end"
+            made.on_epoch_end(2, {"loss": 1.0})
+    assert names(tmp_path) == [f"step-{step:08}-start-2" for step in range(10, 15)]
+    places = [folders.facts_of(str(tmp_path / "checkpoints" / name)) for name in names(tmp_path)]
+    assert [(facts["epoch"], facts["epoch_step"]) for facts in places] == [(2, 2), (2, 3), (3, 0), (3, 1), (3, 2)]
+
+
+@pytest.mark.parametrize(("epochs", "enough", "goes_on"), [(9, False, True), (3, False, False), (9, True, False)])
+def test_a_training_that_is_done_is_not_started_again(
+    second: saving.Saving, epochs: int, enough: bool, goes_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked to stop at the end of its third epoch: of `epochs`, or the last one because its result is good."""
+    monkeypatch.setattr(stopping, "_asked", [15])
+    second._epochs, second.model.stop_training = epochs, enough
+    if goes_on:
+        with pytest.raises(RunAgain):
+            second.on_epoch_end(2, {"loss": 1.0})
+    else:
+        second.on_epoch_end(2, {"loss": 1.0})
+    assert len(names(tmp_path)) == 1, "saved in any case"
+
+
+def test_what_is_not_finite_is_never_saved(second: saving.Saving, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError):
+        second.on_epoch_end(2, {"loss": float("nan")})
     assert not (tmp_path / "checkpoints").exists()
