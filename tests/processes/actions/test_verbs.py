@@ -21,7 +21,15 @@ from hpclaunch.actions.resume import Changes, resume
 from hpclaunch.actions.retry import ending_of, retry
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import exit_code_of, wait
-from hpclaunch.core.errors import HpclaunchError, InvalidRequest, NotRecorded, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import (
+    HpclaunchError,
+    Interrupted,
+    InvalidRequest,
+    NotRecorded,
+    Refused,
+    SchedulerError,
+    Unanswered,
+)
 from hpclaunch.runs import Run, leases
 from tests.builders import leave_proof
 from tests.processes.actions.conftest import FakeSlurm
@@ -639,6 +647,96 @@ def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None
     assert fault.next == f"do not submit it again; hpclaunch status {run.path}"
     lease = leases.newest(run.path)
     assert lease and lease.outcome == "99", "so it is found again"
+
+
+@pytest.mark.parametrize(
+    ("other", "own"),
+    [
+        pytest.param("rm -r SUBMISSIONS", "", id="no leases at all"),
+        pytest.param("rm -r SUBMISSIONS; touch SUBMISSIONS", "", id="no folder of leases"),
+        pytest.param("echo NOT_SUBMITTED > SUBMISSIONS/1.ended; echo 'h b s 9 8 1 x' > SUBMISSIONS/2", "2", id="begun"),
+    ],
+)
+def test_a_job_that_was_queued_is_the_runs_whatever_became_of_its_lease(slurm: FakeSlurm, other: str, own: str) -> None:
+    """The last one: another process called the submission lost, and has begun the next, without a job so far."""
+    run = slurm.run("7", "FAILED")
+    folder = run.path / leases.FOLDER
+    slurm.put("sbatch", f"{other.replace('SUBMISSIONS', str(folder))}; echo Submitted batch job 99\n")
+    found = hand_over(run, script_of(run), 60, earlier=("7",))
+    assert (found.job_id, found.state, runs.load(run.path).job_id) == ("99", "PENDING", "99")
+    assert not slurm.calls("scancel")
+    assert not own or (folder / f"{own}.ended").read_text() == "99\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (r"""sed -i 's/"job_id": ""/"job_id": "100"/; s/\["7"\]/["7", "99"]/' RECORD""", ""),
+        ("mv RECORD RECORD.gone", "so its job 99 was cancelled"),
+        ("rm SLURM/squeue.*; touch SLURM/squeue.silent", "job 99 could not be cancelled: "),
+    ],
+    ids=["of an earlier part", "no record", "no answer"],
+)
+def test_a_job_beside_that_of_a_later_submission_is_kept_only_if_the_record_has_it(
+    slurm: FakeSlurm, record: str, words: str
+) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.queue(run, "PENDING", job_id="99")
+    change = record.replace("RECORD", str(run.path / "run.json")).replace("SLURM", str(slurm.folder))
+    slurm.put("sbatch", f"echo 12 > {run.path}/submissions/1.ended; {change}; echo Submitted batch job 99\n")
+    if not words:
+        assert hand_over(run, script_of(run), 60, earlier=("7",)).job_id == "100"
+        assert not slurm.calls("scancel")
+        return
+    with pytest.raises(Refused, match="run-7 was given another job while this submission waited") as caught:
+        hand_over(run, script_of(run), 60)
+    (fault,) = caught.value.faults
+    assert words in fault.what and fault.next.endswith("hpclaunch status run-7")
+    if "could not" in words:
+        assert "Unable to contact slurm controller" in fault.what
+        assert (fault.where, fault.next.partition(",")[0]) == (str(run.path), "end the job 99")
+
+
+@pytest.mark.parametrize("moment", ["sbatch", "held"])
+def test_whoever_interrupts_a_submission_is_told_what_is_known(slurm: FakeSlurm, moment: str) -> None:
+    run = slurm.run("7", "FAILED")
+    stop = f"kill -INT {os.getpid()}; exit 1\n"
+    if moment == "sbatch":
+        slurm.put("sbatch", stop)
+    else:  # the job is queued, and Slurm is asked what it holds of it
+        slurm.put("squeue", stop)
+    with pytest.raises(Interrupted) as caught:
+        hand_over(run, script_of(run), 60)
+    (fault,), found, lease = caught.value.faults, runs.load(run.path), leases.newest(run.path)
+    assert lease
+    if moment == "sbatch":
+        assert fault.what == "interrupted while run-7 was being submitted: it may be queued"
+        assert fault.next == "to see whether it is: hpclaunch status run-7; to end it: hpclaunch cancel run-7"
+        assert (found.state, found.job_id, lease.outcome) == ("SUBMITTING", "", "")
+    else:
+        assert (fault.where, fault.what) == (str(run.path), "interrupted, but run-7 was submitted as job 99")
+        assert fault.next == "hpclaunch status run-7"
+        assert (found.state, found.job_id, lease.outcome) == ("PENDING", "99", "99")
+
+
+def test_a_record_that_cannot_be_written_after_the_answer_names_the_job_and_the_reason(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"mkdir {run.path}/full; echo Submitted batch job 99\n")
+    replaced = os.replace
+
+    def replace_unless_full(old: str, new: str, **more: int) -> None:
+        if (run.path / "full").exists() and str(new).endswith("run.json"):
+            raise OSError(28, "No space left on device")
+        replaced(old, new, **more)
+
+    monkeypatch.setattr("os.replace", replace_unless_full)
+    with pytest.raises(NotRecorded) as caught:
+        hand_over(run, script_of(run), 60, earlier=("7",))
+    (fault,) = caught.value.faults
+    what = "run-7 was submitted as job 99, but its record could not be written: No space left on device"
+    assert (fault.where, fault.what) == (str(run.path), what)
 
 
 # --- runs of an array
