@@ -782,6 +782,57 @@ def test_an_array_in_which_no_start_helps_is_refused(slurm: FakeSlurm) -> None:
     assert not slurm.calls("sbatch")
 
 
+def test_the_ended_runs_of_an_array_are_resumed_together(keeping: FakeSlurm) -> None:
+    array = array_of(keeping, a="COMPLETED 0:0", b="FAILED 7:0", c="RUNNING", d="TIMEOUT 0:0")
+    (array.path / "0003").rmdir()
+    found, warnings = resume(System(), array, SAME)
+    assert (found.job_id, found.earlier, found.parts[-1], warnings) == ("99", ("7",), "1,3", [])
+    assert (found.excluded, found.excluded_because) == ("n9", "n9: old")
+    assert "#SBATCH --exclude=n9\n" in submitted(keeping)
+    begun = [number for number in range(4) if (array.path / f"{number:04}/resumed").exists()]
+    assert begun == [1, 3], "their restarts are counted from now"
+    assert (array.path / "0003").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_one_run_of_an_array_is_resumed_alone(keeping: FakeSlurm, index: int) -> None:
+    array = array_of(keeping, a="FAILED 7:0", b="FAILED 7:0")
+    found, _ = resume(System(), runs.task_of(array, index), SAME)
+    assert (found.index, found.job_id, runs.load(array.path).parts[-1]) == (index, f"99_{index}", str(index))
+    assert not (array.path / f"{1 - index:04}/resumed").exists()
+
+
+@pytest.mark.parametrize(
+    ("states", "index", "words"),
+    [
+        (("COMPLETED 0:0", "FAILED 7:0"), 0, "0000 has completed: there is nothing to resume"),
+        (("RUNNING", "FAILED 7:0"), 0, "0000 has not ended: its last known state is RUNNING"),
+        (("COMPLETED 0:0", "COMPLETED 0:0"), -1, "run-7 has completed: there is nothing to resume"),
+    ],
+)
+def test_runs_of_an_array_that_need_no_further_start_are_not_resumed(
+    slurm: FakeSlurm, states: tuple[str, str], index: int, words: str
+) -> None:
+    array = array_of(slurm, a=states[0], b=states[1])
+    array = replace(array, state="COMPLETED") if index < 0 else array
+    with pytest.raises(Refused, match=words):
+        resume(System(), array if index < 0 else runs.task_of(array, index), SAME)
+    assert not slurm.calls("sbatch") and not list(array.path.glob("*/resumed"))
+
+
+def test_the_runs_of_an_array_share_one_script_and_its_options(slurm: FakeSlurm) -> None:
+    array = array_of(slurm, a="FAILED 7:0", b="FAILED 7:0")
+    for changes in (Changes(nodes=2), Changes(walltime=60), Changes(recipe="recommended")):
+        with pytest.raises(Refused, match="belongs to a job array, whose runs share one script") as caught:
+            resume(System(), array, changes)
+        assert caught.value.faults[0].next == "resume it without --nodes, --walltime and --recipe"
+    (array.path / "0000").rmdir()
+    (array.path / "0000").write_text("a file in the place of the folder")
+    with pytest.raises(HpclaunchError, match="0000"):
+        resume(System(), array, SAME)
+    assert not slurm.calls("sbatch")
+
+
 def test_one_run_of_an_array_is_repaired_and_the_arrays_history_keeps_it(slurm: FakeSlurm) -> None:
     array = array_of(slurm, a="FAILED 7:0", b="COMPLETED 0:0")
     first = runs.task_of(array, 0)
