@@ -178,7 +178,11 @@ class Faults:
 
         def is_back() -> bool:
             assert f"slurmd-{node}" in self.daemons.running(root), output.read_text()[-1000:]
-            return self.desk.slurm("sinfo", "-h", "-n", node, "-o", "%T").strip().rstrip("*") in well
+            state = self.desk.slurm("sinfo", "-h", "-n", node, "-o", "%T").strip().rstrip("*")
+            if state in ("drained", "draining"):  # a step could not report its end in time: "Kill task failed"
+                with as_root():
+                    self.desk.slurm("scontrol", "update", f"nodename={node}", "state=resume")
+            return state in well
 
         until(is_back, f"{node} back")
 
