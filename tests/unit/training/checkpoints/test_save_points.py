@@ -28,6 +28,10 @@ from hpclaunch.training.rank.failure import AgreedError, RunAgain
 from hpclaunch.training.rank.world import World
 from tests.unit.training.several_ranks import on_ranks
 
+USUAL = {"checkpoint_steps": 0, "checkpoint_minutes": 0.0, "keep_checkpoints": 2}
+USUAL |= {"batch_size_per_rank": 8, "accumulation": 1}
+"""Options of a training, as far as saving needs them."""
+
 
 class Clocks:
     """A clock for each rank (a thread), which the test turns on; and which ranks were asked to stop."""
@@ -87,7 +91,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
 
 def points(world: World, made: int = 0, log: MetricsLog | None = None, **asked: Any) -> SavePoints:
     """Of a training that begins after `made` steps of earlier attempts; epochs of 10 steps."""
-    options = SimpleNamespace(**{"checkpoint_steps": 0, "checkpoint_minutes": 0.0, "keep_checkpoints": 2, **asked})
+    options = SimpleNamespace(**{**USUAL, **asked})
     place = Place(made // 10, made % 10, made, data="digits")
     return SavePoints(world, Numbers(world.rank), options, 10, place, log or MetricsLog(None, False))
 

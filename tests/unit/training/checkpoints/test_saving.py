@@ -110,6 +110,7 @@ def second_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Place, 
     monkeypatch.setattr(save_points, "LOOK_S", 0.0)
     world = World(0, 1, 0, 1, "n1", "CPU", 1, str(tmp_path))
     usual = {"checkpoint_steps": 0, "checkpoint_minutes": 0.0, "keep_checkpoints": 2, "epochs": 9}
+    usual |= {"batch_size_per_rank": 8, "accumulation": 1}
     asked = SimpleNamespace(**{**usual, **options})
     made = saving.Saving(world, OneArray(), asked, 4, place, MetricsLog(None, False))
     made.set_model(tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)]))
