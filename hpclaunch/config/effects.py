@@ -24,7 +24,8 @@ def idle_settings(
         without = [value for value in beside if value not in effect.values]
         if acting and without:
             what = f"{name}={spell(acting[0])} has no effect with {effect.needs}={spell(without[0])}"
-            allowed = f"{effect.needs}: {', '.join(map(spell, effect.values))}"
-            step = f"set {effect.needs} to one of these, or leave {name} out"
+            allowed = "" if effect.instead else f"{effect.needs}: {', '.join(map(spell, effect.values))}"
+            other = effect.instead or f"{effect.needs} to one of these"
+            step = f"set {other}, or leave {name} out"
             faults.append((name, Fault(what=what, allowed=allowed, next=step)))
     return faults

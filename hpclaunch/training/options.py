@@ -211,9 +211,12 @@ def idle(asked: Any) -> list[Idle]:
         value, other = getattr(asked, name, row["off"]), getattr(asked, row["needs"], None)
         if value == row["off"] or not (value or row["off"]) or other is None or other in row["values"]:
             continue
-        needs = "{}={}".format(row["needs"], " or ".join(row["values"]))
-        why = "--{} has an effect only with --{}, not with {}".format(name, needs, other).replace("_", "-")
-        found.append(Idle(name, row["needs"], row["off"] or type(value)(), why))
+        if "instead" in row:
+            why = "--{} has no effect with --{}={}: use --{}".format(name, row["needs"], other, row["instead"])
+        else:
+            needs = "{}={}".format(row["needs"], " or ".join(row["values"]))
+            why = "--{} has an effect only with --{}, not with {}".format(name, needs, other)
+        found.append(Idle(name, row["needs"], row["off"] or type(value)(), why.replace("_", "-")))
     return found
 
 

@@ -66,7 +66,8 @@ def restore(
     epoch. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
     Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl. The newest is that of the newest start;
     what an earlier one completes from now on does not count (folders.Lineage). A superseded start ends here.
-    Raises AgreedError if there are checkpoints, but none can be used, or if the newest has another gradient lag.
+    Raises AgreedError if there are checkpoints, but none can be used, or if an option cannot be another than in the
+    newest.
     """
     folder = folder_of(world)
     if not asked.resume:
@@ -74,7 +75,12 @@ def restore(
     path, facts = _choose(world, folder) if asked.resume else ("", {})
     if not path:
         return Place(data=data, lineage=folders.Lineage(fence.number()), parts=() if sampler else None)
-    _refuse_other_lag(world, asked, path, facts)
+    fixed = refused(asked, facts["options"])
+    if fixed:
+        raise AgreedError(
+            "{} was saved with {}: resume it so, or start again with --resume=false".format(path, fixed),
+            speaks=world.is_root,
+        )
     if world.is_root:
         _tell(world, path, facts, asked, data, sampler is not None)
     _put_back(world, state, path, facts)
@@ -138,16 +144,21 @@ def lineage_from(path: str, facts: Mapping[str, Any]) -> folders.Lineage:
     return folders.Lineage(start, earlier) if now <= start else folders.Lineage(now, {**earlier, start: step})
 
 
-def _refuse_other_lag(world: World, asked: Any, path: str, facts: Mapping[str, Any]) -> None:
-    """Raise AgreedError if only one of checkpoint and settings has a gradient that waits for its step."""
-    then, now = bool(facts["options"].get("gradient_lag")), bool(getattr(asked, "gradient_lag", False))
-    if then != now:
-        raise AgreedError(
-            "{} was saved with --gradient-lag={}: resume it so, or start again with --resume=false".format(
-                path, str(then).lower()
-            ),
-            speaks=world.is_root,
-        )
+def refused(asked: Any, options: Mapping[str, Any]) -> str:
+    """Which option, with its value in a checkpoint, cannot be another now; empty if there is none.
+
+    Only one of checkpoint and settings would have a gradient that waits for its step, or what Muon keeps of a weight
+    would be read as what AdamW keeps.
+    """
+    names: dict[str, Any] = {"gradient_lag": False}
+    if getattr(asked, "optimizer", "") == "muon":
+        names.update(muon_weights="matrices", muon_exclude="")  # as in checkpoints before these options
+    for name, before in names.items():
+        then, now = options.get(name, before), getattr(asked, name, before)
+        if then != now:
+            value = str(then).lower() if isinstance(then, bool) else then
+            return "--{}={}".format(name.replace("_", "-"), value)
+    return ""
 
 
 def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:

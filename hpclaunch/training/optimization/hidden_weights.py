@@ -50,7 +50,7 @@ def mark(model: Any, exclude: Sequence[str] = (), only_hidden: bool = True) -> D
     found = Division([], [])
     for layer in _leaves(model):
         is_outer = id(layer) in outer or (only_hidden and "embedding" in type(layer).__name__.lower())
-        for variable in _matrices(layer):
+        for variable in _matrices(layer) if layer.trainable else ():
             name = name_of(variable)
             patterns = [pattern for pattern in matched if fnmatch.fnmatchcase(name, pattern)]
             for pattern in patterns:
@@ -120,16 +120,18 @@ def _leaves(layer: Any) -> Iterator[Any]:
 
 
 def _matrices(layer: Any) -> list[Any]:
-    """The weights of this very layer, not of those in it, that have two dimensions or more and are trained."""
-    own = layer._trainable_weights if layer.trainable else ()
-    return [one for one in own if getattr(one, "whole_rank", one.shape.rank) >= 2]
+    """The weights of this very layer, not of those in it, that have two dimensions or more; also those of a frozen one.
+
+    A frozen layer between the inputs and the trained ones is the first layer all the same.
+    """
+    return [one for one in layer._trainable_weights if getattr(one, "whole_rank", one.shape.rank) >= 2]
 
 
 def _rows(layer: Any, variable: Any) -> int:
     """How many of the first dimensions of a weight are its inputs; 0 if it is no matrix from inputs to outputs."""
     own_name = name_of(variable).rpartition("/")[2]
-    if own_name.endswith("bias") or own_name.startswith("depthwise"):  # a bias of heads; a small filter per channel
-        return 0
+    if own_name.endswith(("bias", "alpha")) or own_name.startswith("depthwise"):
+        return 0  # a bias of heads, the slopes of a PReLU, a small filter for each channel
     equation = getattr(layer, "equation", None)  # of EinsumDense, such as abc,cde->abde
     if equation is None:
         return int(variable.shape.rank) - 1

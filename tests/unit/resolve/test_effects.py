@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from hpclaunch.core.errors import Fault
 from hpclaunch.search.names import idle
 from hpclaunch.search.space import Dimension, SearchSpace
+from hpclaunch.search.space_file import terms_of
 from tests.builders import bundled_job, planned, refused
 
 CIFAR = bundled_job("cifar")
@@ -26,6 +31,10 @@ CIFAR = bundled_job("cifar")
             {"settings": (("weight_decay", "0.1"),), "sweep": (("optimizer", "adamw,sgd"),)},
             "weight_decay=0.1 has no effect with optimizer=sgd",
         ),
+        (
+            {"settings": (("momentum", "0.95"), ("optimizer", "muon"))},
+            "next='set muon_momentum, or leave momentum out'",
+        ),
         ({"sweep": (("weight_decay", "0,0.1"),)}, "weight_decay=0.1 has no effect with optimizer=adam"),
     ],
 )
@@ -39,6 +48,7 @@ def test_a_setting_without_effect_is_refused(typed: dict[str, Any], words: str) 
         (("weight_decay", "0"),),
         (("weight_decay", "0.1"), ("optimizer", "adamw")),
         (("decay_epochs", "3,6"), ("decay", "step")),
+        (("momentum", "0.8"),),  # of an optimizer that the program gives
     ],
 )
 def test_one_with_an_effect_is_taken(settings: Any) -> None:
@@ -56,3 +66,12 @@ def test_no_trial_of_a_search_has_a_setting_without_effect() -> None:
     assert "has no effect with optimizer=sgd" in str(fault)
     (fault,) = idle(SearchSpace(dimensions=both[1:]), rows, {"weight_decay": "0.1"})
     assert fault.where == "--set weight_decay"
+
+
+def test_the_example_of_the_page_on_searches_has_only_settings_with_an_effect() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "search.md").read_text()
+    (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "sampler: random" in text]
+    floats = {name for name, row in CIFAR.parameters.items() if row.value_type == "float"}
+    faults: list[Fault] = []
+    terms = terms_of(yaml.safe_load(block), "space.yaml", floats, faults)
+    assert not faults and not idle(terms.space, CIFAR.parameters, {})

@@ -170,3 +170,23 @@ def test_at_an_epochs_end_no_part_of_it_was_read() -> None:
     ended = {**WHOLE, "epoch_step": 0}
     assert resuming.fault_in({**ended, "epoch_parts": []}) == resuming.fault_in(ended) == ""
     assert "do not end with" in resuming.fault_in({**ended, "epoch_parts": [[2, 4]]})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("--gradient-lag=true", "", "--gradient-lag=true"),
+        ("", "--gradient-lag=true", "--gradient-lag=false"),
+        ("--optimizer=muon --muon-exclude=a/*", "--optimizer=muon --muon-exclude=b/*", "--muon-exclude=a/*"),
+        ("--optimizer=muon", "--optimizer=muon --muon-weights=matrices", "--muon-weights=hidden"),
+        ("--optimizer=muon --muon-exclude=a/*", "--optimizer=muon --muon-exclude=a/*", ""),
+        ("--momentum=0.8", "", ""),
+    ],
+)
+def test_options_that_cannot_change_are_named_with_their_former_value(before: str, now: str, said: str) -> None:
+    assert resuming.refused(asked(*now.split()), vars(asked(*before.split()))) == said
+
+
+def test_a_checkpoint_of_the_first_version_had_muon_on_all_matrices() -> None:
+    assert resuming.refused(asked("--optimizer=muon"), {}) == "--muon-weights=matrices"
+    assert not resuming.refused(asked("--optimizer=muon", "--muon-weights=matrices"), {})

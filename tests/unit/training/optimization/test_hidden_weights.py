@@ -89,6 +89,21 @@ def test_names_exclude_more_and_a_frozen_layer_is_not_counted() -> None:
         mark(model, ["attention/*", "router/*"])
 
 
+def test_slopes_of_activations_are_no_matrices() -> None:
+    parts = [layers.Conv2D(4, 3, name="a"), layers.PReLU(name="slopes"), layers.Conv2D(4, 3, name="b"), layers.PReLU()]
+    model = tf.keras.Sequential([layers.Input((9, 9, 3)), *parts, layers.Flatten(), layers.Dense(2, name="head")])
+    found = mark(model)
+    assert found.hidden == ["b/kernel"] and "slopes/alpha" in found.others
+
+
+def test_the_first_layer_above_a_frozen_base_is_a_hidden_one() -> None:
+    base = tf.keras.Sequential([layers.Input((5,)), layers.Dense(6, name="base")], name="frozen")
+    base.trainable = False
+    model = tf.keras.Sequential([base, layers.Dense(8, name="trained"), layers.Dense(2, name="head")])
+    model.build((None, 5))
+    assert mark(model) == Division(["trained/kernel"], ["head/kernel"])
+
+
 def test_a_run_says_what_muon_takes() -> None:
     assert Division(["a/kernel"], []).in_words() == (
         "Muon takes one matrix of the model; AdamW takes biases and normalization."

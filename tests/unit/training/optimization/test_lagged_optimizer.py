@@ -14,7 +14,6 @@ try:
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training.checkpoints import resuming
 from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.optimization import optimizers, reduction
 from hpclaunch.training.optimization.lagged_optimizer import LaggedOptimizer
@@ -88,14 +87,6 @@ def test_a_checkpoint_has_the_gradient_that_waits(tmp_path: Path) -> None:
     state.put_shared(arrays)
     state.spread()
     assert [after_a_step(after) for _ in range(2)] == [after_a_step(before) for _ in range(2)]
-
-
-@pytest.mark.parametrize(("then", "now"), [(True, False), (False, True)])
-def test_a_run_cannot_change_its_lag(then: bool, now: bool) -> None:
-    held = {"options": {**vars(asked()), "gradient_lag": then}}
-    with pytest.raises(AgreedError, match=f"was saved with --gradient-lag={str(then).lower()}: resume it so, or"):
-        resuming._refuse_other_lag(ALONE, asked(f"--gradient-lag={now}"), "step-7", held)
-    resuming._refuse_other_lag(ALONE, asked(f"--gradient-lag={then}"), "step-7", held)
 
 
 def test_an_optimizer_that_needs_whole_variables_is_refused() -> None:

@@ -137,7 +137,8 @@ def test_a_typed_value_contradicts_also_where_it_is_the_jobs_default(
         ({"warmup_steps": 9}, "--warmup-epochs=2", {"warmup_epochs": 2.0, "warmup_steps": 0}),
         ({"warmup_steps": 9}, "--scale-learning-rate=adascale", {"warmup_steps": 0}),
         ({"optimizer": "lamb", "weight_decay": 0.1}, "--optimizer=sgd", {"weight_decay": 0.0}),
-        ({"optimizer": "sgd", "momentum": 0.8}, "--optimizer=adam", {"momentum": 0.9}),
+        ({"optimizer": "sgd", "momentum": 0.8}, "--optimizer=muon", {"momentum": 0.9}),
+        ({"optimizer": "adam", "momentum": 0.8}, "--epochs=2", {"momentum": 0.8}),  # of the program's own SGD
         ({"optimizer": "muon", "muon_exclude": "head/*"}, "--optimizer=sgd", {"muon_exclude": ""}),
         ({"optimizer": "sgd", "momentum_correction": False}, "--optimizer=adam", {"momentum_correction": True}),
         ({}, "--default=decay=step --default=decay-epochs=3,6 --decay=cosine", {"decay_epochs": ()}),
@@ -227,7 +228,7 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ),
         (
             "--momentum=0.95 --optimizer=muon",
-            "--momentum has an effect only with --optimizer=larc or lars or sgd",
+            "--momentum has no effect with --optimizer=muon: use --muon-momentum",
         ),
         ("--muon-exclude=head/*", "--muon-exclude has an effect only with --optimizer=muon, not with adam"),
         ("--momentum-correction=false", "--momentum-correction has an effect only with --optimizer=sgd, not with adam"),
