@@ -21,6 +21,7 @@ FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
 FREE |= {"top_k", "confusion_matrix", "tensorboard", "profile_first", "profile_steps", "profile_rank"}
+FREE |= {"export_model", "mlflow"}
 FREE |= {"tensor_parallel", "pipeline_stages", "recompute"}
 FREE |= {"monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
@@ -87,7 +88,7 @@ def restore(
     lineage = lineage_from(path, facts)
     loading.from_root(world, lambda: folders.set_late_aside(folder, lineage))
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, FILE), facts["metrics_bytes"], log.began))
-    epoch, step, parts = _next_in_data(world, asked, steps, facts, sampler if _is_exact(asked, facts, data) else None)
+    epoch, step, parts = _next_in_data(steps, facts, sampler if _is_exact(asked, facts, data) else None)
     if parts is None and sampler:
         # What was read is not known: it counts as the beginning of the epoch in the order of now.
         parts = (Part(world.replicas, step * asked.batch_size_per_rank * asked.accumulation),) if step else ()
@@ -117,7 +118,7 @@ def _is_exact(asked: Any, facts: Mapping[str, Any], data: str) -> bool:
 
 
 def _next_in_data(
-    world: World, asked: Any, steps: int, facts: Mapping[str, Any], sampler: Sampler | None
+    steps: int, facts: Mapping[str, Any], sampler: Sampler | None
 ) -> tuple[int, int, tuple[Part, ...] | None]:
     """The epoch and the step that come next, and what was read of that epoch; None if it is not known exactly.
 
@@ -128,8 +129,7 @@ def _next_in_data(
     if sampler is None:
         return facts["epoch"], facts["epoch_step"] * steps // facts["steps_per_epoch"], None
     parts = tuple(Part(*one) for one in facts["epoch_parts"])
-    step = sampler.resume(facts["epoch"], parts)
-    return (facts["epoch"], step, parts) if step < steps else (facts["epoch"] + 1, 0, ())
+    return facts["epoch"], sampler.resume(facts["epoch"], parts), parts
 
 
 def lineage_from(path: str, facts: Mapping[str, Any]) -> folders.Lineage:

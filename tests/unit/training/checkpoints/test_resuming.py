@@ -29,6 +29,7 @@ def changed(before: str, now: str) -> list[str]:
         ("--decay=cosine", "--decay=cosine --epochs=20", ["--epochs is now 20, but was 12"]),
         ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3,6", []),
         ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is now [3.0]"]),
+        ("", "--export-model=false --mlflow=true", []),
         ("", "--epochs=20 --stage-to=/tmp --data-dir=/elsewhere --noise-scale=false", []),
     ],
 )
