@@ -17,6 +17,7 @@ from hpclaunch.training.rank.failure import TrainingError, leave_if_superseded
 
 FILE = "metrics.jsonl"
 NUMBER = "start_number"
+VALIDATION_PREFIX = "val_"  # of the names of metrics of a validation
 _LAST = 2**16  # bytes in which the number of the last start is looked for
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from hpclaunch.training.monitoring.validation import PREFIX
+from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.rank.failure import leave_if_superseded
 
 FOLDER = "tensorboard"  # in the run directory
@@ -27,8 +27,10 @@ class Scalars(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         rate = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
-        training = {name: value for name, value in logs.items() if not name.startswith(PREFIX)}
-        validation = {name[len(PREFIX) :]: value for name, value in logs.items() if name.startswith(PREFIX)}
+        training = {name: value for name, value in logs.items() if not name.startswith(VALIDATION_PREFIX)}
+        validation = {
+            name[len(VALIDATION_PREFIX) :]: value for name, value in logs.items() if name.startswith(VALIDATION_PREFIX)
+        }
         self._write("train", epoch, {**training, "learning_rate": rate})
         self._write("validation", epoch, validation)
 

@@ -9,11 +9,11 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training import evaluation
+from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import strategies, watch
 from hpclaunch.training.rank.world import World
 
-PREFIX = "val_"
 Batches = Callable[[], Iterable[Any]]
 
 
@@ -33,11 +33,11 @@ class Validation(tf.keras.callbacks.Callback):
     @property
     def default(self) -> str:
         """The name of the metric by which an epoch is judged where nobody names one."""
-        return PREFIX + str(self._measure.default)
+        return VALIDATION_PREFIX + str(self._measure.default)
 
     def names(self, model: Any) -> list[str]:
         """The names of the metrics that it adds; known after the first step of the training."""
-        return [PREFIX + name for name in self._measure.names(model)]
+        return [VALIDATION_PREFIX + name for name in self._measure.names(model)]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.seconds = 0.0
@@ -45,7 +45,7 @@ class Validation(tf.keras.callbacks.Callback):
             return
         watch.reached("the validation after epoch {}".format(epoch + 1))
         began = time.perf_counter()
-        logs.update((PREFIX + name, value) for name, value in self._measure(self.model).items())
+        logs.update((VALIDATION_PREFIX + name, value) for name, value in self._measure(self.model).items())
         self.seconds = time.perf_counter() - began
         watch.reached("training")
 

@@ -17,6 +17,7 @@ from hpclaunch.training.checkpoints.plain_state import PlainState
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
+from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.monitoring.best_epoch import BestEpoch
 from hpclaunch.training.optimization import learning_rate, techniques
 from hpclaunch.training.program.best_weights import take_best
@@ -24,7 +25,6 @@ from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
-PREFIX = "val_"
 Validate = Callable[..., Any]
 CHECK_STEPS = 50
 """Steps between two checks for a loss or a weight that is not a finite number, as under TensorFlow."""
@@ -52,7 +52,7 @@ class PlainLoop(ABC):
         self._made = place.made  # steps of all attempts, each of one or several batches
         self._best = None
         if techniques.watches_best(run.settings):
-            default, before = "val_loss" if self._validate else "loss", place.epochs_facts.get("best")
+            default, before = VALIDATION_PREFIX + "loss" if self._validate else "loss", place.epochs_facts.get("best")
             self._best = BestEpoch(run.world, run.log, run.settings, default, before)
         self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
@@ -122,7 +122,7 @@ class PlainLoop(ABC):
         watch.reached("the validation after epoch {}".format(number + 1))
         began = time.perf_counter()
         found = self._measure(self._data.held_out(self._data.validation))
-        metrics.update((PREFIX + name, value) for name, value in found.items())
+        metrics.update((VALIDATION_PREFIX + name, value) for name, value in found.items())
         watch.reached("training")
         return time.perf_counter() - began
 
@@ -136,7 +136,7 @@ class PlainLoop(ABC):
             kept = self._state.random()
             found = self._measure(itertools.islice(self._data.held_out(self._data.validation), 1))
             self._state.put_random(kept)
-            names += [PREFIX + name for name in found]
+            names += [VALIDATION_PREFIX + name for name in found]
         if self._best:
             self._best.check(names, bool(self._validate))
 
