@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 
@@ -32,6 +32,15 @@ class Feed:
     samples: int
     batches_from: Callable[[int, int], Any]
     sampler: Sampler | None = None
+
+    def read_from(self, epoch: int, replicas: Sequence[int]) -> Shard:
+        """All samples that a rank with these replicas may read from `epoch` on, to look for a damaged one.
+
+        What is left of an epoch that another number of replicas has begun comes first; it is not all of its shard.
+        """
+        rests = [self.sampler.rest(epoch, replica) for replica in replicas] if self.sampler else []
+        left = [Shard(rest, len(rest)) for rest in rests if rest is not None]
+        return shards.joined([*left, self.shard])
 
 
 def training_feed(

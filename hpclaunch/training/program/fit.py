@@ -50,7 +50,8 @@ def fit(
     follows = steady(run, data, prepared, callbacks)
     began = time.perf_counter()
     if not follows.kept.is_over:
-        with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
+        read = data.feed.read_from(prepared.place.epoch, run.world.own_replicas)
+        with streaming.damage_named(data.source, read, run.settings.input == "stream"):
             if not run.world.distribute:
                 # Of a whole epoch: to make what is left of one would read it.
                 first_step.make_variables(prepared.model, data.feed.batches_from(prepared.place.epoch + 1, 0))

@@ -32,7 +32,8 @@ class Loop:
         """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
         began, place = time.perf_counter(), self._prepared.place
         self._call("on_train_begin")
-        with streaming.damage_named(self._data.source, self._data.feed.shard, self._run.settings.input == "stream"):
+        read = self._data.feed.read_from(place.epoch, self._run.world.own_replicas)
+        with streaming.damage_named(self._data.source, read, self._run.settings.input == "stream"):
             for epoch in range(place.epoch, self._run.settings.epochs):
                 if self._follows.kept.is_over:
                     break

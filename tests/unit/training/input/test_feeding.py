@@ -162,3 +162,14 @@ def test_reshuffle_global_is_refused_where_it_cannot_be_obeyed() -> None:
     world, order = World(0, 1, 0, 1, "here", "", 1, ""), shards.shuffled(SAMPLES, 1)
     with pytest.raises(AgreedError, match="--reshuffle=global has no effect: in this program every rank draws"):
         feeding.training_feed(world, Counted(), order, asked, Augmentation(), sharded=False)
+
+
+def test_a_damaged_sample_is_looked_for_in_what_an_epoch_has_left_too() -> None:
+    found = of_rank(2, 4, Folders(), input="stream")
+    own = set(found.shard.indices.tolist())
+    assert found.sampler and set(found.read_from(1, [2]).indices.tolist()) == own
+    found.sampler.resume(1, (Part(2, 2),))
+    rest = set(found.sampler.rest(1, 2).tolist())  # type: ignore[union-attr]
+    assert rest - own
+    assert set(found.read_from(1, [2]).indices.tolist()) == rest | own
+    assert set(found.read_from(2, [2]).indices.tolist()) == own
