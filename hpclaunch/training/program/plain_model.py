@@ -15,6 +15,7 @@ from hpclaunch.training.exports import model_folder
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
+from hpclaunch.training.rank.failure import TrainingError
 
 WEIGHTS = "weights.npz"
 _BLOCK = 2**20
@@ -31,14 +32,14 @@ def write(
 
     arrays: gives the weights by name, of types that NumPy has: they become weights.npz. writers: more files, by name,
     each with what writes it to a path. Returns what the last line of the log tells: {"model", "model_files"}; empty if
-    nothing is written. Raises AgreedError if the disk is full.
+    nothing is written. Raises AgreedError if the disk is full, or two arrays have one name.
     """
     if not run.settings.export_model:
         return {}
     watch.reached("the writing of the trained model")
 
     def fill(folder: str) -> list[str]:
-        named = dict(arrays())
+        named = _named_arrays(arrays())
         with open(os.path.join(folder, WEIGHTS), "wb") as file:
             write_arrays(file, named.items())
         for name, writes in writers.items():
@@ -50,7 +51,7 @@ def write(
             "files": names,
             "sha256": {name: _sha256(os.path.join(folder, name)) for name in names},
             "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in named.items()],
-            "inputs": {"shape": [None, *source.wanted.shape], "type": np.dtype(source.sample_type).name},
+            **_inputs(source),
             "classes": list(getattr(source, "classes", ())),
             "epochs": run.made["epochs"],
             "versions": {"python": platform.python_version(), "numpy": np.__version__, **versions},
@@ -62,6 +63,29 @@ def write(
 
     written = run.world.together(lambda: model_folder.write(run, fill) if run.is_root else [], long=True)
     return {"model": model_folder.FOLDER, "model_files": run.world.gather(written)[0]}
+
+
+def _named_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    named: dict[str, np.ndarray] = {}
+    for name, array in arrays:
+        if name in named:
+            raise TrainingError(
+                "the trained model has two arrays named {!r}, so {} cannot hold both: give them other names, or resume "
+                "the run with --export-model=false".format(name, WEIGHTS)
+            )
+        named[name] = array
+    return named
+
+
+def _inputs(source: Source) -> dict[str, Any]:
+    """What model.json says of the inputs; nothing if they are no single array."""
+    if source.sample_type is None:
+        return {}
+    try:
+        kind = np.dtype(source.sample_type).name
+    except TypeError:  # a type that NumPy lacks
+        kind = str(source.sample_type)
+    return {"inputs": {"shape": [None, *source.wanted.shape], "type": kind}}
 
 
 def _sha256(path: str) -> str:
