@@ -26,9 +26,10 @@ import torch
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
 from hpclaunch.training.exports import torch_files
+from hpclaunch.training.input import torch_loader
 from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.input.source import ImageSet
-from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader
+from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader, as_numpy
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques
@@ -55,6 +56,10 @@ __all__ = [
     "settings",
     "start",
 ]
+CHANGING = (
+    "a sample of {} differs from read to read, so whether all ranks have the same samples is not checked: draw from "
+    "random, numpy.random or torch, which the library seeds for each sample"
+)
 
 
 @contextlib.contextmanager
@@ -87,6 +92,10 @@ def loader(
     Each sample is read with random numbers of its own, from the seed, the epoch and its number. So a run that is
     resumed goes on with the next sample, as it would have. Raises AgreedError if ranks have other data, and for a
     Dataset without a length, or an option that the library chooses.
+
+    Compared are the number of samples of each split, and bit for bit its first, its last and those after each quarter:
+    between the ranks, and when a run is resumed, which then reports other data. They are read twice at the start. If
+    one then differs from itself (random numbers of a generator of its own), none is compared, and a note says so.
     """
     watch.reached(OPENING)
     refuse_synthetic(run)
@@ -99,15 +108,14 @@ def loader(
     datasets = {"train": dataset, "test": test, "validation": validation}
     datasets = {split: one for split, one in datasets.items() if one is not None}
     source = run.world.together(lambda: DatasetSource(datasets), long=True)
-    seen = run.world.gather(source.counts)
-    others = [rank for rank, counts in enumerate(seen) if counts != seen[0]]
-    if others:
-        raise AgreedError(
-            "{}: rank {} has {} samples, rank 0 {}: make the same Dataset on every rank".format(
-                source.path, others[0], seen[others[0]], seen[0]
-            ),
-            speaks=run.is_root,
-        )
+    seen = run.world.gather((source.counts, source.digests))
+    other = torch_loader.difference(source.path, seen)
+    if other:
+        raise AgreedError(other, speaks=run.is_root)
+    repeats = all(digests is not None for _, digests in seen)
+    source.identify(seen[0][1] if repeats else None)  # the same on every rank
+    if run.is_root and not repeats:
+        print("note: {}".format(CHANGING.format(source.path)), flush=True)
     return divide_among_ranks(run, source, functools.partial(TorchLoader, datasets, workers, options))
 
 
@@ -272,7 +280,7 @@ def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = 
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
     TorchProof(run.world, model).prove("before the evaluation")
     with _evaluation_of(run, model):
-        return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data, threshold)
+        return plain_loop.evaluate(run, lambda inputs: as_numpy(model(_tensor(run, inputs))), data, threshold, as_numpy)
 
 
 @contextlib.contextmanager
@@ -290,11 +298,16 @@ def _evaluation_of(run: Run, model: Any) -> Iterator[None]:
 
 
 def _tensor(run: Run, part: Any) -> Any:
-    """A part of a batch on this rank's device: an array, a tensor, or lists and dictionaries of them."""
+    """A part of a batch on this rank's device: an array, what has `to`, or lists and dictionaries of them."""
     if isinstance(part, np.ndarray):
         part = torch.from_numpy(part)
     if torch.is_tensor(part):
         return part.to(run.world.torch_device, non_blocking=True)  # type: ignore[attr-defined]
+    if hasattr(part, "to"):  # such as a PackedSequence
+        return part.to(run.world.torch_device)  # type: ignore[attr-defined]
     if isinstance(part, dict):
         return {name: _tensor(run, one) for name, one in part.items()}
-    return type(part)([_tensor(run, one) for one in part]) if isinstance(part, (list, tuple)) else part
+    if not isinstance(part, (list, tuple)):
+        return part
+    own = [_tensor(run, one) for one in part]
+    return type(part)(*own) if hasattr(part, "_fields") else type(part)(own)

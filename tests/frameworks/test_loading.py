@@ -67,6 +67,18 @@ class Stream(torch.utils.data.IterableDataset):
     def __iter__(self):
         return iter([])
 
+class Sized(Stream):
+    def __len__(self):
+        return 9
+
+class Numbers(torch.utils.data.Dataset):
+    def __init__(self, numbers):
+        self.numbers = numbers
+    def __len__(self):
+        return len(self.numbers)
+    def __getitem__(self, number):
+        return {"number": torch.tensor(self.numbers[number])}, 0.0
+
 class Short(torch.utils.data.Dataset):
     def __init__(self, sample, count=9):
         self.sample, self.count = sample, count
@@ -77,7 +89,8 @@ class Short(torch.utils.data.Dataset):
 
 with training.start(training.settings(words=[])) as run:
     for dataset, options in (
-        (Stream(), {}), (Short(torch.ones(3)), {}), (Short((1.0, 2.0), 0), {}), (Short((1.0, 2.0)), {"shuffle": True})
+        (Stream(), {}), (Sized(), {}), (Short(torch.ones(3)), {}), (Short((1.0, 2.0), 0), {}),
+        (Short((1.0, 2.0)), {"shuffle": True}),
     ):
         try:
             training.loader(run, dataset, **options)
@@ -98,6 +111,13 @@ with training.start(training.settings(words=[])) as run:
         training.loader(run, Short((1.0, 2.0), 9 + run.rank))
     except AgreedError as error:
         print(error)
+    for split in ("train", "test"):
+        own = Numbers([0, 1, 2, 3, 4 - run.rank])
+        whole = {"train": Numbers([0, 1, 2, 3, 4]), split: own}
+        try:
+            training.loader(run, whole["train"], test=whole.get("test"))
+        except AgreedError as error:
+            print(error)
 """
 
 
@@ -107,6 +127,9 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path) -> None:
     codes, text = start_program("ddp", program, tmp_path, size=2).ended()
     assert codes == [0, 0], text
     for told in (
+        "Sized has no length or no samples by number, so ranks cannot divide it",
+        "the Dataset Numbers: sample 4 of train on rank 1 is not that of rank 0: make the same Dataset on every rank",
+        "the Dataset Numbers: sample 4 of test on rank 1 is not that of rank 0",
         "Stream has no length or no samples by number, so ranks cannot divide it",
         "a sample of the Dataset Short is Tensor, not a pair (input, target)",
         "the Dataset Short has no samples\n",
@@ -116,3 +139,81 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path) -> None:
         "the Dataset Short: rank 1 has {'train': 10} samples, rank 0 {'train': 9}: make the same Dataset on every rank",
     ):
         assert text.count(told) == 2, (told, text)
+
+
+ORDINARY = """
+import collections, random, torch
+from hpclaunch.training import on_pytorch as training
+from hpclaunch.training.rank.failure import TrainingError
+
+Pair = collections.namedtuple("Pair", "left right")
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, make):
+        self.make = make
+    def __len__(self):
+        return 8
+    def __getitem__(self, number):
+        return self.make(number)
+
+with training.start(training.settings(words=[], batch_size_per_rank=4)) as run:
+    def opened(make, **options):
+        samples = Samples(make)
+        return training.loader(run, samples, test=samples, **options)
+    def batch_of(data):
+        model = torch.nn.Linear(1, 1)
+        return next(iter(training.loop(run, model, torch.optim.SGD(model.parameters(), 0.001), data)))
+
+    def half(number):
+        return torch.ones(2, dtype=torch.bfloat16) * number, torch.tensor(1.0, dtype=torch.bfloat16, requires_grad=True)
+    data = opened(half)
+    print("types", data.source.wanted.shape, data.source.sample_type, data.source.has_classes)
+    print("evaluated", training.evaluate(run, torch.nn.Linear(2, 1).bfloat16(), data)["test_samples"])
+    inputs, targets = batch_of(opened(lambda number: (Pair(torch.ones(1), 2.0), {"a": 1})))
+    print("kept", type(inputs).__name__, inputs.left.shape, targets["a"].tolist())
+    def packed(samples):
+        return torch.nn.utils.rnn.pack_sequence([one for one, _ in samples]), torch.ones(len(samples))
+    inputs, _ = batch_of(opened(lambda number: (torch.ones(3), 1.0), collate_fn=packed))
+    print("packed", type(inputs).__name__, inputs.data.shape)
+    class Own:
+        def to(self, device):
+            return "moved to " + device.type
+    print("own", batch_of(opened(lambda number: (1.0, 1.0), collate_fn=lambda samples: (Own(), torch.ones(4))))[0])
+    data = opened(lambda number: (torch.ones(1), {"a": torch.tensor(1)}))
+    print("no array", data.source.has_classes, [sorted(targets) for _, targets in data.test_batches()])
+    try:
+        training.evaluate(run, torch.nn.Linear(1, 1), data)
+    except TrainingError as error:
+        print(error)
+    one, other, again = (
+        opened(lambda number, of=of: ([torch.tensor(number == of), "text"], 1.0)).source.fingerprint for of in (4, 2, 4)
+    )
+    print("told apart", one != other, one == again)
+    drawn = opened(lambda number: (random.random() + torch.rand(1), 1.0)).source.fingerprint
+    print("seeded", drawn == opened(lambda number: (random.random() + torch.rand(1), 1.0)).source.fingerprint)
+    print("own numbers")
+    own = random.Random()
+    opened(lambda number: (own.random(), 1.0))
+"""
+
+
+def test_the_samples_of_ordinary_datasets_are_taken(tmp_path: Path) -> None:
+    program = tmp_path / "ordinary.py"
+    program.write_text(ORDINARY)
+    codes, text = start_program("ddp", program, tmp_path, size=1).ended()
+    assert codes == [0], text
+    for told in (
+        "types (2,) bfloat16 False\n",
+        "evaluated 8\n",
+        "kept Pair torch.Size([4, 1]) [1, 1, 1, 1]\n",
+        "packed PackedSequence torch.Size([12])\n",
+        "own moved to cpu\n",
+        "no array False [['a'], ['a']]\n",
+        "training.evaluate needs outputs and targets that are tensors, not dict: measure these in the",
+        "told apart True True\n",
+        "seeded True\n",
+    ):
+        assert text.count(told) == 1, (told, text)
+    before, after = text.split("own numbers\n")
+    assert "differs from read to read" not in before
+    assert after.count("note: a sample of the Dataset Samples differs from read to read") == 1

@@ -65,7 +65,7 @@ class RankSamples(ABC):
     def held_out(self, split: str) -> Iterator[Any]:
         """This rank's part of a split that is not trained on, in batches (inputs, targets); perhaps a collective."""
 
-    def test_batches(self) -> Iterator[tuple[Any, np.ndarray]]:
+    def test_batches(self) -> Iterator[Any]:
         """This rank's part of the test samples, in batches; its first batch is a collective."""
         return self.held_out("test")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ _NOT_TRAINED = -1  # in place of the epoch
 class DatasetSource(Source):
     """What is known of Datasets with `__len__` and `__getitem__`, by split; a sample is a pair (input, target).
 
-    Raises TrainingError if one of them is none.
+    digests: hashes of a few samples of each split, read twice with the same random numbers; None if they differ from
+    read to read. The fingerprint comes with `identify`. sample_type: of NumPy, or the name of one that it lacks; None
+    if an input is no array. Raises TrainingError for what is no such Dataset.
     """
 
     layout = "a Dataset of PyTorch"
@@ -34,7 +36,8 @@ class DatasetSource(Source):
         names = {split: type(one).__name__ for split, one in datasets.items()}
         super().__init__(ImageSet(names["train"], (), classes=0, job=""), "the Dataset " + names["train"])
         for split, one in datasets.items():
-            if not hasattr(one, "__len__") or not hasattr(one, "__getitem__"):
+            is_stream = isinstance(one, torch.utils.data.IterableDataset)
+            if is_stream or not hasattr(one, "__len__") or not hasattr(one, "__getitem__"):
                 raise TrainingError(
                     "{} has no length or no samples by number, so ranks cannot divide it: give training.loader a "
                     "Dataset with __len__ and __getitem__, no IterableDataset".format(names[split])
@@ -48,13 +51,17 @@ class DatasetSource(Source):
             raise TrainingError(
                 "a sample of {} is {}, not a pair (input, target)".format(self.path, type(sample).__name__)
             )
-        inputs, target = (np.asarray(one) if _is_array(one) else None for one in sample)
-        if inputs is not None:
-            self.wanted = ImageSet(names["train"], inputs.shape, classes=0, job="")
-            self.sample_type = inputs.dtype
-        if target is not None:
-            self.label_type, self.label_shape = target.dtype, target.shape
-        text = repr((sorted(names.items()), sorted(self.counts.items())))
+        shape, self.sample_type = _shape_and_type(sample[0])
+        self.wanted = ImageSet(names["train"], shape or (), classes=0, job="")
+        shape, kind = _shape_and_type(sample[1])
+        self.label_shape = shape or ()
+        self.label_type = kind if isinstance(kind, np.dtype) else np.object_  # no class
+        self._known = [sorted(names.items()), sorted(self.counts.items())]
+        self.digests = _digests(datasets, self.counts)
+
+    def identify(self, digests: Mapping[str, str] | None) -> None:
+        """Make the fingerprint: the names of the classes, the numbers of samples, and `digests` of rank 0, if any."""
+        text = repr([*self._known, sorted(digests.items()) if digests else None])
         self.fingerprint = "dataset-" + hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
@@ -64,8 +71,94 @@ class DatasetSource(Source):
         return []
 
 
-def _is_array(one: Any) -> bool:
-    return torch.is_tensor(one) or isinstance(one, (np.ndarray, np.generic, int, float))
+def _shape_and_type(one: Any) -> tuple[tuple[int, ...], Any]:
+    """Of an array, or a number: its shape and its type, the name of it if NumPy lacks it; ((), None) of all else."""
+    if torch.is_tensor(one):
+        name = str(one.dtype).replace("torch.", "")
+        try:
+            return tuple(one.shape), np.dtype(name)
+        except TypeError:
+            return tuple(one.shape), name
+    if isinstance(one, (np.ndarray, np.generic, int, float)):
+        array = np.asarray(one)
+        return array.shape, array.dtype
+    return (), None
+
+
+def _digests(datasets: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, str] | None:
+    """Hashes of samples of each split: the first, the last, those after each quarter; None if they do not repeat."""
+    found = {}
+    for split, dataset in datasets.items():
+        chosen = {counts[split] * part // 4 for part in range(4)} | {counts[split] - 1}
+        for number in sorted(chosen) if counts[split] else ():
+            first, again = _digest(dataset, number), _digest(dataset, number)
+            if first != again:
+                return None
+            found["sample {} of {}".format(number, split)] = first
+    return found
+
+
+def _digest(dataset: Any, number: int) -> str:
+    digest = hashlib.sha256()
+    with random_numbers_of(0):
+        _add(digest, dataset[number])
+    return digest.hexdigest()
+
+
+def _add(digest: Any, one: Any) -> None:
+    """Add a sample to the digest. Of what it cannot look into, it adds the type alone."""
+    digest.update("{}.".format(type(one).__name__).encode("utf-8"))
+    if torch.is_tensor(one):
+        digest.update(repr((str(one.dtype), tuple(one.shape))).encode("utf-8"))
+        if one.layout is torch.strided and not one.is_quantized:
+            plain = one.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+            digest.update(plain.view(torch.uint8).numpy().tobytes())
+    elif isinstance(one, (np.ndarray, np.generic)):
+        digest.update(repr((str(one.dtype), one.shape)).encode("utf-8"))
+        if one.dtype.hasobject:
+            _add(digest, one.tolist())
+        else:
+            digest.update(one.tobytes())
+    elif isinstance(one, Mapping):
+        _add(digest, list(one.items()))
+    elif isinstance(one, (list, tuple)):
+        digest.update(str(len(one)).encode("utf-8"))
+        for part in one:
+            _add(digest, part)
+    elif isinstance(one, (int, float, complex, str, bytes, type(None))):
+        digest.update(repr(one).encode("utf-8", "backslashreplace"))
+    elif hasattr(one, "tobytes"):  # an image of Pillow
+        digest.update(one.tobytes())
+
+
+def difference(path: str, seen: Sequence[Any]) -> str:
+    """How the data of ranks differ, in words; empty if nothing does. seen: (counts, digests) by rank."""
+    counts, digests = seen[0]
+    for rank, (own, of_samples) in enumerate(seen):
+        what = ""
+        if own != counts:
+            what = "rank {} has {} samples, rank 0 {}".format(rank, own, counts)
+        elif digests and of_samples:
+            others = [name for name, one in of_samples.items() if one != digests[name]]
+            what = "{} on rank {} is not that of rank 0".format(others[0], rank) if others else ""
+        if what:
+            return "{}: {}: make the same Dataset on every rank, in the same order (os.listdir has none)".format(
+                path, what
+            )
+    return ""
+
+
+def as_numpy(one: Any) -> np.ndarray:
+    """A tensor as an array of NumPy, of float32 if NumPy lacks its type. Raises TrainingError for what is none."""
+    if torch.is_tensor(one):
+        own = one.detach().cpu()
+        return np.asarray((own.float() if own.dtype == torch.bfloat16 else own).numpy())
+    if isinstance(one, np.ndarray):
+        return one
+    raise TrainingError(
+        "training.evaluate needs outputs and targets that are tensors, not {}: measure these in the function validate "
+        "of training.loop".format(type(one).__name__)
+    )
 
 
 class SeededSamples(torch.utils.data.Dataset):
@@ -144,10 +237,6 @@ class TorchLoader(RankSamples):
         own = part.positions.tolist()
         batches = [own[begin : begin + self._batch] for begin in range(0, len(own), self._batch)]
         yield from self._loader(part.split, _NOT_TRAINED, batches)
-
-    def test_batches(self) -> Iterator[tuple[Any, np.ndarray]]:
-        for inputs, targets in self.held_out("test"):
-            yield inputs, targets.numpy()
 
     def _positions(self, epoch: int) -> np.ndarray:
         """This rank's samples of a whole epoch, in its order (those of steps before a resumed one may be others)."""

@@ -229,13 +229,18 @@ def _check_validation(run: Run, data: RankSamples, validate: Validate | None) ->
 
 
 def evaluate(
-    run: Run, predict: Callable[[Any], Any], data: RankSamples, threshold: float | None = None
+    run: Run,
+    predict: Callable[[Any], Any],
+    data: RankSamples,
+    threshold: float | None = None,
+    as_numpy: Callable[[Any], np.ndarray] = np.asarray,
 ) -> dict[str, float]:
     """Evaluate on the test samples of all ranks, log the results as the run's last line, and print them. A collective.
 
     predict: takes inputs [b, ...] as the data are, a NumPy array; gives an array of scores [b, classes] for targets
-    that are classes, else predictions of the targets' shape. Sums are added over the ranks and divided once. Returns
-    {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
+    that are classes, else predictions of the targets' shape. as_numpy: makes an array of the targets of a batch.
+    Sums are added over the ranks and divided once. Returns {"test_accuracy", "test_samples"}, or {"test_mae",
+    "test_mse", "test_samples"} for numbers.
 
     One score, [b, 1] or [b], tells class 1 from class 0: it is 1 above `threshold`, which is 0 for logits and 0.5 for
     probabilities. Without it, scores outside 0 to 1 are logits; if there are none, AgreedError asks for it.
@@ -243,7 +248,8 @@ def evaluate(
     watch.reached("the evaluation")
     classes, sums, seen = data.source.has_classes, np.zeros(2), 0
     binary = False
-    for inputs, targets in data.test_batches():
+    for inputs, batch in data.test_batches():
+        targets = as_numpy(batch)
         found = np.asarray(predict(inputs))
         if classes and _is_one_score(found, targets):
             binary = True
