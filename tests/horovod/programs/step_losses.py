@@ -70,20 +70,19 @@ def together(ranks, world, source, order, settings, augment, sharded=True):
     from hpclaunch.training.input import feeding, shards
 
     size = settings.batch_size_per_rank
-    parts = [feeding._read(world, source, order, settings, size, part, ranks) for part in range(ranks)]
-    steps = shards.steps_per_epoch(len(parts[0][0].indices), size)
+    held = [feeding._shard(world, source, order, settings, part, ranks) for part in range(ranks)]
+    makers = [feeding._maker(world, source, shard, settings, size) for shard in held]
+    steps = shards.steps_per_epoch(len(held[0].indices), size)
 
     @tf.autograph.experimental.do_not_convert  # that of TensorFlow 2.12 knows no strict
     def joined(*batches):
         return tuple(tf.concat(part, 0) for part in zip(*batches, strict=True))
 
     def batches_from(epoch, step):
-        several = tuple(
-            make(rank, epoch, step, augment=augment, as_pixels=True) for rank, (_, make) in enumerate(parts)
-        )
+        several = tuple(make(rank, epoch, step, augment=augment, as_pixels=True) for rank, make in enumerate(makers))
         return tf.data.Dataset.zip(several).map(joined)
 
-    return feeding.Feed(shards.joined([shard for shard, _ in parts]), steps, len(order), batches_from)
+    return feeding.Feed(shards.joined(held), steps, len(order), batches_from)
 
 
 training.fit, training.loop = fit, loop
