@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -17,6 +18,7 @@ _LEAST_BYTES = 2**20
 _BYTES_A_JOB = 2**10
 """Room for a line about one job: its folder, its nodes and its reason."""
 _PING_SECONDS = 4
+_KILLED_S = 5
 _RECENT_SECONDS = 5
 """How long an answer counts as the present one: the steps of one submission ask the same in turn."""
 _CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
@@ -95,6 +97,8 @@ def _run(
             output, complaints = waiting.communicate(process, command[0], seconds, content, most=most)
         except BaseException:
             process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # Popen waits only 0.25 s after Ctrl-C
+                process.wait(_KILLED_S)
             raise
     return process.returncode, output, complaints
 
