@@ -13,6 +13,8 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
+from hpclaunch.training.input import shards
+from hpclaunch.training.input.epoch_order import Part, Sampler
 from tests.horovod.conftest import PROGRAMS, ROOT
 
 IMAGES = 33
@@ -68,3 +70,24 @@ def test_an_image_damaged_in_training_is_named_once_and_stops_both(ranks, tmp_pa
     assert not ended.speakers("Traceback")
     assert (ended.run_dir / "exit-code").read_text() == "1\n"
     assert not ended.events("end")
+
+
+@pytest.mark.parametrize("own_loop", ["false", "true"])
+def test_damage_in_what_another_rank_has_left_is_named(ranks, own_loop: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    data, run_dir = write_images(tmp_path / "data", (28, 28, 1)), tmp_path / "run"
+    extra = {"HPCLAUNCH_DATA_DIR": str(data), "HPCLAUNCH_RUN_DIR": str(run_dir)}
+    run_dir.mkdir()
+    program = PROGRAMS / "damaged_later.py"
+    begun = ranks(program, "--stop-after=2", "--seed=1", size=1, **extra)
+    assert "the attempt ends here" in begun.text and list((run_dir / "checkpoints").iterdir()), begun.text
+    sampler = Sampler(shards.shuffled(IMAGES, 1), 1, 2, 4)
+    sampler.resume(0, (Part(1, 8),))
+    left = [set(sampler.rest(0, rank).tolist()) for rank in (0, 1)]  # type: ignore[union-attr]
+    others = left[1] - left[0] - set(sampler.held(1).indices.tolist())
+    files = sorted((data / "train").glob("*/*.png"))
+    damaged = files[min(others)]
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    ended = ranks(program, "--seed=1", f"--own-loop={own_loop}", **extra)
+    assert "resuming from" in ended.text and ended.code != 0, ended.text
+    assert ended.speakers("not a readable image") == ["1"] and not ended.speakers("Traceback"), ended.text
+    assert f"train/{damaged.parent.name}/{damaged.name}" in ended.text
