@@ -10,7 +10,7 @@ import numpy as np
 
 from hpclaunch.training.input import epoch_order, shards
 from hpclaunch.training.input.shards import Part
-from hpclaunch.training.input.source import VALIDATION, Source
+from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.world import World
 
 NOTHING: Mapping[str, Part] = MappingProxyType({})
@@ -61,9 +61,12 @@ class RankSamples(ABC):
         equally many batches, of equal length; the last one of a step may be shorter.
         """
 
+    def prepare(self, split: str) -> None:  # noqa: B027
+        """Read what `held_out` then gives without other ranks, if it is read at once. A collective."""
+
     @abstractmethod
     def held_out(self, split: str) -> Iterator[Any]:
-        """This rank's part of a split that is not trained on, in batches (inputs, targets); perhaps a collective."""
+        """This rank's part of a split that is prepared and not trained on, in batches (inputs, targets)."""
 
     def test_batches(self) -> Iterator[Any]:
         """This rank's part of the test samples, in batches; its first batch is a collective."""
@@ -114,17 +117,24 @@ class OwnShard(RankSamples):
                 batch = inputs[own], targets[own]
                 yield MicroBatch(step, batch, samples, samples / whole, begin + samples == whole)
 
+    def prepare(self, split: str) -> None:
+        """As RankSamples says; the samples stay in memory."""
+        if split not in self._in_memory:
+            self._in_memory[split] = self._read_part(split)
+
     def held_out(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As RankSamples says; the first batch is a collective. Samples for the validation stay in memory."""
-        if split in self._in_memory:
-            inputs, targets = self._in_memory[split]
-        else:
-            part = self._own_part(split)
-            inputs, targets = self._read(part.split, part.positions)
-            if split == VALIDATION:
-                self._in_memory[split] = inputs, targets
+        return self._slices(*self._in_memory[split])
+
+    def test_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from self._slices(*(self._in_memory.get("test") or self._read_part("test")))
+
+    def _slices(self, inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(targets), self._batch):
             yield inputs[start : start + self._batch], targets[start : start + self._batch]
+
+    def _read_part(self, split: str) -> tuple[np.ndarray, np.ndarray]:
+        part = self._own_part(split)
+        return self._read(part.split, part.positions)
 
     def _read(self, split: str, positions: Any) -> tuple[np.ndarray, np.ndarray]:
         inputs, targets = self._world.together(lambda: self.source.read(split, positions), long=True)

@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class PlainLoop(ABC):
             return None
         watch.reached("the validation after epoch {}".format(number + 1))
         began = time.perf_counter()
-        found = self._measure(self._data.held_out(self._data.validation))
+        found = self._measure()
         metrics.update((VALIDATION_PREFIX + name, value) for name, value in found.items())
         watch.reached("training")
         return time.perf_counter() - began
@@ -134,19 +134,24 @@ class PlainLoop(ABC):
         names = ["loss"]
         if self._validate:
             kept = self._state.random()
-            found = self._measure(itertools.islice(self._data.held_out(self._data.validation), 1))
+            found = self._measure(most=1)
             self._state.put_random(kept)
             names += [VALIDATION_PREFIX + name for name in found]
         if self._best:
             self._best.check(names, bool(self._validate))
 
-    def _measure(self, batches: Iterable[Any]) -> dict[str, float]:
-        """The means over the samples of all ranks of what the program's `validate` gives. A collective."""
+    def _measure(self, most: int | None = None) -> dict[str, float]:
+        """The means over the samples of all ranks of what the program's `validate` gives. A collective.
+
+        most: batches of each rank; None: all.
+        """
+        split = self._data.validation
+        self._data.prepare(split)  # within `together` it would be a collective in another one
 
         def add_up() -> tuple[dict[str, float], int]:
             sums: dict[str, float] = {}
             seen = 0
-            for inputs, targets in batches:
+            for inputs, targets in itertools.islice(self._data.held_out(split), most):
                 found = validate(inputs, targets)
                 for name, value in (found if isinstance(found, dict) else {"loss": found}).items():
                     sums[name] = sums.get(name, 0.0) + float(value) * len(targets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import AgreedError, RunAgain, TrainingError
 from hpclaunch.training.rank.world import World
-from tests.unit.training.several_ranks import on_ranks
+from tests.unit.training.several_ranks import RankInThread, on_ranks
 
 ASKED = {"epochs": 2, "batch_size_per_rank": 3, "seed": 3, "train_samples": 0, "learning_rate": 0.1}
 RATES = {"scale_learning_rate": "linear", "warmup_epochs": 0.0, "warmup_steps": 0, "decay": "constant"}
@@ -295,6 +296,46 @@ def test_a_validation_that_fails_on_one_rank_ends_all_after_the_first_step(tmp_p
 
     found = on_ranks(2, tmp_path, work)
     assert {str(one) for one in found} == {"1 of 2 ranks, first rank 1: scores do not fit"}
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_samples_of_the_validation_are_read_once_and_in_no_other_collective(
+    split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranks tell each other of their progress in a thread of its own, beside which no other collective may run."""
+    working, nested, reads = threading.local(), list[Any](), list[str]()
+    together, gather, read = World.together, RankInThread.gather, ArrayFile.read
+
+    def noted(world: World, work: Any, long: bool = False) -> Any:
+        def inside() -> Any:
+            outer, working.now = getattr(working, "now", False), True
+            try:
+                return work()
+            finally:
+                working.now = outer
+
+        return together(world, inside, long)
+
+    def met(world: RankInThread, value: Any) -> list[Any]:
+        if getattr(working, "now", False):
+            nested.append(value)
+        return gather(world, value)
+
+    monkeypatch.setattr(World, "together", noted)
+    monkeypatch.setattr(RankInThread, "gather", met)
+    monkeypatch.setattr(ArrayFile, "read", lambda file, name, own: [reads.append(name), read(file, name, own)][1])
+
+    def work(world: World) -> None:
+        run, data = opened(world, tmp_path, {"epochs": 3}, **arrays_of(np.int64), **VALIDATED)
+        data.validation = split
+        loop = Loop(run, data, lambda inputs, targets: 1.0)
+        for _ in loop:
+            loop.step(1.0)
+        plain_loop.evaluate(run, lambda inputs: np.zeros((len(inputs), 27)), data)
+
+    assert on_ranks(2, tmp_path, work) == [None, None]
+    assert len(events(tmp_path, "epoch")) == 3 and not nested
+    assert reads.count(split) == 2  # on each rank
 
 
 def test_a_validation_without_a_function_is_refused(tmp_path: Path) -> None:
