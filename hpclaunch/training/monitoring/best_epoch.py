@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Iterable, Mapping
 
-from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.metrics import VALIDATION_PREFIX, MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -62,8 +62,12 @@ class BestEpoch:
             self.best = Best(self.best.metric, self.best.value, epoch, step)
 
     def is_over(self, epochs: int) -> bool:
-        """Whether training has ended early after `epochs` epochs."""
-        return bool(self._asked.patience and self.best and epochs - self.best.epoch >= self._asked.patience)
+        """Whether training has ended early after `epochs` epochs; it does so only after an epoch that is judged."""
+        asked = self._asked
+        of_validation = self.metric.startswith(VALIDATION_PREFIX)
+        if of_validation and not is_validated(epochs, asked.validation_every, asked.epochs):
+            return False
+        return self._has_waited(epochs)
 
     def judge(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Note what `epoch` (from 1) has come to; whether training ends after it."""
@@ -72,10 +76,13 @@ class BestEpoch:
         value = float(metrics[self.metric])
         if math.isfinite(value) and self._is_better(value):
             self.best = Best(self.metric, value, epoch)
-        if not self.is_over(epoch):
+        if not self._has_waited(epoch):
             return False
         self._report_end(epoch)
         return True
+
+    def _has_waited(self, epochs: int) -> bool:
+        return bool(self._asked.patience and self.best and epochs - self.best.epoch >= self._asked.patience)
 
     def _is_better(self, value: float) -> bool:
         if self.best is None:
@@ -107,6 +114,11 @@ class BestEpoch:
             ),
             speaks=self._world.is_root,
         )
+
+
+def is_validated(epoch: int, every: int, epochs: int) -> bool:
+    """Whether `epoch` (from 1) of `epochs` is validated: each `every`-th one is, and the last; none if it is 0."""
+    return bool(every) and (epoch % every == 0 or epoch == epochs)
 
 
 def is_growing(metric: str, mode: str) -> bool:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from hpclaunch.training import evaluation
 from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.model_parallel import groups
+from hpclaunch.training.monitoring.best_epoch import is_validated
 from hpclaunch.training.rank import strategies, watch
 from hpclaunch.training.rank.world import World
 
@@ -41,7 +42,7 @@ class Validation(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.seconds = 0.0
-        if (epoch + 1) % self._every and epoch + 1 != self._epochs:
+        if not is_validated(epoch + 1, self._every, self._epochs):
             return
         watch.reached("the validation after epoch {}".format(epoch + 1))
         began = time.perf_counter()

@@ -18,7 +18,7 @@ from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.save_points import SavePoints
 from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.metrics import VALIDATION_PREFIX
-from hpclaunch.training.monitoring.best_epoch import BestEpoch
+from hpclaunch.training.monitoring.best_epoch import BestEpoch, is_validated
 from hpclaunch.training.optimization import learning_rate, techniques
 from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.run import Run
@@ -117,7 +117,7 @@ class PlainLoop(ABC):
     def _add_validation(self, number: int, metrics: dict[str, float]) -> float | None:
         """Add what the validation after an epoch (from 0) gives; its seconds, None without one. A collective."""
         asked = self._run.settings
-        if not self._validate or ((number + 1) % asked.validation_every and number + 1 != asked.epochs):
+        if not self._validate or not is_validated(number + 1, asked.validation_every, asked.epochs):
             return None
         watch.reached("the validation after epoch {}".format(number + 1))
         began = time.perf_counter()

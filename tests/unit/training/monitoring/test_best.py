@@ -13,9 +13,11 @@ except ImportError:
 from typing import Any
 
 from hpclaunch import training
+from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.monitoring.best import WatchBest
 from hpclaunch.training.monitoring.best_epoch import is_growing
+from hpclaunch.training.monitoring.kept import Kept
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
@@ -80,6 +82,24 @@ def test_patience_and_the_best_value_survive_an_interruption(interrupted: int) -
     assert again.best is not None and again.best.epoch == 2
     assert again.best.step == (20 if interrupted >= 2 else 0)
     assert not watcher("--patience=4", before=again.facts).is_over(5)  # more patience: training goes on
+
+
+def test_only_an_epoch_that_is_judged_ends_a_training_that_goes_on() -> None:
+    before = {"metric": "val_loss", "value": 1.0, "epoch": 2, "step": 0}
+    words = ("--patience=1", "--epochs=7")
+
+    def ends(*more: str, **other: Any) -> list[int]:
+        watch = watcher(*words, *more, before={**before, **other})
+        kept = Kept(ALONE, None, watch, [], Place())
+        found = []
+        for kept.epochs in range(2, 8):
+            found += [kept.epochs] if kept.is_over else []
+        return found
+
+    assert ends("--validation-every=2") == [4, 6, 7]
+    assert ends("--validation-every=1") == [3, 4, 5, 6, 7]
+    assert ends("--validation-every=2", "--monitor=loss", metric="loss") == [3, 4, 5, 6, 7]
+    assert ends("--validation-every=0") == []
 
 
 def test_a_best_epoch_of_another_metric_or_without_a_checkpoint_is_forgotten(

@@ -273,6 +273,20 @@ def test_every_second_epoch_and_the_last_are_validated(tmp_path: Path) -> None:
     assert ["val_loss" in line for line in events(tmp_path, "epoch")] == [False, True, False, True, True]
 
 
+@pytest.mark.parametrize("until", [0, 2, 3, 4, 5, 6])  # the program dies in this epoch; 0: in none
+def test_training_ends_after_no_epoch_that_is_not_validated(until: int, tmp_path: Path) -> None:
+    """Epochs 2, 4 and 6 are validated, of which the last is not better than the one before."""
+    course = [1.0, 1.0, 1.0, 0.9, 0.5, 0.9, 0.6]
+    options = {"validation_every": 2, "patience": 1, "restore_best": False}
+    for dies in (until, 0) if until else (0,):
+        validated(on_ranks(1, tmp_path, lambda world: world)[0], tmp_path, course, options, until=dies)
+    lines = events(tmp_path, "epoch")
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert [line["val_loss"] for line in lines if "val_loss" in line] == pytest.approx([1.0, 0.5, 0.6])
+    assert [(line["after"], line["epoch"]) for line in events(tmp_path, "early_stop")] == [(6, 4)]
+    assert events(tmp_path, "end")[-1]["epochs"] == 6
+
+
 def test_a_metric_that_no_validation_gives_ends_the_run_after_its_first_step(tmp_path: Path) -> None:
     found = on_ranks(2, tmp_path, lambda world: validated(world, tmp_path, [1.0], {"monitor": "val_f1"}))
     assert {str(one) for one in found} == {
