@@ -40,7 +40,7 @@ from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
 from hpclaunch.training.program.settings import plain_settings as settings
 from hpclaunch.training.rank import torch_ranks, watch
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
 from hpclaunch.training.rank.world import World
 
 __all__ = [
@@ -123,7 +123,7 @@ class Loop(plain_loop.PlainLoop):
     """The batches of all epochs that are still to be made, as tensors on this rank's device.
 
     With accumulation of k, a step of the optimizer has k batches. share: of the batch of now in its step, 1 without
-    accumulation; the last batch of an epoch may be shorter. ends_step: whether the optimizer's step follows this batch.
+    accumulation; the last batch of an epoch may be shorter.
     model: in DistributedDataParallel, so that its gradients are averaged over the ranks in every backward pass; all
     ranks begin with rank 0's weights. model.no_sync() is there on one rank, too.
     """
@@ -136,8 +136,8 @@ class Loop(plain_loop.PlainLoop):
         self._proof.prove_structure()
         super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device), validate)
         self._own_model, self._optimizer = model, optimizer
-        self.share, self.ends_step = 1.0, True
-        self._begins_step = True
+        self.share, self._ends_step = 1.0, True
+        self._begins_step, self._was_asked = True, False
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
         self._exchange = TorchExchange(model, device) if run.size > 1 else None
@@ -146,6 +146,12 @@ class Loop(plain_loop.PlainLoop):
         self.model = model if self._replica is None else self._replica
         if self._replica is None and not hasattr(model, "no_sync"):
             model.no_sync = contextlib.nullcontext
+
+    @property
+    def ends_step(self) -> bool:
+        """Whether the optimizer's step follows this batch."""
+        self._was_asked = True
+        return self._ends_step
 
     def step(self, loss: Any) -> None:
         """Make one step of the optimizer, with gradients that are averaged over all ranks. A collective.
@@ -156,20 +162,30 @@ class Loop(plain_loop.PlainLoop):
         if self._begins_step:
             self._optimizer.zero_grad()
         (loss if self.share == 1 else loss * self.share).backward()
-        if self.ends_step:
+        if self._ends_step:
             if self._replica is not None:
                 self._replica.check_gradients()
             self._optimizer.step()
-        self.made(loss)
+        self._end_batch(loss)
 
     def made(self, loss: Any) -> None:
         """In place of `step`, end a step that the program has made itself: zero_grad, backward, the optimizer's step.
 
         loss: of this rank's batch, for the log. With accumulation, call it after each batch: multiply the loss by
-        `share` before backward, and let the optimizer's step follow where `ends_step` is true.
+        `share` before backward, and make the optimizer's step, and zero_grad after it, only where `ends_step` is true.
+        Raises TrainingError if `ends_step` was not read for this batch.
         """
+        accumulation = self._run.settings.accumulation
+        if accumulation > 1 and not self._was_asked:
+            raise TrainingError(
+                "--accumulation={}: a program that calls loop.made must read loop.ends_step for each batch, and make "
+                "the optimizer's step and zero_grad only where it is true: hpclaunch docs training".format(accumulation)
+            )
+        self._end_batch(loss)
+
+    def _end_batch(self, loss: Any) -> None:
         self._end_step(loss)
-        if self._exchange and self.ends_step:
+        if self._exchange and self._ends_step:
             self._exchange.step_ended()
 
     def _exchange_s(self) -> float | None:
@@ -181,7 +197,8 @@ class Loop(plain_loop.PlainLoop):
     def _ready(self, micro: MicroBatch) -> Any:
         for group, rate in zip(self._optimizer.param_groups, self._rates):
             group["lr"] = rate * self.learning_rate
-        self._begins_step, self.ends_step, self.share = self.ends_step, micro.is_last, micro.share
+        self._begins_step, self._ends_step, self.share = self._ends_step, micro.is_last, micro.share
+        self._was_asked = False
         if self._replica is not None and self._run.settings.accumulation > 1:
             self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
         return tuple(_tensor(self._run, array) for array in micro.batch)

@@ -52,6 +52,37 @@ def test_accumulated_batches_are_one_large_batch(job: str, size: int, own: tuple
     assert losses[1] and losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
+BLIND = """
+import numpy as np, torch
+from hpclaunch.training import on_pytorch as training
+
+settings = training.settings(epochs=1, batch_size_per_rank=2)
+with training.start(settings) as run:
+    data = training.arrays(run, "numbers.npz")
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), settings.learning_rate)
+    loop = training.loop(run, model, optimizer, data)
+    for made, (inputs, targets) in enumerate(loop):
+        optimizer.zero_grad()
+        loss = (loop.model(inputs) - targets).square().mean()
+        loss.backward()
+        optimizer.step()
+        loop.made(loss)
+"""
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_program_that_makes_a_step_of_every_accumulated_batch_is_refused(accumulation: int, tmp_path: Path) -> None:
+    program = tmp_path / "blind.py"
+    numbers = np.arange(12, dtype=np.float32)[:, None] / 12
+    np.savez(tmp_path / "numbers.npz", x=numbers, y=numbers)
+    program.write_text(BLIND.replace("numbers.npz", str(tmp_path / "numbers.npz")))
+    run = start_program("ddp", program, tmp_path, f"--accumulation={accumulation}", size=1)
+    codes, text = run.ended()
+    told = text.count("--accumulation=2: a program that calls loop.made must read loop.ends_step for each batch")
+    assert (codes, told) == (([0], 0) if accumulation == 1 else ([1], 1)), text
+
+
 @pytest.mark.parametrize("job", ["ddp", "jax"])
 def test_two_ranks_validate_and_find_the_best_epoch_as_one_process_does(job: str, tmp_path: Path) -> None:
     """Of 23 samples seven are for the validation, four on one rank; a step has the other sixteen."""
