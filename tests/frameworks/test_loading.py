@@ -58,6 +58,40 @@ def test_ranks_read_every_sample_once_in_an_epoch_and_none_of_the_validation(tmp
     assert not {sum_ for one in ranks for _, sum_ in one[:steps]} & {sum_ for one in ranks for _, sum_ in one[steps:]}
 
 
+NAMED = """
+import torch
+from hpclaunch.training import on_pytorch as training
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 9
+    def __getitem__(self, number):
+        return torch.tensor([number / 9]), float(number)
+
+def named(samples):
+    numbers = torch.tensor([number for _, number in samples])
+    return torch.stack([inputs for inputs, _ in samples]), {"number": numbers, "double": 2 * numbers}
+
+with training.start(training.settings(epochs=1, batch_size_per_rank=4, learning_rate=0.001)) as run:
+    data = training.loader(run, Numbers(), validation=Numbers(), collate_fn=named)
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.001)
+    loop = training.loop(run, model, optimizer, data, validate=lambda model, inputs, targets: targets["number"].mean())
+    for inputs, targets in loop:
+        loop.step((loop.model(inputs)[:, 0] - targets["double"]).square().mean())
+"""
+
+
+def test_every_sample_counts_once_in_a_validation_with_targets_by_name(tmp_path: Path) -> None:
+    """Rank 0 validates on batches of 4 samples and of 1, rank 1 on one of 4."""
+    program = tmp_path / "named.py"
+    program.write_text(NAMED)
+    run = start_program("ddp", program, tmp_path, size=2)
+    codes, text = run.ended()
+    assert codes == [0, 0], text
+    assert [line["val_loss"] for line in run.events("epoch")] == pytest.approx([4.0])  # the mean of 0 to 8
+
+
 REFUSED = """
 import sys, torch
 from hpclaunch.training import on_pytorch as training

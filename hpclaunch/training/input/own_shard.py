@@ -65,12 +65,13 @@ class RankSamples(ABC):
         """Read what `held_out` then gives without other ranks, if it is read at once. A collective."""
 
     @abstractmethod
-    def held_out(self, split: str) -> Iterator[Any]:
-        """This rank's part of a split that is prepared and not trained on, in batches (inputs, targets)."""
+    def held_out(self, split: str) -> Iterator[tuple[Any, int]]:
+        """This rank's part of a split that is prepared and not trained on: batches (inputs, targets), their samples."""
 
     def test_batches(self) -> Iterator[Any]:
         """This rank's part of the test samples, in batches; its first batch is a collective."""
-        return self.held_out("test")
+        for batch, _ in self.held_out("test"):
+            yield batch
 
     def _own_part(self, split: str) -> Part:
         """This rank's samples of a split that is not trained on."""
@@ -122,8 +123,9 @@ class OwnShard(RankSamples):
         if split not in self._in_memory:
             self._in_memory[split] = self._read_part(split)
 
-    def held_out(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return self._slices(*self._in_memory[split])
+    def held_out(self, split: str) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], int]]:
+        for inputs, targets in self._slices(*self._in_memory[split]):
+            yield (inputs, targets), len(targets)
 
     def test_batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from self._slices(*(self._in_memory.get("test") or self._read_part("test")))

@@ -227,7 +227,7 @@ class TorchLoader(RankSamples):
         for (step, own, share, is_last), batch in zip(plan, loader):
             yield MicroBatch(step, batch, len(own), share, is_last)
 
-    def held_out(self, split: str) -> Iterator[Any]:
+    def held_out(self, split: str) -> Iterator[tuple[Any, int]]:
         if split not in self.source.counts and split not in self._held:
             raise AgreedError(
                 "{0} has no samples for {1}: give training.loader {1}=".format(self.source.path, split),
@@ -236,7 +236,8 @@ class TorchLoader(RankSamples):
         part = self._own_part(split)
         own = part.positions.tolist()
         batches = [own[begin : begin + self._batch] for begin in range(0, len(own), self._batch)]
-        yield from self._loader(part.split, _NOT_TRAINED, batches)
+        for numbers, batch in zip(batches, self._loader(part.split, _NOT_TRAINED, batches)):
+            yield batch, len(numbers)
 
     def _positions(self, epoch: int) -> np.ndarray:
         """This rank's samples of a whole epoch, in its order (those of steps before a resumed one may be others)."""

@@ -151,11 +151,11 @@ class PlainLoop(ABC):
         def add_up() -> tuple[dict[str, float], int]:
             sums: dict[str, float] = {}
             seen = 0
-            for inputs, targets in itertools.islice(self._data.held_out(split), most):
-                found = validate(inputs, targets)
+            for batch, samples in itertools.islice(self._data.held_out(split), most):
+                found = validate(*batch)
                 for name, value in (found if isinstance(found, dict) else {"loss": found}).items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * len(targets)
-                seen += len(targets)
+                    sums[name] = sums.get(name, 0.0) + float(value) * samples
+                seen += samples
                 watch.this_rank.mark()
             return sums, seen
 
