@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -30,6 +30,8 @@ CHECK_STEPS = 50
 """Steps between two checks for a loss or a weight that is not a finite number, as under TensorFlow."""
 UNSOUND = "a weight is not a finite number"
 DIVERGED = "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up."
+
+OTHER_METRICS = "validate gives {} for {}, but {} for {}: let it give the same metrics for every batch, on every rank"
 
 
 class PlainLoop(ABC):
@@ -153,7 +155,12 @@ class PlainLoop(ABC):
             seen = 0
             for batch, samples in itertools.islice(self._data.held_out(split), most):
                 found = validate(*batch)
-                for name, value in (found if isinstance(found, dict) else {"loss": found}).items():
+                found = found if isinstance(found, dict) else {"loss": found}
+                if seen and set(found) != set(sums):
+                    raise TrainingError(
+                        OTHER_METRICS.format(_join_names(sums), "a batch", _join_names(found), "another")
+                    )
+                for name, value in found.items():
                     sums[name] = sums.get(name, 0.0) + float(value) * samples
                 seen += samples
                 watch.this_rank.mark()
@@ -162,7 +169,13 @@ class PlainLoop(ABC):
         with self._open_validation() as validate:
             own = self._run.world.together(add_up, long=True)
         totals = self._run.world.gather(own)
-        names = next((list(sums) for sums, seen in totals if seen), [])
+        named = [(rank, list(sums)) for rank, (sums, seen) in enumerate(totals) if seen]
+        first, names = named[0] if named else (0, [])
+        for rank, others in named:
+            if set(others) != set(names):
+                ranks = "rank {}".format(first), "rank {}".format(rank)
+                text = OTHER_METRICS.format(_join_names(names), ranks[0], _join_names(others), ranks[1])
+                raise AgreedError(text, speaks=self._run.is_root)
         samples = sum(seen for _, seen in totals)
         return {name: sum(sums[name] for sums, seen in totals if seen) / samples for name in names}
 
@@ -219,6 +232,10 @@ class PlainLoop(ABC):
     @abstractmethod
     def _prove(self, when: str) -> None:
         """Raise AgreedError on all ranks unless they hold one model. A collective."""
+
+
+def _join_names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "no metric"
 
 
 def _check_validation(run: Run, data: RankSamples, validate: Validate | None) -> None:

@@ -352,6 +352,34 @@ def test_samples_of_the_validation_are_read_once_and_in_no_other_collective(
     assert reads.count(split) == 2  # on each rank
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            lambda rank, batch: rank == 0,
+            "validate gives f1, loss for rank 0, but loss for rank 1: let it give the same",
+        ),
+        (
+            lambda rank, batch: rank == 1,
+            "validate gives loss for rank 0, but f1, loss for rank 1: let it give the same",
+        ),
+        (lambda rank, batch: batch == 1, "validate gives loss for a batch, but f1, loss for another"),
+    ],
+    ids=["more-on-rank-0", "more-on-rank-1", "more-in-a-batch"],
+)
+def test_a_validation_that_gives_other_metrics_somewhere_is_refused(more: Any, told: str, tmp_path: Path) -> None:
+    def work(world: World) -> None:
+        run, data = opened(world, tmp_path, **arrays_of(np.int64), **VALIDATED)
+        own = {"loss": 1.0, "f1": 0.5}
+        loop = Loop(run, data, lambda x, y: own if more(world.rank, len(y)) else {"loss": 1.0})
+        for _ in loop:
+            loop.step(1.0)
+
+    found = on_ranks(2, tmp_path, work)
+    assert all(isinstance(one, AgreedError) and told in str(one) for one in found), found
+    assert not (tmp_path / "checkpoints").exists()
+
+
 def test_a_validation_without_a_function_is_refused(tmp_path: Path) -> None:
     (world,) = on_ranks(1, tmp_path, lambda world: world)
     run, data = opened(world, tmp_path, {"validation_part": 0.1}, **arrays_of(np.int64), **VALIDATED)
