@@ -54,7 +54,11 @@ def attempt(folder: Path, total: int, size: int, steps: int = 0, **options: Any)
                 epoch, left = epoch + 1, data.steps
         return read
 
-    return [one for own in on_ranks(size, folder, work) for one in own]
+    ended = on_ranks(size, folder, work)
+    for own in ended:
+        if isinstance(own, BaseException):
+            raise own
+    return [one for own in ended for one in own]
 
 
 def of_epoch(read: list[tuple[int, int, int]], number: int) -> Counter[int]:
