@@ -704,7 +704,7 @@ def test_whoever_interrupts_a_submission_is_told_what_is_known(slurm: FakeSlurm,
     if moment == "sbatch":
         slurm.put("sbatch", stop)
     else:  # the job is queued, and Slurm is asked what it holds of it
-        slurm.put("squeue", stop)
+        slurm.put("squeue", "cat > /dev/null; " + stop)  # once its end is waited for
     with pytest.raises(Interrupted) as caught:
         hand_over(run, script_of(run), 60)
     (fault,), found, lease = caught.value.faults, runs.load(run.path), leases.newest(run.path)

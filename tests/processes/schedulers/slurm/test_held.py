@@ -211,7 +211,7 @@ def test_all_tasks_of_an_array_may_be_listed_where_one_is_asked_for(cluster: Clu
 def test_a_user_who_does_not_wait_for_the_answer_has_the_job_all_the_same(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.put("squeue", "kill -INT $PPID; exec sleep 600")
+    cluster.put("squeue", "cat > /dev/null; kill -INT $PPID; exec sleep 600")  # once its end is waited for
     with pytest.raises(Interrupted, match="was submitted as job 4711"):
         cluster.submitted()
     run = runs.load(cluster.run.path)
