@@ -119,7 +119,7 @@ def write(partial: str, name: str, arrays: Iterable[tuple[str, Any]]) -> dict[st
             write_arrays(file, arrays)
             file.flush()
             os.fsync(file.fileno())
-        return {"name": name, "bytes": os.path.getsize(path), "sha256": _sha256(path)}
+        return {"name": name, "bytes": os.path.getsize(path), "sha256": sha256_of(path)}
     except OSError as error:
         raise TrainingError(failure_text(path, os.path.dirname(partial), error)) from error
 
@@ -310,7 +310,7 @@ def _damage(path: str, expected: Mapping[str, Any]) -> str:
             return "is not a file"
         if about.st_size != expected["bytes"]:
             return "has {} bytes instead of {}".format(about.st_size, expected["bytes"])
-        same = _sha256(path) == expected["sha256"]
+        same = sha256_of(path) == expected["sha256"]
     except OSError as error:
         return "cannot be read: {}".format(error.strerror)
     return "" if same else "has changed since it was written (SHA-256)"
@@ -382,7 +382,8 @@ def failure_text(path: str, folder: str, error: OSError) -> str:
     )
 
 
-def _sha256(path: str) -> str:
+def sha256_of(path: str) -> str:
+    """The SHA-256 of a file, hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(_BLOCK), b""):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -10,7 +9,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
-from hpclaunch.training.checkpoints.folders import write_arrays
+from hpclaunch.training.checkpoints.folders import sha256_of, write_arrays
 from hpclaunch.training.exports import model_folder
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.program.run import Run
@@ -18,7 +17,6 @@ from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import TrainingError
 
 WEIGHTS = "weights.npz"
-_BLOCK = 2**20
 
 
 def write(
@@ -49,7 +47,7 @@ def write(
             "format": 1,
             "job": run.name,
             "files": names,
-            "sha256": {name: _sha256(os.path.join(folder, name)) for name in names},
+            "sha256": {name: sha256_of(os.path.join(folder, name)) for name in names},
             "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in named.items()],
             **_inputs(source),
             "classes": list(getattr(source, "classes", ())),
@@ -86,11 +84,3 @@ def _inputs(source: Source) -> dict[str, Any]:
     except TypeError:  # a type that NumPy lacks
         kind = str(source.sample_type)
     return {"inputs": {"shape": [None, *source.wanted.shape], "type": kind}}
-
-
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(_BLOCK), b""):
-            digest.update(block)
-    return digest.hexdigest()
