@@ -297,6 +297,7 @@ def test_a_job_whose_run_was_exchanged_runs_nothing_of_it(shared: Shared) -> Non
     shared.desk.program("sbatch", keep)
     run = Path(shared.type(ADA, "submit", "./train.py").out.strip())
     exchange(shared, run)
+    starts = sorted((run / "attempts").rglob("*"))  # that of the job, which has completed
     done = start_as(shared, ADA, run)
     assert done.returncode == 78
     assert f"{run} belongs to the user with uid {BOB} and not to you: the run directory was exchanged" in done.stderr
@@ -306,7 +307,7 @@ def test_a_job_whose_run_was_exchanged_runs_nothing_of_it(shared: Shared) -> Non
     done = start_as(shared, ADA, run)
     assert (done.returncode, f"{run}/code belongs to the user with uid {BOB}" in done.stderr) == (78, True)
     assert not (shared.desk.spool / "pwned").exists()
-    assert not list((run / "attempts").iterdir())
+    assert sorted((run / "attempts").rglob("*")) == starts
 
 
 def start_as(shared: Shared, user: int, run: Path) -> subprocess.CompletedProcess[str]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from hpclaunch.core.errors import Fault
 from hpclaunch.search.names import idle
 from hpclaunch.search.space import Dimension, SearchSpace
-from hpclaunch.search.space_file import terms_of
 from tests.builders import bundled_job, planned, refused
 
 CIFAR = bundled_job("cifar")
@@ -66,12 +61,3 @@ def test_no_trial_of_a_search_has_a_setting_without_effect() -> None:
     assert "has no effect with optimizer=sgd" in str(fault)
     (fault,) = idle(SearchSpace(dimensions=both[1:]), rows, {"weight_decay": "0.1"})
     assert fault.where == "--set weight_decay"
-
-
-def test_the_example_of_the_page_on_searches_has_only_settings_with_an_effect() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "search.md").read_text()
-    (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "sampler: random" in text]
-    floats = {name for name, row in CIFAR.parameters.items() if row.value_type == "float"}
-    faults: list[Fault] = []
-    terms = terms_of(yaml.safe_load(block), "space.yaml", floats, faults)
-    assert not faults and not idle(terms.space, CIFAR.parameters, {})
