@@ -13,7 +13,7 @@ import pytest
 
 from tests.frameworks.environments import ROOT
 from tests.frameworks.test_equal import trained
-from tests.frameworks.test_jobs import MAKERS
+from tests.frameworks.test_jobs import MAKERS, start_program
 
 pytestmark = pytest.mark.timeout(900)
 READS = {
@@ -61,6 +61,57 @@ def test_the_exported_weights_are_those_of_the_best_epoch_that_were_evaluated(
     assert sorted(path.name for path in model.iterdir()) == sorted([*files, "model.json"])
     found = float(said_by(job, READS[job], str(model), str(tmp_path / "run" / "houses.npz")))
     assert found == pytest.approx(end["test_mse"], rel=1e-12)
+
+
+OF_THE_JOB = """
+import json, os, sys, numpy as np, torch
+sys.path.insert(0, sys.argv[1])
+from train import mini_resnet
+from hpclaunch.training.checkpoints import folders
+
+run_dir = sys.argv[2]
+saved = torch.load(run_dir + "/model/weights.pt", weights_only=True)
+(name,) = [name for name in os.listdir(run_dir + "/checkpoints") if name.endswith(sys.argv[3])]
+checkpoint = run_dir + "/checkpoints/" + name
+with np.load(checkpoint + "/shared.npz") as arrays:
+    named = enumerate(folders.facts_of(checkpoint)["content"]["arrays"])
+    kept = {name: arrays["array-%05d" % number] for number, (name, _, _) in named}
+assert all((kept["model." + name] == one.numpy()).all() for name, one in saved.items())
+model = mini_resnet()
+model.load_state_dict(saved)
+model.eval()
+with np.load(run_dir + "/cifar10.npz") as file, torch.no_grad():
+    labels = torch.from_numpy(file["y_test"]).long()
+    scores = model(torch.from_numpy(file["x_test"]))
+found = {"loss": float(torch.nn.functional.cross_entropy(scores.double(), labels))}
+found["right"] = int((scores.argmax(1) == labels).sum())
+print(json.dumps(found))
+"""
+
+
+def test_the_job_of_pytorch_reports_what_the_saved_model_gives(tmp_path: Path) -> None:
+    """Each rank has its own statistics of batch norm, until the ranks share those that are saved."""
+    random = np.random.default_rng(5)
+    labels = {"train": np.arange(203) % 10, "test": np.arange(331) % 10}
+    arrays = {f"y_{split}": labels[split].astype(np.int64) for split in labels}
+    for split, own in labels.items():
+        noise = random.integers(0, 200, (len(own), 32, 32, 3))
+        arrays[f"x_{split}"] = (noise + 5 * own[:, None, None, None]).astype(np.uint8)
+    np.savez(tmp_path / "cifar10.npz", **arrays)
+    own_settings = ("--epochs=2", "--batch-size-per-rank=16", "--validate-on=test", "--restore-best=true")
+    program = ROOT / "jobs" / "ddp" / "train.py"
+    data = f"--data-dir={tmp_path / 'cifar10.npz'}"
+    codes, text = (run := start_program("ddp", program, tmp_path, data, *own_settings, size=2)).ended()
+    assert codes == [0, 0], text
+    (end,) = run.events("end")
+    steps = f"{end['best_epoch'] * 7:08}"  # an epoch has seven
+    code = said_by("ddp", OF_THE_JOB, str(program.parent), str(tmp_path), steps, path=str(ROOT))
+    found = json.loads(code)
+    assert end["test_samples"] == 331
+    assert end["test_accuracy"] * 331 == pytest.approx(found["right"], abs=1e-9)
+    assert end["best_value"] == pytest.approx(found["loss"], rel=1e-5)
+    best = run.events("epoch")[end["best_epoch"] - 1]
+    assert (best["val_loss"], best["val_accuracy"]) == (end["best_value"], pytest.approx(end["test_accuracy"]))
 
 
 def test_no_model_is_written_if_the_settings_say_so(tmp_path: Path) -> None:
