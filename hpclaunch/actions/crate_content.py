@@ -170,8 +170,8 @@ class _Records:
             yield from self._file(name, name)
         yield from self._metrics()
         logs = [path.relative_to(run.home).as_posix() for path in run.logs()]
-        ranks = [run.name_of(f"logs/{name}") for name in inside.names_in(run.home, run.name_of("logs"))]
-        logs += [name for name in ranks if name.rpartition("/")[2].startswith("rank-") and name.endswith(".out")]
+        names = [run.name_of(f"logs/{name}") for name in inside.names_in(run.home, run.name_of("logs"))]
+        logs += [name for name in names if name.endswith(".out")]  # those of the ranks too
         for name in dict.fromkeys(logs):
             yield from self._file(f"logs/{name.rpartition('/')[2]}", name)
 

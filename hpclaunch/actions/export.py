@@ -18,7 +18,7 @@ from hpclaunch.core.quoting import shell_word, shown_name
 from hpclaunch.core.records import record
 from hpclaunch.runs import Run
 from hpclaunch.runs.metric_events import metric_events
-from hpclaunch.runs.unread import ATTEMPTS, LOGS, MODEL, refuse_unread
+from hpclaunch.runs.unread import ATTEMPTS, LOGS, refuse_unread
 
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*|https?://[^\s<>\"{}|\\^`]+")
 TENSORBOARD, MLFLOW, RO_CRATE = FORMATS = ("tensorboard", "mlflow", "ro-crate")
@@ -63,7 +63,8 @@ def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -
     _refuse_open(single)
     if form == RO_CRATE:
         _refuse_several(found)
-    refuse_unread(single, (ATTEMPTS, LOGS, MODEL) if form == RO_CRATE else (ATTEMPTS,))
+    # What of a model is not read, such as a link, is left out of the crate and named there.
+    refuse_unread(single, (ATTEMPTS, LOGS) if form == RO_CRATE else (ATTEMPTS,))
     files, notes = {
         TENSORBOARD: lambda: _event_files(single),
         MLFLOW: lambda: _mlflow_files(single, target),

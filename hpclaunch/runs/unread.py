@@ -26,7 +26,7 @@ RECORDS = (RECORD, HISTORY, "spec.json", REQUEST, "environment.json", "search.js
 """The files of a run, or of an array for all its runs, whose whole content is read."""
 SERIES = (METRICS, "metrics-repeated.jsonl")
 """Files of a run that may be large: they are read as a stream."""
-ATTEMPTS, LOGS, MODEL, SEARCH = "attempts", "logs", "model", "search"
+ATTEMPTS, LOGS, SEARCH = "attempts", "logs", "search"
 READ_BY_A_PAGE = (ATTEMPTS, LOGS, SAMPLES, SEARCH)
 _MOST_FAULTS = 10
 _LARGE = frozenset({VALUES, STATES})

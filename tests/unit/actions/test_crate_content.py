@@ -304,6 +304,30 @@ def test_the_facts_of_a_run_are_what_its_record_says(run: Run) -> None:
     assert facts_of(run, "", True).replaced == {}
 
 
+def test_no_fact_has_the_value_of_a_variable(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {"environment": [["MY_TOKEN", "hunter2hunter2"]], "command": ["train.py", "--key=hunter2hunter2"]}
+    (run.path / "spec.json").write_text(json.dumps({**spec, "parameters": [["note", "hunter2hunter2"]]}))
+    facts = facts_of(replace(load(run.path), state="FAILED", reason="refused hunter2hunter2"), "", True)
+    hidden = "(value not shown)"
+    assert (facts.command, facts.error) == (f"train.py --key={hidden}", f"refused {hidden}")
+    assert facts.parameters == {"note": hidden}
+
+
+def test_logs_are_what_the_script_and_its_ranks_printed(run: Run) -> None:
+    for name in ("rank-0.out", "rank-1.err", "notes.txt"):
+        (run.path / "logs" / name).write_text("x\n")
+    assert {name for name in content(run).files if name.startswith("logs/")} == {"logs/4711.out", "logs/rank-0.out"}
+
+
+def test_a_commit_is_told_without_its_mark_of_changes_to_mlflow(run: Run, tmp_path: Path) -> None:
+    changed = replace(run, git="0123abc+changes")
+    names = exported([changed], "mlflow", tmp_path / "out")
+    tags = {name.rpartition("/")[2]: (tmp_path / "out" / name).read_text() for name in names if "/tags/" in name}
+    assert (tags["mlflow.source.git.commit"], tags["git"]) == ("0123abc", "0123abc+changes")
+    assert (tags["run_dir"], tags["site"], tags["job_id"]) == (str(run.path), run.site, run.job_id)
+
+
 @pytest.mark.parametrize(
     ("need", "told", "data"),
     [
@@ -365,6 +389,16 @@ def test_a_link_among_the_logs_stops_only_the_crate(run: Run, tmp_path: Path) ->
     with pytest.raises(Refused, match="is a link"):
         export([run], "ro-crate", tmp_path / "out", CrateOptions())
     assert exported([run], "tensorboard", tmp_path / "events")
+
+
+def test_one_link_in_the_model_leaves_only_that_file_out_of_the_crate(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("theirs")
+    (run.path / "model/latest.npz").symlink_to("weights.npz")
+    (run.path / "model/theirs").symlink_to(tmp_path / "outside")
+    done = export([run], "ro-crate", tmp_path / "out", CrateOptions())
+    assert done.notes == tuple(f"not in the crate: model/{name}: it is a link" for name in ("latest.npz", "theirs"))
+    assert sorted(os.listdir(tmp_path / "out/model")) == ["weights.npz"]
+    assert "- `model/theirs`: it is a link" in (tmp_path / "out/README.md").read_text()
 
 
 @pytest.mark.parametrize(
