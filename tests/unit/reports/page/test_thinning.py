@@ -22,6 +22,13 @@ def test_ends_extremes_and_order_are_kept(values: list[float]) -> None:
     assert (not finite) or (min(drawn), max(drawn)) == (min(finite), max(finite))
 
 
+def test_the_last_point_is_drawn_although_it_is_no_extreme() -> None:
+    values = [float(place % 7) for place in range(5000)]
+    values[-3:] = [0.0, 6.0, 3.0]
+    series = thin_series("x", list(range(5000)), values)
+    assert (series.x[0], series.x[-1], series.y[-1]) == (0, 4999, 3.0)
+
+
 def test_a_gap_stays_a_gap() -> None:
     values = [1.0] * 5000
     values[2500] = math.nan
