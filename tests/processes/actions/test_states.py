@@ -162,6 +162,11 @@ def test_whose_a_run_is(slurm: FakeSlurm) -> None:
     ):
         fault = other_users(slurm.run("8", **fields))
         assert fault is not None and fault.what == f"run-8 {words}"
+    if os.geteuid() == 0:
+        without = slurm.run("6", uid="")
+        os.chown(without.path / "run.json", 4711, 4711)
+        fault = other_users(without)
+        assert fault is not None and fault.what == "run-6 belongs to the user with uid 4711", "whose the record is"
     unlisted = slurm.run("9", listed=False, uid=me)
     fault = other_users(unlisted)
     assert fault is not None and fault.next == f"if it is yours: hpclaunch runs adopt {unlisted.path}"
@@ -355,6 +360,26 @@ def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
     with pytest.raises(Refused, match="for the site x, whose controller was ctl2; the one here is another"):
         require_own_site(slurm.run("10", controller="ctl2"))
     require_own_site(slurm.run("11", cluster="", controller=""))
+
+
+def test_the_site_of_the_machine_decides_where_no_cluster_is_recorded(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpclaunch.actions.identity import require_own_site
+
+    site = "title: t\nscheduler: local\ndefaults: {node_type: n}\nnode_types: {n: {title: n, cores_per_node: 1}}\n"
+    (slurm.home / "site_configs").mkdir()
+    (slurm.home / "site_configs/mine.yaml").write_text(f"{site}detect: {{environment: {{WHERE: mine}}}}\n")
+    monkeypatch.setenv("WHERE", "mine")
+    here = {"cluster": "", "controller": "", "scheduler": "local"}
+    require_own_site(slurm.run("7", host=os.uname().nodename, **here))
+    require_own_site(slurm.run("8", host="other", site="mine", **here))
+    for scheduler in ("local", "slurm"):
+        with pytest.raises(Refused, match="is for the site x, and this machine belongs to mine") as caught:
+            require_own_site(slurm.run("9", host="other", **{**here, "scheduler": scheduler}))
+        assert caught.value.faults[0].next.startswith("log in to x; ")
+    with pytest.raises(Refused, match="this machine belongs to mine"):
+        require_own_site(slurm.run("10", host=os.uname().nodename, **{**here, "scheduler": "slurm"}))
 
 
 def test_a_run_of_an_array_is_answered_through_its_array(slurm: FakeSlurm) -> None:

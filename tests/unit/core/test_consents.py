@@ -80,6 +80,16 @@ def test_a_consent_is_for_a_folder_and_what_is_in_it(base: Path, keeper: Keeper)
         assert keeper.doubtful(base / name) != [], name
 
 
+def test_a_consent_is_not_for_a_neighbour_through_which_a_link_leads(base: Path, keeper: Keeper) -> None:
+    """Who may write into the neighbour decides where the link leads."""
+    put(base / "group/p-of-others", 0o777)
+    (base / "group/p-of-others/back").symlink_to(base / "group/p/s.yaml")
+    (base / "group/p/link.yaml").symlink_to(base / "group/p-of-others/back")
+    consent(keeper, base / "group/p")
+    assert keeper.doubtful(base / "group/p/s.yaml") == []
+    assert str(base / "group/p-of-others") in {place.path for place in keeper.doubtful(base / "group/p/link.yaml")}
+
+
 @pytest.mark.parametrize("folder", ["group/p", "group"])
 @pytest.mark.parametrize(
     "change",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
+from hpclaunch.core import locks
 from hpclaunch.runs import Run, ended
 from tests.builders import a_run
 
@@ -144,6 +146,23 @@ def test_nothing_is_written_for_no_entries_and_a_record_too_long_is_not_kept(sta
     long = replace(run, path=run.path / "x", earlier=tuple(map(str, range(20_000))))
     ended.keep(state, {long.path: ([1], long, {})}, [run.path, long.path])
     assert lines(state) == before
+
+
+def test_while_another_process_holds_the_lock_nothing_is_kept(
+    state: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that write the file anew at once would lose each other's lines, and a line that takes an entry away."""
+    monkeypatch.setattr(locks, "_SECONDS", 0.0)
+    keep(state, run, n=1)
+    holder = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        keep(state, run, n=2)
+    finally:
+        os.close(holder)
+    assert len(lines(state)) == 2
+    keep(state, run, n=3)
+    assert len(lines(state)) == 3
 
 
 def test_where_it_cannot_be_written_runs_are_read_from_their_directories(state: Path, run: Run) -> None:

@@ -142,6 +142,17 @@ def test_a_new_home_says_how_to_make_a_run(tmp_path: Path) -> None:
         assert fault.next == "hpclaunch submit JOB"
 
 
+def test_where_no_run_is_ones_own_the_newest_of_others_is_meant(tmp_path: Path) -> None:
+    place = Place(tmp_path / "runs", tmp_path / "state/runs.txt")
+    for number in (1, 2):
+        place.add(f"theirs-{number}", number, own=False)
+    assert [place.find(name) for name in (None, "@latest", "@1", "@2")] == ["theirs-2"] * 3 + ["theirs-1"]
+    with pytest.raises(NotFound, match="there are only 2"):
+        place.find("@3")
+    place.add("own-0", 0)
+    assert [place.find(name) for name in (None, "@latest", "@1")] == ["own-0"] * 3
+
+
 def test_in_the_folder_of_the_runs_a_name_is_a_path(place: Place, tmp_path: Path) -> None:
     """A copy of a run with the name of another one: here the copy is meant, elsewhere the run."""
     copy = tmp_path / "copies/sweep-2"

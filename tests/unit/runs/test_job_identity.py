@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,18 @@ def test_it_says_where_and_when_the_run_was_submitted(tmp_path: Path) -> None:
     older = replace(run, submitted="")
     assert identity_of(older).submitted == epoch_of(run.created) == 1795737600
     assert identity_of(replace(older, created="damaged")).submitted == 0
+
+
+def test_times_of_records_are_in_utc_wherever_hpclaunch_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XXX-7")
+    time.tzset()
+    try:
+        epoch_of.cache_clear()
+        assert epoch_of(THEN) == 1795824019
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        epoch_of.cache_clear()
 
 
 def test_an_answer_about_another_submission_is_about_another_job(tmp_path: Path) -> None:

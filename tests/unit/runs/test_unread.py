@@ -77,6 +77,10 @@ def test_links_on_the_way_are_followed_if_nobody_else_may_change_them(tmp_path: 
     assert strange_place(run) == []
     (fault,) = strange_place(through)
     assert fault.where == str(tmp_path / "runs") and "another user" in fault.what and str(run) in fault.next
+    os.chown(run, 23456, 23456)
+    assert strange_place(through) == [fault], "also to a run of theirs"
+    os.lchown(tmp_path / "runs", 0, 0)
+    assert strange_place(through) == []
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:

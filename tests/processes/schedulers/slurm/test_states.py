@@ -191,6 +191,8 @@ def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_p
     known = replace(run, submitted="", cluster="lab")
     assert told_of([known]) == {"1": Status(state="FAILED", exit_code="1:0", nodes="n1")}
     assert told_of([replace(known, cluster="elsewhere")]) == {}
+    unnamed = replace(a_run(tmp_path, "2"), cluster="")
+    assert set(told_of([known, unnamed])) == {"1", "2"}, "a job of a cluster without a name may be here"
 
 
 def test_two_runs_with_one_number_get_each_its_own_answer(tmp_path: Path, program: Path) -> None:

@@ -35,6 +35,27 @@ def test_the_script_is_submitted_and_the_job_id_is_read(slurm: Path) -> None:
     assert len((slurm / "given").read_text().splitlines()) == 1
 
 
+def test_options_are_sbatchs_and_not_the_scripts(slurm: Path) -> None:
+    """What follows the script on sbatch's line is given to the script."""
+    submit(a_run(slurm), "#!/bin/bash\n", 0, ["--hold", "--array=0-3"])
+    *options, script = (slurm / "given").read_text().splitlines()
+    assert options == ["--hold", "--array=0-3"] and script.endswith(".sh")
+
+
+def test_variables_of_another_job_or_that_override_the_script_do_not_reach_sbatch(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = ("SBATCH_PARTITION", "SLURM_JOB_ID", "SLURM_NTASKS", "SALLOC_QOS", "SRUN_DEBUG", "PMI_RANK", "OMPI_X")
+    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "MINE")
+    for name in (*dropped, *kept):
+        monkeypatch.setenv(name, "x")
+    program = slurm / "bin/sbatch"
+    program.write_text(program.read_text().replace("\n", f'\nenv > "{slurm}/seen"\n', 1))
+    submit(a_run(slurm), "#!/bin/bash\n", 0)
+    seen = {line.partition("=")[0] for line in (slurm / "seen").read_text().splitlines()}
+    assert seen.isdisjoint(dropped) and seen.issuperset(kept)
+
+
 def test_submitits_own_states_are_not_asked_for(slurm: Path) -> None:
     """submitit asks sacct alone; hpclaunch asks squeue first. Submitting starts neither."""
     submit(a_run(slurm), "", 0)

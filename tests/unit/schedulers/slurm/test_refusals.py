@@ -82,3 +82,27 @@ def test_the_words_are_those_of_both_streams() -> None:
     answer = read_answer(1, b"--> budget...FAILED\n", b"sbatch: error: no time\n")
     assert (answer.words, answer.own_words) == ("no time --> budget...FAILED", True)
     assert not read_answer(1, b"see sbatch: error: x\n", b"").own_words
+
+
+def test_a_job_id_counts_on_either_stream_with_all_else_that_was_printed() -> None:
+    """A filter of the site warns on stderr; a wrapper may print everything there."""
+    line = b"Submitted batch job 4711\n"
+    for out, err, printed in (
+        (line, b"", ""),
+        (line, b"sbatch: moved to preempt\n", "sbatch: moved to preempt"),
+        (b"Welcome\n\n" + line, b"", "Welcome"),
+        (b"", b"Welcome\n" + line, "Welcome"),
+        (b"out\n" + line, b"err \n", "out\nerr"),
+        (line, line, ""),
+    ):
+        answer = read_answer(0, out, err)
+        assert (answer.meaning, answer.job_id, answer.printed) == ("queued", "4711", printed)
+    assert read_answer(0, line, b"Submitted batch job 4712\n").job_id == "4711", "stdout is sbatch's own"
+
+
+def test_endless_words_are_kept_in_part() -> None:
+    banner = b"a line of a banner\n" * 10_000
+    queued, refused = read_answer(0, banner + b"Submitted batch job 4711\n", b""), read_answer(1, banner, b"")
+    assert (queued.job_id, refused.meaning) == ("4711", "refused")
+    for answer in (queued, refused):
+        assert 9_000 < len(answer.printed) < 11_000 and answer.printed.endswith("more characters)")
