@@ -109,7 +109,7 @@ def record_exit_code(code: int, path: str | None = None) -> bool:
     except OSError:  # another rank was first, or the folder is gone; the message on stderr remains
         return False
     try:
-        os.write(descriptor, "{}\n".format(code).encode("ascii"))
+        os.write(descriptor, "{}\n".format(_status(code)).encode("ascii"))
     finally:
         os.close(descriptor)
     return True
@@ -219,7 +219,12 @@ def leave(code: int, message: str, prefix: str = "error: ") -> None:
         print(prefix + message, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code & 0xFF or 1)
+    os._exit(_status(code))
+
+
+def _status(code: int) -> int:
+    """What the process of a failed rank ends with: the system keeps the lowest byte, and 256 would be a success."""
+    return code & 0xFF or 1
 
 
 def _follows_another_rank(error: Exception) -> bool:

@@ -24,6 +24,8 @@ GRPC = (
         ("pass", 0, ""),
         ("sys.exit(0)", 0, ""),
         ("sys.exit(7)", 7, ""),
+        ("sys.exit(256)", 1, ""),  # of which the system would keep 0
+        ("sys.exit(-1)", 255, ""),
         ("sys.exit('no luck')", 1, "error: no luck"),
         ("raise failure.TrainingError('what and where')", 1, "what and where"),
         ("raise failure.AgreedError('once', speaks=True)", 1, "error: once"),
