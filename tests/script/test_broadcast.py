@@ -191,6 +191,35 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path, owner: str, safe: 
     assert ("other users can change what this job writes" not in done.stdout) is safe, done.stderr
 
 
+def test_packed_environments_in_a_folder_of_another_user_are_not_used(bed: Bed) -> None:
+    """Whoever owns it could exchange what the ranks will run."""
+    kept = bed.run.parent / f".broadcast-{os.getuid()}"
+    if os.getuid():
+        kept.symlink_to("/")
+    else:
+        kept.mkdir()
+        os.chown(kept, 4711, 4711)
+    done = bed.job("true", "optional")
+    assert f"the broadcast failed: {kept} cannot be written, or belongs to another user" in done.stderr
+    assert (done.returncode, bed.left()) == (0, [])
+
+
+def test_the_variables_of_the_run_itself_name_no_copies() -> None:
+    """Else the results of a run inside an environment would go where the end of the job removes them."""
+    variables = {"HPCLAUNCH_RUN_DIR": "/e/runs/x", "HPCLAUNCH_CHECKPOINT_DIR": "/e/runs/x/checkpoints", "DATA": "/e/d"}
+    show = 'echo "$HPCLAUNCH_RUN_DIR $HPCLAUNCH_CHECKPOINT_DIR $DATA $HPCLAUNCH_BROADCAST"'
+    done = with_library(f"copies=(/e /n/copy/env); use_copies /n/copy; {show}", **variables)
+    assert done.stdout == "/e/runs/x /e/runs/x/checkpoints /n/copy/env/d /n/copy\n", done.stderr
+
+
+def test_every_node_unpacks_once_and_with_the_memory_of_the_whole_job() -> None:
+    """A task has but its share of the memory, which counts what is written to a folder in memory."""
+    done = with_library('srun() { echo "$*"; }; slurm_on_nodes unpack it', SLURM_JOB_NUM_NODES="3")
+    options, _, command = done.stdout.rpartition(" unpack")
+    assert {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--mem=0"} <= set(options.split())
+    assert command == " it\n"
+
+
 def test_the_last_rank_of_a_node_removes_the_copies_and_no_rank_before_it(tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     copies.mkdir()

@@ -138,6 +138,19 @@ def test_it_is_written_anew_without_what_has_no_meaning_or_is_not_listed(
     assert (run.path in index, gone.path in index) == (True, False)
 
 
+def test_who_reads_it_while_it_is_written_anew_has_the_old_one_whole(
+    state: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended, "_SPARE_LINES", 0)
+    keep(state, run)
+    keep(state, run)
+    with (state / ended.FILE).open() as reader:
+        before = (state / ended.FILE).read_text()
+        keep(state, run, n=2)
+        assert not (state / ended.FILE).read_text().startswith(before), "it was written anew"
+        assert reader.read() == before
+
+
 def test_nothing_is_written_for_no_entries_and_a_record_too_long_is_not_kept(state: Path, run: Run) -> None:
     keep(state, run)
     before = lines(state)

@@ -53,6 +53,18 @@ def test_epochs_and_other_events_are_thinned_apart(tmp_path: Path, monkeypatch: 
     assert found.everything == [*found.others, *found.epochs]
 
 
+def test_the_other_events_that_are_left_out_are_counted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(most=10))
+    path = fabricated.make(tmp_path, "run")
+    kinds = ("start", *(("checkpoint", "noise_scale") * 500), "end")
+    fabricated.write_metrics(path, [{"event": kind, "step": step} for step, kind in enumerate(kinds)])
+    found = metric_events.metric_events(load(path))
+    steps = [event["step"] for event in found.others]
+    assert (steps == sorted(steps), steps[0], steps[-1]) == (True, 0, 1001), "in the order of the file, whatever kind"
+    assert (len(steps) <= 22, found.others_seen) == (True, 1002)
+    assert f"{len(steps)} of 1,002 other events" in found.note()
+
+
 def test_a_short_file_is_whole(tmp_path: Path) -> None:
     run = load(fabricated.finished(tmp_path))
     found = metric_events.metric_events(run)

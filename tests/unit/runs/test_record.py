@@ -249,6 +249,21 @@ def test_a_line_of_the_history_counts_only_for_the_record_that_it_updates(tmp_pa
     assert runs.load(run.path) == replace(run, edition=2, state="CANCELLED"), "a line that is cut off does not count"
 
 
+def test_a_line_of_the_history_without_an_edition_updates_no_record(tmp_path: Path) -> None:
+    """An older hpclaunch wrote it, before the record that is there now."""
+    run = runs.save(a_run(tmp_path, "7", state="RUNNING"))
+    with (run.path / "states.jsonl").open("a") as file:
+        file.write('{"state": "FAILED"}\n')
+    assert runs.load(run.path) == run
+
+
+def test_a_change_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    run = runs.save(a_run(tmp_path, "7", state="RUNNING"))
+    before = [(run.path / name).read_text() for name in ("run.json", "states.jsonl")]
+    assert runs.change(run, state="RUNNING") == runs.claim(run, durable=False, nodes="") == run
+    assert [(run.path / name).read_text() for name in ("run.json", "states.jsonl")] == before
+
+
 def test_a_record_without_an_edition_is_written_again(tmp_path: Path) -> None:
     run = runs.save(a_run(tmp_path, "7", state="RUNNING"))
     record = json.loads((run.path / "run.json").read_text())

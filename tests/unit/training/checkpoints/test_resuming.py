@@ -139,6 +139,17 @@ def test_the_lines_after_a_checkpoint_move_to_another_file(tmp_path: Path) -> No
     assert (log.read_text(), repeated.read_text()) == ("1\n", "3\n2\n")
 
 
+def test_lines_that_this_attempt_has_written_stay(tmp_path: Path) -> None:
+    """Such as that of its start: it is written before a checkpoint is looked for."""
+    log, repeated = tmp_path / "metrics.jsonl", tmp_path / "metrics-repeated.jsonl"
+    log.write_text("1\n2\n3\nnow\n")
+    resuming._cut(str(log), 4, until=6)
+    assert (log.read_text(), repeated.read_text()) == ("1\n2\nnow\n", "3\n")
+    log.write_text("1\nnow\n")
+    resuming._cut(str(log), 4, until=2)
+    assert (log.read_text(), repeated.read_text()) == ("1\nnow\n", "3\n"), "of a shorter log nothing is repeated"
+
+
 FACTS = {"epoch": 1, "epoch_step": 3, "steps_per_epoch": 6, "step": 9, "metrics_bytes": 0, "world_size": 2}
 FILES = [{"name": name} for name in ("shared.npz", "rank-0000.npz", "rank-0001.npz")]
 WHOLE = {**FACTS, "files": FILES, "options": {"batch_size_per_rank": 4, "accumulation": 1}}
