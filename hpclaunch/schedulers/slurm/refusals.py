@@ -3,7 +3,8 @@
 sbatch that ends by itself with an exit code other than 0, and without a job ID, has queued nothing, in whatever words:
 the controller's, a plugin's, a filter's of the site, or its own. Only a broken conversation with the controller leaves
 a doubt, as the controller may have read the request, or may obey it later. So this module knows the words for that, and
-none for the many kinds of refusal. Sources: slurm_errno.c and sbatch.c of 22.05 and 24.11, errno(3).
+none for the many kinds of refusal. Where sbatch's own last words say why it failed, what filters and banners say beside
+them counts no more. Sources: slurm_errno.c, slurm_protocol_api.c and sbatch.c of 22.05 and 24.11, errno(3).
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ _NUMBER = (
 _SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)?[ \t\r]*$", re.MULTILINE)
 # Most submissions are accepted, so what follows is compiled only where it is needed.
 _FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
+_FILTERED = r"(?m)^(?:sbatch: (?:error|fatal): )?cli_filter plugin terminated with error\s*$"
+"""Before anything is sent to the controller."""
+_CONVERSATION = r"(?m)^sbatch: error: (_?slurm_\w+\b.*)$"
+"""What Slurm's functions that talk with the controller say, which are named first."""
 _NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
 _OWN_WORDS = r"(?m)^sbatch: (?:error|fatal): "
 _PREFIX = r"(?m)^sbatch: (?:(?:error|fatal): )?"
@@ -94,7 +99,7 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
     text = _lines_in(err + b"\n" + out)
     words = " ".join(re.sub(_PREFIX, "", text).split())
     own_words = re.search(_OWN_WORDS, text) is not None
-    meaning = _meaning_of(code, text)
+    meaning = _meaning_of(code, text, _lines_in(out))
     return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), printed=text, own_words=own_words)
 
 
@@ -103,13 +108,17 @@ def _lines_in(text: bytes) -> str:
     return shorten("\n".join(line.rstrip() for line in lines if line.strip()), _MOST_SAID)
 
 
-def _meaning_of(code: int | None, text: str) -> Meaning:
+def _meaning_of(code: int | None, text: str, out: str) -> Meaning:
+    """Return the meaning of an exit code and of all the text, of which ``out`` is that of stdout."""
     if code is None or code <= 0 or code == _TIME_IS_UP or code in _SIGNALS:
         return "unknown"
-    if re.search(_DOUBT, text, re.IGNORECASE) or re.search(_NUMBER, text):
+    reasons = re.findall(_FAILED, text)
+    said, numbered = text, text
+    if reasons or re.search(_FILTERED, text):
+        said, numbered = "\n".join([*reasons, *re.findall(_CONVERSATION, text)]), out
+    if re.search(_DOUBT, said, re.IGNORECASE) or re.search(_NUMBER, numbered):
         return "unknown"
-    reasons = set(re.findall(_FAILED, text))
-    if (reasons and reasons <= _UNREACHABLE) or re.search(_NO_SOURCE, text):
+    if (reasons and set(reasons) <= _UNREACHABLE) or re.search(_NO_SOURCE, text):
         return "unreachable"
     return "refused"
 

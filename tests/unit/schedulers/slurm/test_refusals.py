@@ -56,12 +56,24 @@ def test_a_line_with_a_job_id_counts_whatever_else_there_is(code: int | None, ou
         (1, f"{FAILED}Invalid partition name specified\n{FAILED}Socket timed out on send/recv operation\n", "unknown"),
         (1, f"{FAILED}Unable to contact slurm controller (receive failure)\n", "unknown"),
         (1, "", "refused"),
+        (1, f"-- Jobs that timed out on Monday were refunded --\n{FAILED}Invalid qos specification\n", "refused"),
+        (1, f"   12   \n{FAILED}Invalid qos specification\n", "refused"),
+        (1, f"sbatch: error: Allocations: Input/output error in /etc/projects\n{FAILED}Unspecified error\n", "refused"),
+        (1, f"sbatch: error: You may have at most 2 jobs. Protocol error 7\n{FAILED}Unspecified error\n", "refused"),
+        (1, "You submitted a job: 4 GPUs at most\nsbatch: error: cli_filter plugin terminated with error\n", "refused"),
+        (1, f"sbatch: error: slurm_receive_msg [10.0.0.1:6817]: Broken pipe\n{FAILED}Unspecified error\n", "unknown"),
     ],
 )
 def test_an_sbatch_that_ended_by_itself_has_refused_unless_the_conversation_broke(
     code: int | None, err: str, meaning: str
 ) -> None:
     assert read_answer(code, b"", err.encode("utf-8", "surrogateescape")).meaning == meaning
+
+
+@pytest.mark.parametrize("out", ["4711\n", "You have submitted job 4711\n"])
+def test_a_number_on_stdout_leaves_a_doubt_beside_a_refusal(out: str) -> None:
+    """A wrapper may submit two jobs, of which the second one is refused."""
+    assert read_answer(1, out.encode(), f"{FAILED}Invalid qos specification\n".encode()).meaning == "unknown"
 
 
 @pytest.mark.parametrize(
