@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FILE = "trusted-folders.txt"
 """One folder a line, as JSON text, because a path may hold any character."""
 _MOST_SHOWN = 20
+_CODE = (".py", ".sh", ".so")
+"""The endings of files that a job's program may run or import."""
 
 
 def trusted_folders(environment: Mapping[str, str]) -> list[Path]:
@@ -128,7 +130,8 @@ def model_refusal(system: System, case: Case) -> str:
     Asks the user if nothing was decided before.
     """
     model = case.job.training.model if case.job.training else None
-    return _refusal(system, [*_job_programs(system, case.job, f"the model {model}"), *_project_programs(system, case)])
+    programs = [*_job_programs(system, case.job, f"the model {model}"), *_project_programs(system, case)]
+    return _refusal(system, programs) or _code_of_others(system, case.job)
 
 
 def data_refusal(system: System, job: Job) -> str:
@@ -137,7 +140,9 @@ def data_refusal(system: System, job: Job) -> str:
     Asks the user if nothing was decided before: who fetches data does not expect that a project's code runs.
     """
     make = job.data.make if job.data else None
-    return _refusal(system, _job_programs(system, job, f"the program {make.program}")) if make else ""
+    if make is None:
+        return ""
+    return _refusal(system, _job_programs(system, job, f"the program {make.program}")) or _code_of_others(system, job)
 
 
 def run_refusal(system: System, case: Case) -> str:
@@ -175,6 +180,19 @@ def _job_programs(system: System, job: Job, program: str) -> list[Program]:
     folders = (_real_path(system.cwd), _real_path(Path(job.folder)))
     lines = [f"{program} of {job.folder}", *_set_up_lines(f"job {job.name}", job.environment)]
     return [Program(words=line, folders=folders) for line in lines]
+
+
+def _code_of_others(system: System, job: Job) -> str:
+    """Return which programs of a project's job somebody else can change; empty if none.
+
+    A folder that is trusted can hold a link to a file in a folder of others.
+    """
+    if not _is_of_project(system, job):
+        return ""
+    for file in sorted(Path(job.folder).rglob("*")):
+        if file.suffix in _CODE and (weak := system.keeper.doubtful(file)):
+            return f"others can change {file}: {'; '.join(map(str, weak))}"
+    return ""
 
 
 def _project_programs(system: System, case: Case) -> list[Program]:

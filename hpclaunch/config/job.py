@@ -27,7 +27,7 @@ from hpclaunch.config.fileformat import (
     Walltime,
     read,
 )
-from hpclaunch.config.parameter_files import read_parameters
+from hpclaunch.config.parameter_files import json_files_of, read_parameters
 from hpclaunch.config.parameters import Parameter, ParameterName, misfits
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.files import read_bytes
@@ -331,6 +331,9 @@ def load_job(catalog: Catalog, target: str, cwd: Path, content_of: ReadScript = 
         return script_job(cwd / target, content_of)
     found = catalog.find(JOB, target)
     catalog.require(found.origin, found.path)
+    if found.origin != "bundled":
+        for file in json_files_of(found.path):
+            catalog.require(found.origin, file)
     return job_of_file(found.path, target, content_of)
 
 

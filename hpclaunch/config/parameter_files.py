@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from hpclaunch.config.documents import read_json
+from hpclaunch.config.documents import read_json, read_yaml
 from hpclaunch.config.fileformat import Before, Faults, Place, value_of
 from hpclaunch.config.parameters import Effect, Parameter, ParameterName, several
 from hpclaunch.core.errors import InvalidFile, did_you_mean
@@ -51,6 +51,17 @@ def read_parameters(value: Any, place: Place, faults: Faults) -> _Rows:
     for source, where in _sources(value[FROM], place / FROM, faults):
         rows |= _file(source, where, faults) if source.endswith(".json") else _group(source, where, faults)
     return rows if len(faults) > before else _add_own(value, rows, place, faults)
+
+
+def json_files_of(job_file: Path) -> list[Path]:
+    """Return the JSON files beside a job file that it takes parameters from. Raises InvalidFile."""
+    value = read_yaml(job_file).get("parameters")
+    named = value.get(FROM, []) if isinstance(value, Mapping) else []
+    return [
+        job_file.parent / source
+        for source, _ in _sources(named, Place(str(job_file), ()), [])
+        if source.endswith(".json")
+    ]
 
 
 def _sources(named: Any, place: Place, faults: Faults) -> list[tuple[str, Place]]:

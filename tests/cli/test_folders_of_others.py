@@ -323,3 +323,63 @@ def start_as(shared: Shared, user: int, run: Path) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
     )
+
+
+MADE = """
+summary: x
+script: train.py
+parameters: {from: own.json}
+data: {name: words, layouts: [made], make: {program: pack.py}}
+"""
+
+
+def make_job(shared: Shared) -> Path:
+    """Return the folder of a job of Ada whose program makes its data, with a trusted project around it."""
+    file = put(shared, "jobs/own/job.yaml", MADE)
+    put(shared, "jobs/own/train.py", "")
+    put(shared, "jobs/own/own.json", '{"width": {"default": 1, "help": "x"}}')
+    put(
+        shared,
+        "jobs/own/pack.py",
+        f"import sys; open(sys.argv[1] + '/made', 'w'); open('{shared.desk.spool}/ran', 'w')",
+    )
+    assert shared.type(ADA, "trust").code == 0
+    return file.parent
+
+
+def exchange_for_a_link(shared: Shared, file: Path) -> Path:
+    """Put a link to a copy that belongs to Bob, and that everybody can write, in place of a file."""
+    theirs = shared.home(BOB) / file.name
+    shutil.copyfile(file, theirs)
+    os.chown(theirs, BOB, BOB)
+    theirs.chmod(0o666)
+    file.unlink()
+    file.symlink_to(theirs)
+    os.chown(file, ADA, ADA, follow_symlinks=False)
+    return theirs
+
+
+@pytest.mark.parametrize("part", ["pack.py", "helper.py"])
+def test_a_trusted_folder_with_a_link_to_code_of_others_runs_nothing(shared: Shared, part: str) -> None:
+    shared.home(BOB).chmod(0o755)
+    folder, ran = make_job(shared), shared.desk.spool / "ran"
+    put(shared, "jobs/own/helper.py", "")
+    words = ("data", "fetch", "own", "--site", "local", "--data-dir", str(shared.desk.spool / "data"))
+    assert shared.type(ADA, *words).code == 0 and ran.exists()
+    ran.unlink()
+    shutil.rmtree(shared.desk.spool / "data")
+    exchange_for_a_link(shared, folder / part)
+    done = shared.type(ADA, *words)
+    assert done.code == 1 and not ran.exists(), done.text
+    assert f"others can change {folder / part}: " in done.err and f"belongs to the user with uid {BOB}" in done.err
+
+
+def test_a_link_to_parameters_of_others_is_not_followed(shared: Shared) -> None:
+    shared.home(BOB).chmod(0o755)
+    folder = make_job(shared)
+    words = ("submit", "own", "--dry-run")
+    assert shared.type(ADA, *words).code == 0
+    exchange_for_a_link(shared, folder / "own.json")
+    done = shared.type(ADA, *words)
+    assert done.code == 1, done.text
+    assert f"error: {folder / 'own.json'}: is not used, as others can change it: " in done.err
