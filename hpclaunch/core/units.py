@@ -46,11 +46,11 @@ def parse_walltime(text: str) -> int:
         days, hours, minutes, rest = (int(spelled[unit] or 0) for unit in "dhms")
         seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
     else:
-        raise ValueError(f"{text!r} is not a walltime")
+        raise ValueError(f"{text!r} is not a length of time")
     if seconds <= 0:
-        raise ValueError("a walltime must be longer than zero")
+        raise ValueError("the time must be longer than zero")
     if seconds > 60 * MOST_MINUTES:
-        raise ValueError(f"a walltime can be at most {MOST_MINUTES} minutes")
+        raise ValueError(f"the time can be at most {MOST_MINUTES} minutes")
     return seconds
 
 

@@ -63,7 +63,7 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--prefer", "luxury"], 2, "allowed: time, cost"),
         (["--prefer", "time", "--weight", "0.5"], 2, "cannot be used together"),
         (["--budget", "-1"], 2, "--budget: -1.0 is not allowed"),
-        (["--deadline", "soon"], 2, "--deadline: 'soon' is not a walltime"),
+        (["--deadline", "soon"], 2, "--deadline: 'soon' is not a length of time"),
         (["--set", "epohcs=3"], 1, "no parameter 'epohcs'; did you mean 'epochs'?"),
         (["--node-type", "gup"], 1, "no node type 'gup'"),
         (["--nodes", "4000"], 1, "4000 nodes requested"),

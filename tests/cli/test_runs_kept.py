@@ -221,7 +221,13 @@ def test_wait_gives_up_in_time(cluster: Desk) -> None:
     done = cluster.type("wait", "--timeout", "1s")
     assert (done.code, "PENDING" in done.out) == (124, True)
     assert "your jobs are at the QOS's limit for one person" in done.out
-    assert cluster.type("wait", "--timeout", "soon").code == 2
+    for typed, what in (
+        ("soon", "'soon' is not a length of time"),
+        ("-1", "'-1' is not"),
+        ("0", "must be longer than"),
+    ):
+        done = cluster.type("wait", "--timeout", typed)
+        assert (done.code, what in done.err, "allowed: minutes (30), HH:MM:SS" in done.err) == (2, True, True)
 
 
 def test_wait_starts_a_run_again_after_a_node_failed_and_not_after_its_own_error(cluster: Desk) -> None:

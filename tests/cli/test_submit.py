@@ -160,7 +160,7 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
             2,
             ["there is no option --nodez; did you mean '--nodes'?"],
         ),
-        (["submit", "./train.py", "--walltime", "soon"], 2, ["--walltime: 'soon' is not a walltime", "HH:MM:SS"]),
+        (["submit", "./train.py", "--walltime", "soon"], 2, ["--walltime: 'soon' is not a length of time", "HH:MM:SS"]),
         (["submit", "./train.py", "--set", "lr"], 2, ["--set: 'lr' is not KEY=VALUE"]),
         (["submit", "./train.py", "--hosts", "none"], 2, ["the hosts file cannot be read"]),
         (["submit", "cifr"], 1, ["no job is called 'cifr'; did you mean 'cifar'?", "hpclaunch jobs list"]),

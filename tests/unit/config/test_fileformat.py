@@ -62,7 +62,7 @@ def test_every_fault_is_told_at_once_with_its_key(file: Path) -> None:
         "FILE: counts: unknown key; did you mean 'count'?; allowed: ",
         "FILE: inner.walltme: unknown key; did you mean 'walltime'?; allowed: memory, walltime",
         "FILE: inner.memory: 'lots' is not an amount of memory",
-        "FILE: many.a.walltime: 'never' is not a walltime",
+        "FILE: many.a.walltime: 'never' is not a length of time",
         "FILE: listed.0.memry: unknown key; did you mean 'memory'?",
         "FILE: variables.2bad: '2bad' is not allowed here; allowed: letters",
     ):

@@ -107,7 +107,7 @@ def test_row_01_sbatch_variables_count_outside_a_job_only(
         ("mail: {events: [END]}\n", "mail.to: this key is required, but missing"),
         ('mail: {to: "a@b\\n#SBATCH --nodes=99"}\n', "mail.to: "),
         ("launcher: mprun\n", "launcher: 'mprun' is not allowed; did you mean 'mpirun'?"),
-        ("walltime: soon\n", "walltime: 'soon' is not a walltime"),
+        ("walltime: soon\n", "walltime: 'soon' is not a length of time"),
         ("sbatch: --comment=x\n", "sbatch: '--comment=x' is not a list"),
         ('remove: ["a\\nb"]\n', "remove.0: "),
         ("weaker: {account: x}\n", "weaker: hpclaunch itself sets this key"),
