@@ -100,6 +100,7 @@ def test_pip_downloads_wheels_alone_for_the_target(laptop: Laptop) -> None:
     assert first == place == "/", "a project may have a pip of its own in the working folder"
     assert wheel[:3] == ["-m", "pip", "wheel"] and wheel[-3] == str(laptop.folder / "checkout")
     assert "--no-deps" in wheel
+    assert words[:3] == ["-m", "pip", "download"]
     pairs = set(itertools.pairwise(words))
     assert {("--only-binary", ":all:"), ("--python-version", "3.12"), ("--implementation", "cp")} <= pairs
     platforms = [value for flag, value in itertools.pairwise(words) if flag == "--platform"]

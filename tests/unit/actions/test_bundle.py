@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+
 import pytest
 
 from hpclaunch.actions.bundle import BundleTarget, fault_of_pip, target_of
@@ -17,6 +20,12 @@ def test_every_part_of_a_target_that_is_not_offered_is_named() -> None:
     assert [fault.where for fault in caught.value.faults] == ["--python", "--machine", "--extra"]
     assert target_of("3.12", "aarch64", []) == TARGET
     assert TARGET.file_name.endswith("-python3.12-aarch64.sh")
+
+
+def test_what_is_left_out_of_a_target_is_that_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert target_of(None, None, ["plot"]) == BundleTarget(python=here, machine="aarch64", extras=("plot",))
 
 
 @pytest.mark.parametrize(
