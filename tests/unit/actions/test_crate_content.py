@@ -14,9 +14,11 @@ import pytest
 from hpclaunch.actions import crate_content as module
 from hpclaunch.actions.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
 from hpclaunch.actions.export import CrateOptions, export
+from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused
 from hpclaunch.core.inside import InsideFile
-from hpclaunch.runs import Run, load
+from hpclaunch.runs import Run, load, metric_events
+from hpclaunch.runs.metric_events import Thinned
 from tests import fabricated_runs as fabricated
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
@@ -153,6 +155,14 @@ def test_a_large_log_has_its_beginning_and_its_end(run: Run, monkeypatch: pytest
     assert content(run).shortened == {}
 
 
+def test_a_file_that_an_older_hpclaunch_did_not_write_is_not_missed(run: Run) -> None:
+    for name in ("sampler.py", "environment.json", "metrics.jsonl", "logs/4711.out", "model/weights.npz"):
+        (run.path / name).unlink()
+    found = content(run)
+    assert set(found.files) == {"job.sh", "hpclaunch.sh", "spec.json", "code/train.py"}
+    assert (found.left_out, found.shortened) == ({}, {})
+
+
 def test_a_large_record_is_left_out_and_a_large_file_of_metrics_thinned(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +196,17 @@ def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -
     assert str(run.path).encode() in bytes_of(kept, "logs/4711.out") and b"hunter2" not in bytes_of(kept, "spec.json")
     assert json.loads(bytes_of(kept, "environment.json"))["host"] == "login1"
     assert "job.sh" not in kept.changed
+
+
+def test_what_has_no_value_to_hide_is_as_it_was(run: Run) -> None:
+    (run.path / "metrics.jsonl").write_text('{"event":"start"}\n')
+    (run.path / "spec.json").write_text('{"name":  "x"}')
+    for name in ("hpclaunch.sh", "sampler.py"):  # hpclaunch's own, whose variables are no secrets
+        (run.path / name).write_text("export OWN=of_the_library\n")
+    found = content(run)
+    assert found.changed == frozenset()
+    for name in ("metrics.jsonl", "spec.json", "hpclaunch.sh", "sampler.py", "job.sh"):
+        assert bytes_of(found, name) == (run.path / name).read_bytes(), name
 
 
 def test_the_crate_lists_every_file_with_what_was_left_out_in_its_readme(run: Run) -> None:
@@ -250,7 +271,10 @@ def test_only_ended_runs_are_exported_into_a_new_or_an_empty_folder(run: Run, tm
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     with pytest.raises(Refused, match="exists already"):
         export([run], "tensorboard", tmp_path / "dangling", CrateOptions())
+    before = _umask()
     assert exported([run], "tensorboard", tmp_path / "new/deep")
+    assert _umask() == before, "it is the whole process's"
+    assert exported([run], "tensorboard", tmp_path / "several/new/folders")
     assert sorted(os.listdir(tmp_path / "new")) == ["deep"], "no draft is left"
     assert (tmp_path / "new/deep").stat().st_mode & 0o077 == 0o077 & ~_umask() & 0o755
 
@@ -427,3 +451,55 @@ def test_the_first_and_the_last_line_of_every_kind_stay_in_thinned_metrics(run: 
     assert (seen, [json.loads(line) for line in kept]) == (8, lines)
     (run.path / "metrics.jsonl").write_text("")
     assert thinned_lines(run) == ([], 0)
+
+
+def test_thinned_metrics_have_both_ends_of_every_kind_and_whole_lines(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Thinned", lambda: Thinned(most=4))
+    lines = [f'{{"event":"{kind}","n":{n}}}\n' for n in range(100) for kind in ("checkpoint", "epoch", "own")]
+    (run.path / "metrics.jsonl").write_text("".join(lines))
+    kept, seen = thinned_lines(run)
+    assert seen == 300 and len(kept) < 20
+    assert [lines.index(line.decode()) for line in kept] == sorted(lines.index(line.decode()) for line in kept)
+    assert {line.decode() for line in kept} >= {*lines[:3], *lines[-3:]}
+
+
+def test_several_runs_and_an_array_are_exported_together(run: Run, tmp_path: Path) -> None:
+    other = load(fabricated.finished(tmp_path / "second"))
+    other = replace(other, path=other.path.rename(other.path.with_name("other-run")))
+    for form in ("tensorboard", "mlflow"):
+        done = export([run, other], form, tmp_path / form, CrateOptions())
+        assert done.runs == (run, other)
+    assert {name.partition("/")[0] for name in exported([run, other], "tensorboard", tmp_path / "again")} == {
+        *(run.id, other.id)
+    }
+
+
+@pytest.mark.parametrize("form", ["tensorboard", "mlflow"])
+def test_what_an_export_lacks_of_long_metrics_is_told(
+    run: Run, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert export([run], form, tmp_path / "whole", CrateOptions()).notes == ()
+    monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(most=4))
+    (note,) = export([run], form, tmp_path / "part", CrateOptions()).notes
+    assert note.startswith(f"{run.label}: ") and f"of {fabricated.EPOCHS} epochs" in note
+
+
+def test_a_run_without_numbers_stops_no_export_of_others(run: Run, tmp_path: Path) -> None:
+    silent = load(fabricated.failed(tmp_path / "second"))
+    (silent.path / "metrics.jsonl").unlink(missing_ok=True)
+    silent = replace(silent, path=silent.path.rename(silent.path.with_name("silent-run")))
+    names = exported([silent, run], "tensorboard", tmp_path / "out")
+    assert names and all(name.startswith(f"{run.id}/") for name in names)
+    with pytest.raises(Refused, match="silent-run wrote no numbers") as caught:
+        export([silent], "tensorboard", tmp_path / "none", CrateOptions())
+    assert len(caught.value.faults) == 1
+
+
+def test_mlflow_gets_the_times_of_the_run_in_milliseconds(run: Run, tmp_path: Path) -> None:
+    names = exported([run], "mlflow", tmp_path / "out")
+    (meta,) = (name for name in names if name.count("/") == 2 and name.endswith("/meta.yaml"))
+    lines = (tmp_path / "out" / meta).read_text().splitlines()
+    began, ended = (int(1000 * when) for when in times_of(run))
+    assert {f"start_time: {began}", f"end_time: {ended}"} <= set(lines) and began < ended
