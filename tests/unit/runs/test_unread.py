@@ -55,7 +55,13 @@ def test_a_task_of_an_array_is_looked_at_from_the_array(tmp_path: Path) -> None:
 
 def test_a_record_that_is_too_large_is_named_and_a_series_is_not(tmp_path: Path) -> None:
     run = load(fabricated.finished(tmp_path))
-    for name in ("spec.json", "metrics.jsonl", "logs.txt"):
+    for name in (
+        "spec.json",
+        "metrics.jsonl",
+        "logs.txt",
+        "states.json",
+        "values",
+    ):  # the last have limits of their own
         (run.path / name).touch()
         os.truncate(run.path / name, 17 * 2**20)
     (fault,) = unread.unread(run, READ_BY_A_PAGE)

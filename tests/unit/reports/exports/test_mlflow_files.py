@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,9 @@ def test_runs_of_one_job_are_one_experiment_which_began_with_its_first_run() -> 
     assert len(metas) == 3 + 3, "three experiments with the default one, and three runs"
     assert len({run_id(one) for one in (RUN, second, replace(RUN, began=1001))}) == 3
     assert store_files([RUN], ROOT) == store_files([RUN], ROOT)
+
+
+def test_an_experiment_has_the_same_id_in_every_export() -> None:
+    """A second export into the store of the first must find its experiment."""
+    assert experiment_id("mnist") == "183024382382445396"
+    assert all(re.fullmatch("[0-9]{18}", experiment_id(name)) for name in ("", "a", "\udcff", "x" * 1000))

@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hpclaunch.reports.page.recorded import read_run
-from hpclaunch.runs import load
+from hpclaunch.runs import load, metric_events, task_of
+from hpclaunch.runs.metric_events import Thinned
 from tests import fabricated_runs as fabricated
 
 SECRET, HIDDEN = "hunter2hunter2", "(value not shown)"
@@ -47,3 +50,39 @@ def test_a_value_of_the_spec_is_hidden_where_the_request_is_missing(tmp_path: Pa
     assert (found.request, found.folder) == (None, path)
     assert found.script == f"echo {HIDDEN}\n"
     assert SECRET not in repr(found)
+
+
+def test_the_changes_of_a_run_are_those_of_its_history(tmp_path: Path) -> None:
+    path = fabricated.failed(tmp_path)
+    lines = [
+        {"time": "2026-01-01T00:00:00Z", "state": "PENDING", "job_id": "7", "reason": "Priority"},
+        {"time": "no time", "state": "RUNNING"},
+        {"time": "2026-01-01T00:01:00Z", "state": "FAILED"},
+    ]
+    (path / "states.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    changes = read_run(load(path)).changes
+    assert [(one.state, one.job_id, one.reason) for one in changes] == [
+        ("PENDING", "7", "Priority"),
+        ("FAILED", "", ""),
+    ]
+    assert changes[1].time - changes[0].time == 60
+    task = task_of(load(fabricated.array(tmp_path / "sweep")), 0)
+    assert read_run(task).changes == (), "the history is the array's"
+
+
+def test_the_end_of_the_log_is_shown_of_a_run_that_failed_alone(tmp_path: Path) -> None:
+    run = load(fabricated.failed(tmp_path))
+    log = run.path / f"logs/slurm-{run.job_id}.out"
+    log.write_text("".join(f"line {number}\n" for number in range(100)) + "x" * 1000)
+    shown = read_run(run).log_end.splitlines()
+    assert (len(shown), shown[0], len(shown[-1])) == (40, "line 61", 500)
+    for state in ("COMPLETED", "RUNNING"):
+        assert read_run(replace(run, state=state)).log_end == ""
+
+
+def test_a_long_series_says_how_many_epochs_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fabricated.finished(tmp_path)
+    assert read_run(load(path)).epochs_seen == len(read_run(load(path)).epochs) == fabricated.EPOCHS
+    monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(most=4))
+    found = read_run(load(path))
+    assert found.epochs_seen == fabricated.EPOCHS > len(found.epochs) and found.thinned
