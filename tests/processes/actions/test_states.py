@@ -295,6 +295,26 @@ def test_a_start_that_left_a_mark_is_the_outcome_although_nobody_lists_it(slurm:
     assert now(run).job_id == "8"
 
 
+def test_a_first_submission_that_left_a_mark_was_hpclaunchs(slurm: FakeSlurm) -> None:
+    run = submitting(slurm, submission="")
+    began(run, "8.0")
+    found = now(run)
+    lease = leases.newest(run.path)
+    assert (found.job_id, found.submission) == ("8", "hpclaunch")
+    assert lease and lease.outcome == "8"
+
+
+def test_each_scheduler_is_asked_about_its_own_submissions_alone(slurm: FakeSlurm) -> None:
+    """While Slurm is silent nothing else knows that it queued no job."""
+    queued = submitting(slurm)
+    queued = runs.load(queued.path.rename(slurm.home / "queued"))
+    here = submitting(slurm, scheduler="local", cluster="", controller="", host=os.uname().nodename)
+    runs.list_own(slurm.state, queued)
+    slurm.silence("squeue")
+    states = {run.scheduler: run.state for run in refreshed([queued, here])}
+    assert states["slurm"] == "SUBMITTING"
+
+
 @pytest.mark.parametrize(
     ("seconds", "silent_programs", "controller", "state", "reason"),
     [
@@ -546,6 +566,16 @@ def test_an_array_is_kept_when_all_its_runs_have_ended(slurm: FakeSlurm) -> None
     assert array.path not in EndedRuns(slurm.state), "a state of it has just changed"
     list_runs(remembered(slurm, array))
     assert array.path in EndedRuns(slurm.state)
+
+
+def test_an_array_with_a_state_that_has_just_changed_is_not_kept(slurm: FakeSlurm) -> None:
+    """Its record is as old as before: the states of its runs have a file of their own."""
+    array = slurm.run("7", "FAILED", tasks=1)
+    runs.record_tasks(array, {0: task("FAILED", 0, "7:0")})
+    system = remembered(slurm, array)
+    os.utime(array.path / runs.STATES)
+    list_runs(system)
+    assert array.path not in EndedRuns(slurm.state)
 
 
 def test_kept_runs_are_shown_from_the_index_and_the_oldest_left_out(slurm: FakeSlurm) -> None:

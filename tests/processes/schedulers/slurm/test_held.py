@@ -167,7 +167,7 @@ def test_the_record_keeps_what_is_held_and_what_was_said(cluster: Cluster) -> No
     cluster.put("sbatch", "echo Welcome; echo; echo Submitted batch job 4711; echo 'sbatch: moved to preempt' >&2")
     cluster.lists("4711|2|2:00:00|m1|normal|preempt|FOLDER")
     run = cluster.submitted()
-    assert run.printed == "Welcome\nsbatch: moved to preempt"
+    assert (run.printed, run.submission) == ("Welcome\nsbatch: moved to preempt", "hpclaunch")
     assert (run.held["partition"], run.differs) == ("preempt", "partition preempt, not regular")
     assert run.to_json()["held"]["partition"] == "preempt"
     assert (len(cluster.calls("squeue")), len(cluster.calls("sbatch"))) == (1, 1)

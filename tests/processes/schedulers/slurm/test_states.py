@@ -262,6 +262,15 @@ def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_pa
     }
 
 
+def test_the_components_of_a_job_elsewhere_add_no_nodes(tmp_path: Path, program: Path) -> None:
+    run = a_run(tmp_path, "7")
+    lines = [f"7+0|RUNNING|None|node1|{WHEN}|{run.path}", f"7+1|RUNNING|None|node2|{WHEN}|/elsewhere"]
+    for name, found in (("squeue", lines), ("sacct", [])):
+        (program / name).write_text("#!/bin/bash\n" + "".join(f"echo '{line}'\n" for line in found))
+        (program / name).chmod(0o755)
+    assert told_of([run]) == {"7": Status(state="RUNNING", nodes="node1")}
+
+
 def test_a_heterogeneous_job_is_cancelled_and_found_by_its_own_number(tmp_path: Path, program: Path) -> None:
     run = a_run(tmp_path, "7")
     (program / "squeue").write_text(f"#!/bin/bash\necho '7+0|5|{run.path}'; echo '7+1|5|{run.path}'\n")
