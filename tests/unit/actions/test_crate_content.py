@@ -120,6 +120,20 @@ def test_a_pattern_that_matches_nothing_is_refused(run: Run) -> None:
         content(run, "code/train.py", "*.csv")
 
 
+def test_several_patterns_may_match_one_file(run: Run) -> None:
+    assert "code/train.py" in content(run, "code/train.py", "*.py", "model/*").files
+
+
+def test_a_file_of_several_megabytes_is_copied_whole_with_its_sum(run: Run, tmp_path: Path) -> None:
+    whole = b"a" * 2**20 + b"b" * 2**20 + b"c" * 7
+    (run.path / "model/weights.npz").write_bytes(whole)
+    export([run], "ro-crate", tmp_path / "out", CrateOptions())
+    assert (tmp_path / "out/model/weights.npz").read_bytes() == whole
+    graph = json.loads((tmp_path / "out/ro-crate-metadata.json").read_text())["@graph"]
+    (entity,) = (one for one in graph if one["@id"] == "model/weights.npz")
+    assert (entity["sha256"], entity["contentSize"]) == (hashlib.sha256(whole).hexdigest(), str(len(whole)))
+
+
 def test_the_files_of_code_and_of_the_model_have_a_limit_together(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, limit in (("code", "MOST_BYTES"), ("model", "_LARGEST_MODEL")):
         monkeypatch.setattr(module, limit, 2**20)

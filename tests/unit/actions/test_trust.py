@@ -180,6 +180,15 @@ def test_the_model_and_the_data_of_a_job_are_programs_of_its_project(project: Pr
     assert project.named[0] == f"the program make.py of {project.folder}/jobs/mine"
 
 
+def test_who_says_yes_trusts_the_project_alone(tmp_path: Path) -> None:
+    project = Project(tmp_path, True)
+    project.write("jobs/mnist/job.yaml", JOB.replace("PYTHON", "current"))
+    project.write("jobs/mnist/train.py")
+    (tmp_path / "project/a").mkdir()
+    assert project.refusal("mnist") == ""
+    assert trust.trusted_folders(project.environment) == [project.folder]
+
+
 def test_who_says_yes_is_asked_once_and_who_says_no_is_told_how(tmp_path: Path) -> None:
     project = Project(tmp_path, False, True)
     words = f"(to trust it: hpclaunch trust {project.folder})"

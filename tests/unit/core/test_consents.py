@@ -58,6 +58,12 @@ def test_a_refusal_names_the_file_the_reason_and_the_commands(base: Path, keeper
     assert keeper.doubtful(file) == []
 
 
+def test_no_chmod_is_told_where_it_would_not_be_enough(base: Path, keeper: Keeper) -> None:
+    """Of two places one is another's, who alone can close it."""
+    put(base / "group/p", 0o755, OTHER)
+    assert refusal(keeper, base / "group/p/s.yaml", base / "group/p").partition("next: ")[2].startswith("if you trust")
+
+
 def test_only_some_of_many_places_are_named(base: Path, keeper: Keeper) -> None:
     for name in ("group/p", "group/p/a", "group/p/a/b"):
         put(base / name, 0o775)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -197,6 +198,27 @@ def test_the_private_group_of_a_user_is_nobody_else(base: Path, monkeypatch: pyt
     assert told(base / "p/s.yaml", base) == ["/p/s.yaml can be written by everybody"]
     monkeypatch.setattr(os, "geteuid", lambda: ME)
     assert told(base / "p", base) == ["/p belongs to daemon (uid 1)"]
+
+
+def test_a_group_counts_where_it_is_not_known_whether_an_acl_lets_others_write(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = pwd.getpwnam("daemon")
+    monkeypatch.setattr(os, "geteuid", lambda: person.pw_uid)
+    file = put(base / "p/s.yaml", 0o664, person.pw_uid, person.pw_gid)
+    put(base / "p", 0o755, person.pw_uid, person.pw_gid)
+
+    def told_with(number: int) -> list[str]:
+        def fail(path: str, name: str) -> bytes:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "getxattr", fail)
+        return told(file, base)
+
+    for number in (errno.ENODATA, errno.ENOTSUP):
+        assert told_with(number) == []
+    for number in (errno.EIO, errno.EACCES):
+        assert told_with(number) == ["/p/s.yaml can be written by the group daemon (gid 1)"]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,20 @@ def test_a_script_without_a_folder_of_its_own_cannot_be_looked_up(slurm: Slurm) 
     assert not slurm.calls("squeue") and not slurm.pauses
 
 
+def test_an_sbatch_that_does_not_end_is_ended_and_what_it_said_counts(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no timeout(1), which ends it otherwise."""
+    monkeypatch.setattr(module, "_SBATCH_SECONDS", 1)
+    monkeypatch.setattr(module, "_SECONDS_TO_END", 0)
+    for name in ("env", "sleep"):
+        (slurm.folder / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(slurm.folder))
+    slurm.put("sbatch", "echo $$ > number; echo Submitted batch job 4711; exec sleep 1000")
+    assert slurm.submit().job_id == "4711"
+    assert not Path("/proc", (slurm.folder / "number").read_text().strip()).exists()
+
+
 def test_the_submission_gives_a_sign_of_life_before_each_call(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
     signs: list[str] = []
     lease = leases.take(slurm.run)

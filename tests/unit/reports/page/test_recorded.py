@@ -86,3 +86,12 @@ def test_a_long_series_says_how_many_epochs_it_had(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(most=4))
     found = read_run(load(path))
     assert found.epochs_seen == fabricated.EPOCHS > len(found.epochs) and found.thinned
+
+
+def test_the_result_is_that_of_the_last_end(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    lines = [{"event": "end", "epochs": 1, "test_accuracy": 0.25}, {"event": "end", "epochs": 2, "test_accuracy": 0.5}]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_run(load(path)).result["test_accuracy"] == 0.5
+    (path / "metrics.jsonl").write_text("")
+    assert read_run(load(path)).result == {}
