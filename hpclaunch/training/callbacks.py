@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.model_parallel import groups
+from hpclaunch.training.monitoring.validation import add_up, results_of
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.progress import step_times
@@ -61,7 +62,11 @@ class LearningRate(tf.keras.callbacks.Callback):
 
 
 class AverageMetrics(tf.keras.callbacks.Callback):
-    """Averages loss and metrics of an epoch over the ranks. Place it first: the callbacks after it get the averages.
+    """Makes loss and metrics of an epoch those of all ranks. Place it first: the callbacks after it get these.
+
+    What a metric of Keras has measured comes from its sums over the ranks: a mean of weighted samples has another
+    weight on each rank, and an AUC is no mean. All other values, as a train_step of the program's own may give them,
+    are averaged.
 
     hvd.callbacks.MetricAverageCallback does the same, and fails where Keras 3 is installed beside tf-keras.
     """
@@ -73,10 +78,19 @@ class AverageMetrics(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if self._world.data_size == 1 or not logs:
             return
+        # A strategy of TensorFlow adds up its metrics itself.
+        metrics = [] if self.model is None or self._world.distribute is not None else self.model.metrics
+        own = results_of(metrics)
         names = sorted(logs)  # in the same order on every rank
-        values = tf.constant([float(logs[name]) for name in names], tf.float64)
-        averages = hvd.allreduce(values, name="metrics", process_set=groups.samples_set(self._world)).numpy()
-        logs.update((name, float(value)) for name, value in zip(names, averages))
+        values = [float(logs[name]) for name in names]
+        measured = [float(own.get(name) == value) for name, value in zip(names, values)]
+        averages = hvd.allreduce(
+            tf.constant([values, measured], tf.float64), name="metrics", process_set=groups.samples_set(self._world)
+        ).numpy()
+        logs.update((name, float(value)) for name, value in zip(names, averages[0]))
+        add_up(self._world, [variable for metric in metrics for variable in metric.variables])
+        of_all = results_of(metrics)
+        logs.update((name, of_all[name]) for name, share in zip(names, averages[1]) if share == 1.0)
 
 
 class AverageStatistics(tf.keras.callbacks.Callback):

@@ -18,8 +18,11 @@ def fit(
     steady: list[Any],
     place: Place,
     state: TrainingState,
+    class_weight: Any = None,
 ) -> None:
     """Run model.fit from `place` to the end; batches_from(epoch, step) gives the batches from there on.
+
+    class_weight: as for model.fit.
 
     Keras cannot begin within an epoch. So another fit finishes an interrupted epoch; its callbacks get the numbers that
     the steps have in the whole epoch. For them both fits are one: training begins once, and ends once.
@@ -34,6 +37,7 @@ def fit(
             epochs=epoch + 1,
             steps_per_epoch=steps - place.step,
             callbacks=first,
+            class_weight=class_weight,
             verbose=0,
         )
         epoch += 1
@@ -48,6 +52,7 @@ def fit(
             epochs=epochs,
             steps_per_epoch=steps,
             callbacks=[Shifted(callback, 0, begins=False) for callback in steady] if broken else steady,
+            class_weight=class_weight,
             verbose=0,
         )
 

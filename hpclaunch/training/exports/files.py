@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -49,15 +49,19 @@ def write_keras(copy: Any, folder: str, name: str) -> None:
 def write_saved_model(model: Any, sample: Any, folder: str) -> str:
     """Write a SavedModel that tf.saved_model.load reads without Keras; returns its name.
 
-    Its signature serving_default takes `inputs`, [b, ...] of the type and shape of `sample` (tf.TensorSpec), and
-    gives `outputs`, [b, ...]; a model with several outputs gives output_0, output_1, ... or the names of its
-    dictionary. Layers work as in evaluation: no dropout, and the moving statistics of batch normalization.
+    Its signature serving_default takes `inputs`, [b, ...] of the type and shape of `sample` (tf.TensorSpec); for
+    several inputs (a tuple or dictionary of them) input_0, input_1, ... or the names of the dictionary. It gives
+    `outputs`, [b, ...]; a model with several outputs gives output_0, output_1, ... or the names of its dictionary.
+    Layers work as in evaluation: no dropout, and the moving statistics of batch normalization.
     """
-    batch = tf.TensorSpec([None, *sample.shape], sample.dtype, name=INPUTS)
+    specs = tf.nest.flatten(sample)
+    names = list(_names(sample, "input_{}", INPUTS))
+    signature = [tf.TensorSpec([None, *one.shape], one.dtype, name) for name, one in zip(names, specs)]
 
-    @tf.function(input_signature=[batch])
-    def serve(inputs: Any) -> dict[str, Any]:
-        return _output_names(model(inputs, training=False))
+    @tf.function(input_signature=signature)
+    def serve(*inputs: Any) -> dict[str, Any]:
+        outputs = model(tf.nest.pack_sequence_as(sample, inputs), training=False)
+        return dict(zip(_names(outputs, "output_{}", OUTPUTS), tf.nest.flatten(outputs)))
 
     # A plain module, not the Keras model: its own SavedModel would need Keras, and the classes of the program.
     module = tf.Module()
@@ -90,12 +94,13 @@ def named_weights(model: Any, values: Sequence[Any] | None = None) -> dict[str, 
     return found
 
 
-def _output_names(outputs: Any) -> dict[str, Any]:
-    if isinstance(outputs, dict):
-        return outputs
-    if isinstance(outputs, (list, tuple)):
-        return {"output_{}".format(number): one for number, one in enumerate(outputs)}
-    return {OUTPUTS: outputs}
+def _names(tensors: Any, numbered: str, alone: str) -> Iterable[str]:
+    """Names for tensors, in the order of tf.nest.flatten: those of a dictionary, else by number; `alone` for one."""
+    if isinstance(tensors, dict):
+        return sorted(tensors)
+    if isinstance(tensors, (list, tuple)):
+        return [numbered.format(number) for number in range(len(tensors))]
+    return [alone]
 
 
 def _tables(model: Any) -> list[Any]:

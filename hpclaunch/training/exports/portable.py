@@ -22,7 +22,8 @@ class NotPortable(Exception):
 def copy_of(model: Any, sample: Any) -> Any:
     """A model with the same weights and outputs that was never compiled.
 
-    model: of Keras, built. sample: the tf.TensorSpec of one sample. Ghost and synchronized batch normalization become
+    model: of Keras, built. sample: the tf.TensorSpec of one sample, or those of
+    several inputs as a tuple or dictionary. Ghost and synchronized batch normalization become
     Keras's: they differ only in training. A subclass of Model is made again from its get_config().
     Raises NotPortable if that cannot be done, or gives other outputs.
     """
@@ -60,11 +61,11 @@ def own_classes(model: Any) -> dict[str, Any]:
 
 def _functional_base(model: Any) -> Any:
     """The same layers as a functional model, whose batch has any size."""
-    base = tf.keras.Model(model.inputs, model.outputs, name=model.name)
+    base = tf.keras.Model(model.input, model.output, name=model.name)
     if all(one.shape[0] is None for one in model.inputs):
         return base
     # A sequential model without Input takes the size of its first batches.
-    inputs = [tf.keras.Input(one.shape[1:], dtype=one.dtype) for one in model.inputs]
+    inputs = tf.nest.map_structure(lambda one: tf.keras.Input(one.shape[1:], dtype=one.dtype), model.input)
     whole = tf.keras.models.clone_model(base, input_tensors=inputs)
     whole.set_weights(model.get_weights())
     return whole
@@ -73,7 +74,7 @@ def _functional_base(model: Any) -> Any:
 def clone(model: Any) -> Any:
     """A new functional or sequential model with the same layers, and weights of its own."""
     if type(model) not in (tf.keras.Model, tf.keras.Sequential):  # a training step of ours
-        model = tf.keras.Model(model.inputs, model.outputs, name=model.name)
+        model = tf.keras.Model(model.input, model.output, name=model.name)
     return tf.keras.models.clone_model(model, clone_function=_clone_layer)
 
 
@@ -93,6 +94,8 @@ def _clone_layer(layer: Any) -> Any:
 
 def _probe(sample: Any) -> Any:
     """Two made-up samples: zeros and ones of a whole-number type, which every table of embeddings has, or fractions."""
+    if tf.nest.is_nested(sample):
+        return tf.nest.map_structure(_probe, sample)
     shape = [2, *sample.shape]
     numbers = np.arange(int(np.prod(shape))).reshape(shape)
     return tf.constant(

@@ -139,15 +139,14 @@ def _maker(world: World, source: Source, shard: Shard, asked: Any, batch_size: i
     """A function of replica, epoch and step that makes the batches of a shard. A collective."""
     if asked.input == "stream":  # read and decode again in every epoch, for data larger than memory
         return functools.partial(streaming.training_stream, source, shard, batch_size, asked.seed)
-    images, labels = world.together(lambda: _load_shard(source, shard), long=True)
-    return functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed)
+    images, labels, *weights = world.together(lambda: _load_shard(source, shard), long=True)
+    return functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed, weights=weights)
 
 
-def _load_shard(source: Source, shard: Shard) -> tuple[Any, Any]:
-    """Images and labels of a shard, as tensors: these are copies, and the arrays would otherwise stay in memory too."""
-    images, labels = source.read("train", shard.indices)
-    with tf.device("/CPU:0"):  # otherwise the whole shard would be copied to the GPU
-        return tf.constant(images), tf.constant(labels)
+def _load_shard(source: Source, shard: Shard) -> tuple[Any, ...]:
+    """What `source` reads of a shard, as tensors: these are copies, and the arrays would otherwise stay, too."""
+    found: tuple[Any, ...] = pipeline.on_host(source.read("train", shard.indices))
+    return found
 
 
 def _spread(world: World, own: list[tf.data.Dataset]) -> Any:

@@ -19,6 +19,14 @@ VALIDATION = "validation"  # the name of the split on which a training is valida
 
 
 @dataclass(frozen=True)
+class Kind:
+    """One of several arrays of a sample: its shape and its type of NumPy."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True)
 class ImageSet:
     """The data set that a job expects: folder name, image shape (height, width, channels), classes, and the job's name.
 
@@ -48,7 +56,9 @@ class Source(ABC):
     any_order: whether `samples` can give them in any order, and not only in that of its files.
     divides_validation: whether the setting validation_part is obeyed by the source itself, as its split "validation".
     has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
-    label_shape are those of a target. token_bytes: of a source of text, the bytes of text that a token stands for on
+    label_shape are those of a target. several_inputs, several_targets: of a sample with several arrays, their Kinds as
+    a tuple or dictionary, in place of these. is_weighted: whether `read` and `samples` give the weights of the samples
+    as a third part, as Keras takes them. token_bytes: of a source of text, the bytes of text that a token stands for on
     average, by split; its samples and targets are then tokens [context], each target the token after that of the
     sample. A layout implements `read` and `files`. If it can read single samples fast, it implements `encoded` and
     `decode` as well, or `samples` in place of these; decodes: whether it has the former.
@@ -65,6 +75,9 @@ class Source(ABC):
     sample_type: Any = np.uint8
     label_type: Any = np.int64
     label_shape: tuple[int, ...] = ()
+    several_inputs: Any = None
+    several_targets: Any = None
+    is_weighted = False
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         self.wanted = wanted
@@ -75,10 +88,16 @@ class Source(ABC):
     @property
     def has_classes(self) -> bool:
         """Whether a target is the number of a class."""
-        return np.dtype(self.label_type).kind in "iu" and self.label_shape == ()
+        one = self.several_targets is None
+        return one and np.dtype(self.label_type).kind in "iu" and self.label_shape == ()
+
+    @property
+    def needs_own_measures(self) -> bool:
+        """Whether only the loss and the metrics of its model can measure it: it has several targets, or weights."""
+        return self.several_targets is not None or self.is_weighted
 
     @abstractmethod
-    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+    def read(self, split: str, indices: Any) -> tuple[Any, ...]:
         """Images uint8 and labels int64 at the given positions (int64) of "train" or "test"; reads only these."""
 
     @abstractmethod

@@ -70,7 +70,7 @@ def training_stream(
         else:
             samples = source.samples("train", shard, order, begin * batch_size, threads)
         numbered = tf.data.Dataset.zip((samples.batch(batch_size), tf.data.Dataset.range(begin, steps)))
-        return numbered.map(lambda batch, step: finish(batch[0], batch[1], epoch, step * batch_size))
+        return numbered.map(lambda batch, step: finish(batch, epoch, step * batch_size))
 
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))

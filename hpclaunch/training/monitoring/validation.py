@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Sequence
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -77,12 +77,18 @@ class Compiled:
             self._step(batch)
             watch.this_rank.mark()
         add_up(self._world, [variable for metric in model.metrics for variable in metric.variables])
-        found: dict[str, float] = {}
-        for metric in model.metrics:
-            result = metric.result()
-            found.update(result if isinstance(result, dict) else {metric.name: result})
+        found = results_of(model.metrics)
         model.reset_metrics()
-        return {name: float(value) for name, value in found.items()}
+        return found
+
+
+def results_of(metrics: Sequence[Any]) -> dict[str, float]:
+    """What metrics have measured, by name; one of several values has their names."""
+    found: dict[str, Any] = {}
+    for metric in metrics:
+        result = metric.result()
+        found.update(result if isinstance(result, dict) else {metric.name: result})
+    return {name: float(value) for name, value in found.items()}
 
 
 def add_up(world: World, variables: list[Any]) -> None:

@@ -50,19 +50,24 @@ class StepInParts(tf.keras.Model):
         """The gradient of the mean loss over the batch (scaled under float16), per trainable variable.
 
         weight: the weight of every sample, float [b], or None. As in Keras, the weighted losses are divided by b.
+        Each of the three may be several tensors, as tuples or dictionaries.
         """
         if self._parts == 1:
             return self._gradients_of(x, y, weight, 1.0)
-        samples = tf.shape(y)[0]
+        samples = tf.shape(tf.nest.flatten(y)[0])[0]
         size = tf.maximum(1, -(-samples // self._parts))
 
         def add(start: Any, squares: Any, sums: Any) -> Any:
             mine = slice(start, tf.minimum(start + size, samples))
-            share = tf.cast(mine.stop - mine.start, tf.float32) / tf.cast(samples, tf.float32)
-            part = None if weight is None else weight[mine]
-            new = self._gradients_of(x[mine], y[mine], part, share)
+            share = tf.cast(mine.stop - mine.start, tf.float64) / tf.cast(samples, tf.float64)
+            of_x, of_y, of_weight = tf.nest.map_structure(
+                lambda one: None if one is None else one[mine], (x, y, weight)
+            )
+            new = self._gradients_of(of_x, of_y, of_weight, share)
             if self._watch:
-                squares += squared_norm(new) / share  # `new` is the part's gradient times its share
+                squares += squared_norm(new) / tf.cast(
+                    share, tf.float32
+                )  # `new` is the part's gradient times its share
             return start + size, squares, [total + gradient for total, gradient in zip(sums, new)]
 
         zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
@@ -77,7 +82,8 @@ class StepInParts(tf.keras.Model):
         """The gradient of `share` times the mean loss of some samples; counts them in the metrics."""
         with tf.GradientTape() as tape:
             predicted = self(x, training=True)
-            loss = self.compute_loss(x, y, predicted, weight) * share
+            loss = self.compute_loss(x, y, predicted, weight)
+            loss *= tf.cast(share, loss.dtype)
             if hasattr(self.optimizer, "get_scaled_loss"):
                 loss = self.optimizer.get_scaled_loss(loss)
         self.compute_metrics(x, y, predicted, weight)
@@ -97,8 +103,6 @@ def why_not_in_parts(model: Any) -> str:
     """What `in_parts` needs and this model has not, in words; empty if it can have that step."""
     if not getattr(model, "inputs", None):
         return "a functional or sequential model: this one is a subclass of Model, whose inputs are not known"
-    if len(model.inputs) > 1 or len(model.outputs) > 1:
-        return "a model with one input and one output, not {} and {}".format(len(model.inputs), len(model.outputs))
     if has_own_step(model):
         return "Keras's own train_step: that of {} would be left out".format(type(model).__name__)
     return ""
@@ -108,7 +112,7 @@ def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
     """The functional or sequential `model` with this training step and the same weights, or itself if it needs none."""
     if parts == 1 and not xla:
         return model
-    made = StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)
+    made = StepInParts(model.input, model.output, name=model.name, parts=parts, xla=xla)
     if hasattr(model, "whole_again"):
         made.whole_again = model.whole_again
     return made

@@ -16,18 +16,19 @@ def make_variables(model: Any, batches: tf.data.Dataset) -> None:
     """
     optimizer_state.variables(precision.unscaled(model.optimizer), model.trainable_variables)
     targets = _targets_of(batches)
-    if targets is None or len(getattr(model, "outputs", None) or ()) != 1:
+    if targets is None or not getattr(model, "outputs", None):
         return
-    output = model.outputs[0]
-    if None in output.shape[1:]:
+    if any(None in one.shape[1:] for one in model.outputs):
         return
-    metric_variables.make(model, output, targets)
+    metric_variables.make(model, model.output, targets)
 
 
 def _targets_of(batches: tf.data.Dataset) -> Any:
     """One sample's targets, all zeros; None if their shape is not known, or a batch has other parts."""
     spec = batches.element_spec
-    if not isinstance(spec, tuple) or len(spec) < 2 or not isinstance(spec[1], tf.TensorSpec):
+    if not isinstance(spec, tuple) or len(spec) < 2:
         return None
-    shape = spec[1].shape
-    return None if shape.rank is None or None in shape[1:] else tf.zeros([1, *shape[1:]], spec[1].dtype)
+    for one in tf.nest.flatten(spec[1]):
+        if not isinstance(one, tf.TensorSpec) or one.shape.rank is None or None in one.shape[1:]:
+            return None
+    return tf.nest.map_structure(lambda one: tf.zeros([1, *one.shape[1:]], one.dtype), spec[1])

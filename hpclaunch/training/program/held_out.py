@@ -23,15 +23,13 @@ class HeldOut:
         self.counts = {split: len(part.positions) for split, part in parts.items()}
         self._size = run.settings.batch_size_per_rank
         self._in_memory = {
-            split: pipeline.evaluation_batches(*self._read(part), self._size, as_pixels=True)
-            for split, part in parts.items()
-            if not self._streams(split)
+            split: self._batches(*self._read(part)) for split, part in parts.items() if not self._streams(split)
         }
 
     def __call__(self, split: str) -> Iterable[Any]:
         """One pass over this rank's samples of `split`, (inputs, targets) [b, ...]; the same samples on no other rank.
 
-        Ranks that share a model have the same samples.
+        Weights of the samples are a third part. Ranks that share a model have the same samples.
 
         Raises AgreedError if there are none.
         """
@@ -55,7 +53,10 @@ class HeldOut:
         world = self._run.world
         return part.positions[shards.evaluation_shard(len(part.positions), world.data_rank, world.data_size)]
 
-    def _read(self, part: Part) -> tuple[Any, Any]:
+    def _batches(self, inputs: Any, targets: Any, *weights: Any) -> Any:
+        return pipeline.evaluation_batches(inputs, targets, self._size, as_pixels=True, weights=weights)
+
+    def _read(self, part: Part) -> tuple[Any, ...]:
         rows = self._own_positions(part)
-        read: tuple[Any, Any] = self._run.world.together(lambda: self._source.read(part.split, rows), long=True)
+        read: tuple[Any, ...] = self._run.world.together(lambda: self._source.read(part.split, rows), long=True)
         return read

@@ -99,4 +99,10 @@ def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
         raise AgreedError(
             "{}: only training.fit can do this, not a loop of one's own".format(", ".join(found)), speaks=run.is_root
         )
+    if data.source.needs_own_measures and data.validation:
+        raise AgreedError(
+            "samples with several targets, or with weights, are validated by the loss of training.fit, which a loop of "
+            "one's own has not: set --validation-every=0",
+            speaks=run.is_root,
+        )
     return Loop(run, data, prepare(run, network, data, Compiled(optimizer=optimizer)))

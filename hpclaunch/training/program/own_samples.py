@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from hpclaunch.training.input.order import Order
 from hpclaunch.training.input.shards import Shard, runs
-from hpclaunch.training.input.source import VALIDATION, DataError, ImageSet, Source
+from hpclaunch.training.input.source import VALIDATION, DataError, ImageSet, Kind, Source
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data, data, refuse_settings
 from hpclaunch.training.rank.failure import AgreedError
@@ -19,7 +19,7 @@ WINDOW = 2048  # samples of which the next one is chosen
 
 
 class Pipeline(Source):
-    """Samples (input, target) of tf.data.Datasets, by split."""
+    """Samples (input, target), perhaps with a weight, of tf.data.Datasets, by split."""
 
     layout = "tf.data"
     streams = streams_tests = True
@@ -27,12 +27,19 @@ class Pipeline(Source):
 
     def __init__(self, name: str, splits: dict[str, Any]) -> None:
         train = splits["train"]
-        sample, target = _one_sample(train)
-        super().__init__(ImageSet(name, tuple(sample.shape), classes=0, job=name), "the tf.data pipeline")
-        self._splits = splits
-        self.sample_type, self.label_type = sample.dtype.as_numpy_dtype, target.dtype.as_numpy_dtype
-        self.label_shape = tuple(target.shape)
-        self.has_images = self.sample_type == np.uint8 and len(sample.shape) == 3
+        sample, target, *weights = _one_sample(train)
+        shape = () if tf.nest.is_nested(sample) else tuple(sample.shape)
+        super().__init__(ImageSet(name, shape, classes=0, job=name), "the tf.data pipeline")
+        self._splits, self.is_weighted = splits, bool(weights)
+        if tf.nest.is_nested(sample):
+            self.several_inputs = tf.nest.map_structure(_kind, sample)
+        else:
+            self.sample_type = sample.dtype.as_numpy_dtype
+            self.has_images = self.sample_type == np.uint8 and len(sample.shape) == 3
+        if tf.nest.is_nested(target):
+            self.several_targets = tf.nest.map_structure(_kind, target)
+        else:
+            self.label_type, self.label_shape = target.dtype.as_numpy_dtype, tuple(target.shape)
         for split, dataset in splits.items():
             if split != "train" and dataset.element_spec != train.element_spec:
                 raise self.wrong("the samples of {} differ: {}".format(split, dataset.element_spec), self.path)
@@ -50,22 +57,26 @@ class Pipeline(Source):
     def fingerprint_here(self) -> str:
         return self.fingerprint
 
-    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+    def read(self, split: str, indices: Any) -> tuple[Any, ...]:
         """The samples at `indices` of one pass; the whole pipeline is run once."""
         positions = np.asarray(indices, np.int64)
-        samples = np.empty((len(positions), *self.wanted.shape), self.sample_type)
-        targets = np.empty((len(positions), *self.label_shape), self.label_type)
+        kinds = self._splits["train"].element_spec
+        samples: tuple[Any, ...] = tf.nest.map_structure(
+            lambda kind: np.empty((len(positions), *kind.shape), kind.dtype.as_numpy_dtype), kinds
+        )
+        arrays = tf.nest.flatten(samples)
         wanted = np.zeros(self.counts[split], bool)
         wanted[positions] = True
         chosen = tf.data.Dataset.zip((self._splits[split], tf.data.Dataset.from_tensor_slices(wanted)))
         found = chosen.filter(lambda sample, take: take).map(lambda sample, take: sample)
         order, place = np.argsort(positions, kind="stable"), 0
         ranked = positions[order]
-        for position, (sample, target) in zip(np.unique(positions), found.as_numpy_iterator()):
+        for position, sample in zip(np.unique(positions), found.as_numpy_iterator()):
             while place < len(order) and ranked[place] == position:
-                samples[order[place]], targets[order[place]] = sample, target
+                for array, part in zip(arrays, tf.nest.flatten(sample)):
+                    array[order[place]] = part
                 place += 1
-        return samples, targets
+        return samples
 
     def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
         count = self.counts[split]
@@ -83,20 +94,21 @@ class Pipeline(Source):
 
     def wrong(self, what: str, where: str) -> DataError:
         return DataError(
-            "{}: {}\n  expected: a tf.data.Dataset of single samples, (input, target), of which each has the same "
-            "shape, with a known number of samples\n  next: leave out batch and repeat; if the number is not known, "
-            "say it with tf.data.experimental.assert_cardinality".format(where, what)
+            "{}: {}\n  expected: a tf.data.Dataset of single samples, (input, target) or (input, target, weight), "
+            "each of the same shape, with a known number of samples\n  next: leave out batch and repeat; if the number "
+            "is not known, say it with tf.data.experimental.assert_cardinality".format(where, what)
         )
 
 
 def samples(run: Run, dataset: Any, test: Any = None, validation: Any = None) -> Data:
     """The samples of a tf.data pipeline, divided among the ranks: rank r takes sample r, r + size, ... A collective.
 
-    dataset, test, validation: tf.data.Datasets of single samples (input, target), neither batched nor repeated nor
-    shuffled without a seed: each must give the same samples in the same order on every rank. With the setting
-    input=memory the pipeline runs once, and every epoch has another order of all samples; with input=stream it runs in
-    every epoch, and the next sample is one of 2048, by chance. Raises AgreedError if shapes or the number of samples
-    are not known.
+    dataset, test, validation: tf.data.Datasets of single samples (input, target) or (input, target, weight), as Keras
+    takes them: for several inputs or outputs each part may be a tuple or dictionary. They are neither batched
+    nor repeated nor shuffled without a seed: each must give the same samples in the same order on every rank. With the
+    setting input=memory the pipeline runs once, and every epoch has another order of all samples; with input=stream it
+    runs in every epoch, and the next sample is one of 2048, by chance. Raises AgreedError if shapes or the number of
+    samples are not known.
     """
     refuse_settings(run, run.settings.synthetic, "--synthetic=true", "this program has no synthetic data")
     refuse_settings(run, bool(run.settings.stage_to), "--stage-to", "a tf.data pipeline has no files to copy")
@@ -109,17 +121,26 @@ def samples(run: Run, dataset: Any, test: Any = None, validation: Any = None) ->
     return data(run, source)
 
 
-def _one_sample(dataset: Any) -> tuple[Any, Any]:
+def _one_sample(dataset: Any) -> tuple[Any, ...]:
     spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) != 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
+    parts = tf.nest.flatten(spec)
+    if (
+        not isinstance(spec, tuple)
+        or len(spec) not in (2, 3)
+        or not all(isinstance(one, tf.TensorSpec) for one in parts)
+    ):
         raise _element_error("an element is {}".format(spec))
-    if not all(part.shape.is_fully_defined() for part in spec):
+    if not all(one.shape.is_fully_defined() for one in parts):
         raise _element_error("the shape of a sample is not known: {}".format(spec))
     return spec
 
 
+def _kind(spec: tf.TensorSpec) -> Kind:
+    return Kind(tuple(spec.shape), spec.dtype.as_numpy_dtype)
+
+
 def _element_error(what: str) -> DataError:
     return DataError(
-        "tf.data.Dataset: {}\n  expected: single samples, (input, target), each of the same shape\n"
-        "  next: leave out batch, or fix the shapes with tf.ensure_shape".format(what)
+        "tf.data.Dataset: {}\n  expected: single samples, (input, target) or (input, target, weight), each of the same "
+        "shape\n  next: leave out batch, or fix the shapes with tf.ensure_shape".format(what)
     )

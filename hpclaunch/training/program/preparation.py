@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 import tensorflow as tf
 
@@ -42,8 +42,10 @@ class Compiled:
     """
 
     loss: Any = None
-    metrics: Sequence[Any] = ()
+    metrics: Any = None
     optimizer: Any = None
+    loss_weights: Any = None
+    weighted_metrics: Any = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,9 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
         model.compile(
             precision.scaled(optimizer, asked.precision),
             loss=compiled.loss,
-            metrics=list(compiled.metrics),
+            metrics=compiled.metrics,
+            loss_weights=compiled.loss_weights,
+            weighted_metrics=compiled.weighted_metrics,
             steps_per_execution=asked.steps_per_execution,
         )
         own_optimizer.check_state(run, optimizer, model)

@@ -131,8 +131,18 @@ def _augmentation(run: Run, source: Source) -> Augmentation:
     found = augmentation.from_options(run.settings, source.wanted.classes)
     if found.changes and not source.has_images:
         raise AgreedError(
-            "flips, crops, colours and mixing are for uint8 images [height, width, channels]; the samples of {} are {} "
-            "{}: leave these settings out".format(source.path, source.sample_type, list(source.wanted.shape)),
+            "flips, crops, colours and mixing are for uint8 images [height, width, channels]; the samples of {} are "
+            "{}: leave these settings out".format(source.path, _words(source)),
             speaks=run.is_root,
         )
+    if found.mixes and source.is_weighted:
+        raise AgreedError(
+            "mixup and cutmix mix samples whose weights differ: leave one of them out", speaks=run.is_root
+        )
     return found
+
+
+def _words(source: Source) -> str:
+    if source.several_inputs is not None:
+        return "of several inputs"
+    return "{} {}".format(source.sample_type, list(source.wanted.shape))

@@ -131,12 +131,18 @@ def _check_results(run: Run, data: Data, model: Any) -> None:
     """Raise AgreedError for results that these data and this model cannot have: before the training, not after it."""
     asked = run.settings
     shape = model.outputs_spec.shape if isinstance(model, Pipelined) else getattr(model, "output_shape", None)
+    if not isinstance(shape, tuple):  # of several outputs
+        shape = None
     outputs = (shape or [0])[-1] if getattr(model, "inputs", None) or isinstance(model, Pipelined) else 0
     classes = 2 if outputs == 1 else outputs
     named = "--top-k" if asked.top_k else "--confusion-matrix=true"
     problem = ""
     if (asked.top_k or asked.confusion_matrix) and not data.source.has_classes:
-        problem = "{} needs targets that are classes; these are numbers".format(named)
+        problem = "{} needs targets that are classes; these are {}".format(
+            named, "numbers" if data.source.several_targets is None else "several"
+        )
+    elif (asked.top_k or asked.confusion_matrix) and data.source.is_weighted:
+        problem = "{} counts samples, and these have weights: give fit a metric of Keras".format(named)
     elif asked.top_k and classes and asked.top_k >= classes:
         problem = "--top-k={} of {} classes is always right: use fewer".format(asked.top_k, classes)
     elif asked.profile_first and asked.profile_rank >= run.size:

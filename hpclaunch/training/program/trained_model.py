@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from hpclaunch.training.exports import files, layers, model_folder, portable, whole_model
 from hpclaunch.training.exports.model_folder import ABOUT, FOLDER
+from hpclaunch.training.input.source import Kind, Source
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -50,7 +51,7 @@ def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) ->
 
 def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folder: str) -> list[str]:
     source = data.source
-    sample = tf.TensorSpec(source.wanted.shape, tf.as_dtype(source.sample_type))
+    sample = _sample_of(source)
     copy, reason = None, ""
     try:
         if values is not None:
@@ -81,7 +82,7 @@ def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folde
         "job": run.name,
         "files": names,
         "missing": missing,
-        "inputs": {"shape": [None, *sample.shape], "type": sample.dtype.name},
+        "inputs": tf.nest.map_structure(_shape_and_type, sample),
         "classes": list(getattr(source, "classes", ())),
         "own_classes": sorted(portable.own_classes(plain)),
         "layers": layers.layers_of(plain),
@@ -92,6 +93,16 @@ def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folde
         json.dump(about, file, indent=2)
         file.write("\n")
     return names
+
+
+def _sample_of(source: Source) -> Any:
+    """The tf.TensorSpec of one sample's input; of several inputs as a tuple or dictionary."""
+    kinds = source.several_inputs or Kind(source.wanted.shape, source.sample_type)
+    return tf.nest.map_structure(lambda kind: tf.TensorSpec(kind.shape, tf.as_dtype(kind.dtype)), kinds)
+
+
+def _shape_and_type(spec: tf.TensorSpec) -> dict[str, Any]:
+    return {"shape": [None, *spec.shape], "type": spec.dtype.name}
 
 
 def _attempt(missing: dict[str, str], path: str, work: Callable[[], Any]) -> None:
