@@ -28,6 +28,7 @@ from hpclaunch.training.input.own_shard import MicroBatch, OwnShard
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.monitoring.jax_proof import JaxProof
 from hpclaunch.training.optimization import techniques
+from hpclaunch.training.optimization.jax_average import JaxAverage
 from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import arrays, image_set
 from hpclaunch.training.program.plain_loop import Validate
@@ -83,14 +84,34 @@ class Loop(plain_loop.PlainLoop):
         self._model_of = model
         self._was_finite = jax_ranks.are_finite(state)
         self.state = state
-        self._saved = JaxState(run.world, run.settings.seed, lambda: self.state)
+        decay = getattr(run.settings, "ema_decay", 0.0)
+        self._average = JaxAverage(run, decay, state, model) if decay else None
+        self._saved = JaxState(run.world, run.settings.seed, self._tree)
         self._shard = data
         super().__init__(run, data, self._saved, validate)
-        state = state if self._saved.restored is None else self._saved.restored
+        tree = self._tree() if self._saved.restored is None else self._saved.restored
         self._proof = JaxProof(run.world)
-        self._proof.prove_given(state)
-        self.state = jax_ranks.on_all(run.world, state)
+        self._proof.prove_given(tree)
+        self._put_tree(tree)
         self._saved.restored = None
+
+    def _tree(self) -> Any:
+        """What a checkpoint has: the state, and the average of its weights if there is one."""
+        return {"average": self._average.arrays, "state": self.state} if self._average else self.state
+
+    def _put_tree(self, tree: Any) -> None:
+        tree = jax_ranks.on_all(self._run.world, tree)
+        if self._average:
+            self._average.arrays, tree = tree["average"], tree["state"]
+        self.state = tree
+
+    def _average_weights(self) -> None:
+        if self._average:
+            self._average.step_ended(self.state)
+
+    def _take_average(self) -> None:
+        if self._average:
+            self.state = self._average.in_place(self.state)
 
     def step(self, state: Any, loss: Any) -> None:
         """End a step: the next state, and the loss of the batch of all ranks, for the log."""
@@ -111,7 +132,8 @@ class Loop(plain_loop.PlainLoop):
 
     @contextlib.contextmanager
     def _open_validation(self) -> Iterator[Validate]:
-        own, validate = self.own_state(), self._validate
+        state = self._average.in_place(self.state) if self._average else self.state
+        own, validate = jax_ranks.own_copy(state), self._validate
         assert validate is not None
         yield lambda *batch: validate(own, *batch)
 
@@ -123,14 +145,14 @@ class Loop(plain_loop.PlainLoop):
 
     def _take_restored(self) -> None:
         if self._saved.restored is not None:
-            self.state = jax_ranks.on_all(self._run.world, self._saved.restored)
+            self._put_tree(self._saved.restored)
 
     def _is_sound(self) -> bool:
         now = jax_ranks.are_finite(self.state)
         return all(finite for finite, was in zip(now, self._was_finite) if was)  # a lowest loss may begin at infinity
 
     def _prove(self, when: str) -> None:
-        self._proof.prove(self.state, when)
+        self._proof.prove(self._tree(), when)
 
 
 def loop(
@@ -148,7 +170,7 @@ def loop(
     validate(own_state, inputs, targets) gives the mean loss over the samples of a batch, NumPy arrays of this rank, or
     a dictionary of such means ({"loss": ..., "accuracy": ...}). It is called for the samples of the validation, if
     there are any, and gives val_loss and so on. model: what of the state is the trained model, for model/ in the run
-    directory; without it, all.
+    directory, and for the average of the weights (ema_decay); without it, all.
     """
     watch.reached("the making of the model")
     return Loop(run, state, data, validate, model)

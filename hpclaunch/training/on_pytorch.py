@@ -33,6 +33,7 @@ from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoad
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques
+from hpclaunch.training.optimization.torch_average import TorchAverage
 from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
 from hpclaunch.training.program.plain_loop import Validate
@@ -134,7 +135,11 @@ class Loop(plain_loop.PlainLoop):
         device = run.world.torch_device  # type: ignore[attr-defined]
         self._proof = TorchProof(run.world, model, optimizer)
         self._proof.prove_structure()
-        super().__init__(run, data, TorchState(run.world, run.settings.seed, model, optimizer, device), validate)
+        decay = getattr(run.settings, "ema_decay", 0.0)
+        self._average = TorchAverage(model, decay) if decay else None
+        averages = self._average.tensors if self._average else {}
+        state = TorchState(run.world, run.settings.seed, model, optimizer, device, averages)
+        super().__init__(run, data, state, validate)
         self._own_model, self._optimizer = model, optimizer
         self.share, self._ends_step = 1.0, True
         self._begins_step, self._was_asked = True, False
@@ -143,6 +148,10 @@ class Loop(plain_loop.PlainLoop):
         self._exchange = TorchExchange(model, device) if run.size > 1 else None
         self._replica = Replica(model, **options) if run.size > 1 else None
         self._proof.watch(self._replica)
+        if self._average:
+            self._proof.watch_average(averages)
+            if not self._made:  # DistributedDataParallel has just given all ranks the weights of rank 0
+                self._average.begin()
         self.model = model if self._replica is None else self._replica
         if self._replica is None and not hasattr(model, "no_sync"):
             model.no_sync = contextlib.nullcontext
@@ -212,6 +221,14 @@ class Loop(plain_loop.PlainLoop):
     def _take_restored(self) -> None:
         pass  # the state has put it into the model
 
+    def _average_weights(self) -> None:
+        if self._average:
+            self._average.step_ended()
+
+    def _take_average(self) -> None:
+        if self._average:
+            self._average.take()
+
     @contextlib.contextmanager
     def _open_validation(self) -> Iterator[Validate]:
         model, validate = self._own_model, self._validate
@@ -219,7 +236,8 @@ class Loop(plain_loop.PlainLoop):
         if self._replica is not None:
             self._replica.is_alone = True
         try:
-            with _evaluation_of(self._run, model):
+            averaged = self._average.in_use() if self._average else contextlib.nullcontext()
+            with averaged, _evaluation_of(self._run, model):
                 yield lambda *batch: validate(model, *(_tensor(self._run, array) for array in batch))
         finally:
             if self._replica is not None:

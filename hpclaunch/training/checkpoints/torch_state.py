@@ -10,7 +10,7 @@ import torch
 
 from hpclaunch.training.checkpoints import nested, random_states
 from hpclaunch.training.checkpoints.plain_state import BYTES, Leaf, PlainState
-from hpclaunch.training.checkpoints.state import Arrays
+from hpclaunch.training.checkpoints.state import NOTHING, Arrays
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -19,12 +19,18 @@ _CALCULATION = ("foreach", "fused", "capturable", "differentiable")
 
 
 class TorchState(PlainState):
-    """What state_dict() has of a model and its optimizer, without the optimizer's settings, which the program gives."""
+    """What state_dict() has of a model and its optimizer, without the optimizer's settings, which the program gives.
+
+    average: of the parameters, by name, if there is one.
+    """
 
     framework = "PyTorch"
 
-    def __init__(self, world: World, seed: int, model: Any, optimizer: Any, device: Any) -> None:
+    def __init__(
+        self, world: World, seed: int, model: Any, optimizer: Any, device: Any, average: Mapping[str, Any] = NOTHING
+    ) -> None:
         super().__init__(world, seed)
+        self._average = average
         self._model, self._optimizer, self._device = model, optimizer, device
 
     def leaves(self) -> list[Leaf]:
@@ -46,6 +52,8 @@ class TorchState(PlainState):
         about["others"] = pack(others, "parameters")
         states = {name: self._optimizer.state[one] for name, one in named.items() if one in self._optimizer.state}
         about["optimizer"] = pack(states, "optimizer")
+        if self._average:
+            about["average"] = pack(dict(self._average), "average")
         about["kind"] = type(self._optimizer).__name__
         about["options"] = self._options()
         return arrays, about
@@ -88,6 +96,8 @@ class TorchState(PlainState):
         with torch.no_grad():
             for name, value in nested.unpacked(about["others"], tensors).items():
                 named[name].copy_(value)
+            for name, value in self._average.items():
+                value.copy_(nested.unpacked(about["average"], tensors)[name])
         states = nested.unpacked(about["optimizer"], tensors)
         numbers = {name: number for number, name in enumerate(named)}
         state = {numbers[name]: one for name, one in states.items()}

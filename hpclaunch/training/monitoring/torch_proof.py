@@ -77,6 +77,7 @@ class TorchProof:
         self._world: World = world
         self._model, self._optimizer = model, optimizer
         self._replica: Replica | None = None
+        self._average: Mapping[str, Any] = {}
         device = world.torch_device
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
         self._proof = OneModel(world, self._cause, self._facts, gpu)
@@ -87,6 +88,10 @@ class TorchProof:
             Held(name, _kind_of(one)) for name, one in self._model.state_dict(keep_vars=True).items() if _is_array(one)
         ]
         OneModel(self._world, lambda name, facts: MADE_OTHERWISE).prove(held, "when it was made")
+
+    def watch_average(self, average: Mapping[str, Any]) -> None:
+        """Compare the average of the parameters, by name, as well."""
+        self._average = average
 
     def watch(self, replica: Replica | None) -> None:
         """Let the calls of `replica`, the model of the loop, tell the cause of a difference."""
@@ -101,6 +106,8 @@ class TorchProof:
         found = [(name, one) for name, one in self._parameters() if name not in ignored]
         for name, parameter in found:
             yield _hold("the parameter " + name, parameter)
+        for name, value in self._average.items():
+            yield _hold("the average of " + name, value)
         if self._optimizer is None or type(self._optimizer).__name__ == "ZeroRedundancyOptimizer":
             return
         for name, parameter in found:

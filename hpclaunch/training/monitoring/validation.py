@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any, Callable, Iterable, Sequence
 
@@ -12,6 +13,7 @@ from hpclaunch.training import evaluation
 from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.monitoring.best_epoch import is_validated
+from hpclaunch.training.optimization.weight_average import WeightAverage
 from hpclaunch.training.rank import strategies, watch
 from hpclaunch.training.rank.world import World
 
@@ -22,12 +24,14 @@ class Validation(tf.keras.callbacks.Callback):
     """Adds val_loss and the other metrics of the validation to the logs of an epoch, as Keras names them.
 
     measure: from the model to the metrics, without the prefix: a Compiled or an AsAtTheEnd. every: so many epochs; the
-    last one, `epochs`, is validated as well. seconds: how long the validation of the last epoch took. Place it after
-    AverageStatistics, so that all ranks validate the same model, and before whatever reads the metrics.
+    last one, `epochs`, is validated as well. average: of the weights, which is validated in their place.
+    seconds: how long the validation of the last epoch took. Place it after AverageStatistics, so that all ranks
+    validate the same model, and before whatever reads the metrics.
     """
 
-    def __init__(self, measure: Any, every: int, epochs: int) -> None:
+    def __init__(self, measure: Any, every: int, epochs: int, average: WeightAverage | None = None) -> None:
         super().__init__()
+        self._average = average
         self._measure, self._every, self._epochs = measure, every, epochs
         self.seconds = 0.0
 
@@ -46,7 +50,9 @@ class Validation(tf.keras.callbacks.Callback):
             return
         watch.reached("the validation after epoch {}".format(epoch + 1))
         began = time.perf_counter()
-        logs.update((VALIDATION_PREFIX + name, value) for name, value in self._measure(self.model).items())
+        with self._average.in_use() if self._average else contextlib.nullcontext():
+            found = self._measure(self.model)
+        logs.update((VALIDATION_PREFIX + name, value) for name, value in found.items())
         self.seconds = time.perf_counter() - began
         watch.reached("training")
 

@@ -46,7 +46,7 @@ def faults(optimizer: Any, settings: Any) -> list[str]:
         ),
         (
             config.get("use_ema"),
-            "use_ema=True changes the weights when Keras's fit ends, which a resumed run calls twice: omit use_ema",
+            "use_ema=True changes weights when Keras's fit ends, which a resumed run calls twice: set --ema-decay",
         ),
         (
             steps,

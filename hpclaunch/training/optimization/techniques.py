@@ -95,6 +95,7 @@ def faults(asked: Any) -> list[str]:
     split = "--pipeline-stages" if stages > 1 else "--tensor-parallel"
     is_split = tensor_parallel or stages > 1
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
+    averages = getattr(asked, "ema_decay", 0.0) > 0
     rules = [
         (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
         (asked.shard_optimizer and asked.adasum, "--shard-optimizer=true averages gradients: omit --adasum=true"),
@@ -120,6 +121,12 @@ def faults(asked: Any) -> list[str]:
         (
             stages > 1 and synchronized,
             "--batch-norm=synchronized lets all ranks wait for each other, which stages cannot: use local or ghost",
+        ),
+        (averages and is_split, "--ema-decay averages whole weights: omit it or {}".format(split)),
+        (averages and asked.update_groups > 1, "--ema-decay needs equal weights on all ranks: omit --update-groups"),
+        (
+            averages and asked.steps_per_execution > 1,
+            "--ema-decay averages the weights after every step: omit --steps-per-execution",
         ),
         (recompute and asked.xla, "--recompute=true has not been tried with XLA: omit one of them"),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),

@@ -74,6 +74,7 @@ class PlainLoop(ABC):
             take_best(self._run, self._state, self._best.best, number, self._place.lineage)
             self._take_restored()
             self._prove("before the export")
+        self._take_average()
         self._run.made.update(self._export())
 
     def _epoch(self, number: int, first: int) -> Iterator[Any]:
@@ -92,6 +93,7 @@ class PlainLoop(ABC):
             if not micro.is_last:
                 continue
             self._made += 1
+            self._average_weights()
             epoch.step_ended()
             watch.reached("training")
             if not self._has_begun:
@@ -208,6 +210,14 @@ class PlainLoop(ABC):
     @abstractmethod
     def _take_restored(self) -> None:
         """Go on with what the state has restored, at the end of the training."""
+
+    @abstractmethod
+    def _average_weights(self) -> None:
+        """Take the weights after a step into their average, if the settings ask for one."""
+
+    @abstractmethod
+    def _take_average(self) -> None:
+        """Let the average, if there is one, take the place of the weights, at the end of the training."""
 
     @abstractmethod
     def _export(self) -> dict[str, Any]:

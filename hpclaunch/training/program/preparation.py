@@ -27,6 +27,7 @@ from hpclaunch.training.optimization import batch_norm as normalization
 from hpclaunch.training.optimization.adascale import Gain
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.optimization.pipelined import Pipelined
+from hpclaunch.training.optimization.weight_average import WeightAverage
 from hpclaunch.training.program import own_optimizer
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -53,7 +54,7 @@ class Prepared:
     """A training before its first step. place: where it begins; schedule and gain: of the learning rate.
 
     asked: the settings, with the learning rate of the optimizer that the program gives. exchange: measures the exchange
-    of the gradients, if that can be measured.
+    of the gradients, if that can be measured. average: of the weights, if the settings ask for it.
     """
 
     asked: Any
@@ -63,6 +64,7 @@ class Prepared:
     schedule: Schedule
     gain: Gain
     exchange: ExchangeClock | None
+    average: WeightAverage | None = None
 
 
 def batch_norm(run: Run, momentum: float = 0.99) -> Callable[[], Any]:
@@ -103,12 +105,14 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
         own_optimizer.check_state(run, optimizer, model)
 
     # Training continues at the exact step that an earlier attempt has saved.
-    state = TrainingState(model, world, asked.seed, gain.variables)
+    average = WeightAverage(model, asked.ema_decay) if getattr(asked, "ema_decay", 0.0) else None
+    extras = [*gain.variables, *(average.variables if average else ())]
+    state = TrainingState(model, world, asked.seed, extras)
     feed, told = data.feed, data.source.fingerprint
     place = resuming.restore(world, state, asked, feed.steps, run.log, told, feed.sampler)
     _report(run, data, model, asked, schedule)
     watch.reached("the first step")
-    return Prepared(asked, model, state, place, schedule, gain, exchange)
+    return Prepared(asked, model, state, place, schedule, gain, exchange, average)
 
 
 def _distribute(run: Run, asked: Any, optimizer: Any, model: Any) -> Any:

@@ -55,6 +55,7 @@ class Settings(argparse.Namespace):
     weight_decay: float
     exclude_vectors: bool
     shard_optimizer: bool
+    ema_decay: float
     tensor_parallel: int
     pipeline_stages: int
     recompute: bool

@@ -19,6 +19,7 @@ from hpclaunch.training.monitoring.step_clocks import InputClock, StepParts
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
 from hpclaunch.training.optimization import group_updates, noise_scale, techniques, training_step
 from hpclaunch.training.optimization.pipelined import Pipelined
+from hpclaunch.training.optimization.weight_average import Averaging
 from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.preparation import Prepared
@@ -60,6 +61,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
     parts = StepParts(world, InputClock(), prepared.exchange)
     same = SameModel(world, prepared.state, _way(run, prepared, own, in_fit))
     found = [
+        *([Averaging(prepared.average)] if prepared.average else []),
         *([group_updates.ExchangeWeights(asked.group_steps)] if asked.update_groups > 1 else []),
         callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
@@ -111,6 +113,8 @@ def finish(run: Run, data: Data, prepared: Prepared, follows: Steady, seconds: f
     if kept.best and kept.best.best:
         made.update(kept.best.results)
         take_best(run, prepared.state, kept.best.best, kept.epochs, prepared.place.lineage)
+    if prepared.average:
+        prepared.average.take()
     follows.same.prove("before the export", are_shared=True)
     run.made = {**made, **trained_model.write(run, prepared.model, data)}
 
@@ -160,7 +164,7 @@ def _validation(run: Run, data: Data, prepared: Prepared) -> list[Any]:
         measure = AsAtTheEnd(run.world, lambda: data.held_out(data.validation), data.source.has_classes)
     else:
         measure = Compiled(run.world, lambda: _batches_for_loss(data, data.held_out(data.validation)))
-    return [Validation(measure, run.settings.validation_every, run.settings.epochs)]
+    return [Validation(measure, run.settings.validation_every, run.settings.epochs, prepared.average)]
 
 
 def _batches_for_loss(data: Data, batches: Any) -> Any:

@@ -185,6 +185,7 @@ def faults(asked: Any) -> list[str]:
         (asked.compression != "none", "--compression"),
         (asked.scale_learning_rate == "adascale", "--scale-learning-rate=adascale"),
         (getattr(asked, "gradient_lag", False), "--gradient-lag=true"),
+        (getattr(asked, "ema_decay", 0.0) > 0, "--ema-decay"),
         (getattr(asked, "update_groups", 1) > 1, "--update-groups above 1"),
         (getattr(asked, "batch_norm", "none") in ("ghost", "synchronized"), "--batch-norm=ghost or synchronized"),
     ]

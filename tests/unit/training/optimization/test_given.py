@@ -64,7 +64,7 @@ def wrapped() -> Any:
         (lambda: keras.legacy.Adam(schedules.ExponentialDecay(0.1, 9, 0.5)), "", "is a schedule of Keras"),
         (lambda: keras.legacy.SGD(lambda: 0.1), "", "is a schedule of Keras"),
         (lambda: keras.legacy.SGD(0.1, decay=0.01), "", "own decay counts steps: omit it, and use --decay"),
-        (lambda: keras.SGD(0.1, use_ema=True), "", "omit use_ema"),
+        (lambda: keras.SGD(0.1, use_ema=True), "", "set --ema-decay"),
         (WithoutRate, "", "WithoutRate has no learning_rate, which the settings scale and change"),
         (used, "", "has already made 7 steps, but a training begins with a new one"),
         (wrapped, "", "give the optimizer without hvd.DistributedOptimizer"),

@@ -253,6 +253,8 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--update-groups=2 --batch-norm=synchronized", "cannot be combined with --batch-norm=synchronized"),
         ("--update-groups=2 --precision=float16", "needs one loss scale"),
         ("--update-groups=2 --group-steps=3 --steps-per-execution=2", "--group-steps=3 must be a multiple of"),
+        ("--ema-decay=0.9 --update-groups=2", "--ema-decay needs equal weights on all ranks"),
+        ("--ema-decay=0.9 --steps-per-execution=2", "--ema-decay averages the weights after every step"),
         ("--group-steps=3", "--group-steps has an effect only with --update-groups above 1"),
     ],
 )

@@ -80,6 +80,12 @@ class Loop(plain_loop.PlainLoop):
     def _export(self) -> dict[str, Any]:
         return {}
 
+    def _average_weights(self) -> None:
+        pass
+
+    def _take_average(self) -> None:
+        pass
+
     def _take_restored(self) -> None:
         pass
 

@@ -120,6 +120,7 @@ def asked(**changes: Any) -> SimpleNamespace:
         {"shard_optimizer": True},
         {"compression": "fp16"},
         {"gradient_lag": True},
+        {"ema_decay": 0.9},
         {"update_groups": 2},
         {"batch_norm": "ghost"},
         {"batch_norm": "synchronized"},

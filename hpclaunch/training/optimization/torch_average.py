@@ -1,0 +1,55 @@
+"""An exponential moving average of the parameters of a model of PyTorch, defined as for Keras (weight_average)."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import torch
+
+
+class TorchAverage:
+    """The average of the parameters, by name (`tensors`), which a checkpoint must have.
+
+    A parameter without a gradient stays as it is. Buffers are those of the model itself.
+    """
+
+    def __init__(self, model: Any, decay: float) -> None:
+        self._model, self._decay = model, decay
+        self.tensors = {name: one.detach().clone() for name, one in model.named_parameters()}
+
+    def begin(self) -> None:
+        """Begin with the weights of now."""
+        self._step(0.0)
+
+    def step_ended(self) -> None:
+        """Take the weights after a step into the average."""
+        self._step(self._decay)
+
+    def _step(self, decay: float) -> None:
+        with torch.no_grad():
+            for name, one in self._model.named_parameters():
+                if one.requires_grad or not decay:
+                    self.tensors[name].mul_(decay).add_(one, alpha=1 - decay)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """A block in which the model has the averages as its parameters."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    def take(self) -> None:
+        """Let the averages be the parameters of the model from now on."""
+        with torch.no_grad():
+            for name, one in self._model.named_parameters():
+                one.copy_(self.tensors[name])
+
+    def _exchange(self) -> None:
+        with torch.no_grad():
+            for name, one in self._model.named_parameters():
+                now = one.detach().clone()
+                one.copy_(self.tensors[name])
+                self.tensors[name].copy_(now)

@@ -1,0 +1,50 @@
+"""The average of the weights with PyTorch and JAX: by hand, on two ranks, and after an attempt that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import weight_averages
+from tests.frameworks.test_jobs import PROGRAMS, start_program
+
+pytestmark = pytest.mark.timeout(900)
+PROGRAM = {"ddp": "averaged_torch.py", "jax": "averaged_jax.py"}
+
+
+def run(job: str, folder: Path, *arguments: str, made: Path) -> tuple[list[int], str, list[dict[str, Any]]]:
+    folder.mkdir(exist_ok=True)
+    own = (f"--data-dir={made}", *weight_averages.ASKED, *weight_averages.IN_PARTS, *arguments)
+    started = start_program(job, PROGRAMS / PROGRAM[job], folder, *own, size=2)
+    codes, text = started.ended()
+    return codes, text, [*started.events("epoch"), *started.events("end")]
+
+
+def final_of(folder: Path, rank: int = 0) -> Any:
+    with np.load(folder / f"final-{rank}.npz") as held:
+        return held["final"]
+
+
+@pytest.mark.parametrize("job", ["ddp", "jax"])
+def test_the_average_is_validated_evaluated_exported_and_resumed(job: str, tmp_path: Path) -> None:
+    arrays = weight_averages.write(tmp_path / "own.npz")
+    means, losses = weight_averages.by_hand(arrays)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    codes, text, lines = run(job, whole, made=tmp_path / "own.npz")
+    assert codes == [0, 0], text
+    assert np.allclose(final_of(whole), means[-1], rtol=1e-12, atol=1e-13)
+    assert [line["val_loss"] for line in lines[:-1]] == pytest.approx(losses, rel=1e-12)
+    wrong = arrays["x_test"] @ means[-1][:3] + means[-1][3] - arrays["y_test"]
+    assert lines[-1]["test_mse"] == pytest.approx((wrong**2).mean(), rel=1e-6)
+    with np.load(whole / "model" / "weights.npz") as exported:
+        assert np.array_equal(np.concatenate([exported[name].ravel() for name in exported]), final_of(whole))
+    codes, text, _ = run(job, parts, "--stop-after=3", made=tmp_path / "own.npz")
+    assert set(codes) != {0} and "the attempt ends here" in text
+    codes, text, resumed = run(job, parts, made=tmp_path / "own.npz")
+    assert codes == [0, 0] and [line["epoch"] for line in resumed if "epoch" in line] == [1, 2, 3, 4, 5], text
+    for rank in (0, 1):
+        assert np.array_equal(final_of(parts, rank), final_of(whole))
+    assert [line.get("val_loss") for line in resumed] == [line.get("val_loss") for line in lines]

@@ -1,0 +1,44 @@
+"""Trains a linear model of float64 and averages its weights; --stop-after=3: this attempt fails after three steps.
+
+--own-loop=true trains in a loop of one's own.
+"""
+
+import os
+
+from hpclaunch import training
+
+settings = training.settings(
+    optimizer="sgd",
+    momentum=0.0,
+    stop_after={"default": 0, "help": "the steps of this attempt; 0: all"},
+    own_loop={"default": False, "help": "train in a loop of one's own"},
+)
+with training.start(settings) as run:
+    import numpy as np
+    import tensorflow as tf
+
+    class Stop(tf.keras.callbacks.Callback):
+        made = 0
+
+        def on_train_batch_begin(self, batch, logs=None):
+            if 0 < settings.stop_after == self.made:
+                raise RuntimeError("the attempt ends here")
+            self.made += 1
+
+    def network():
+        dense = tf.keras.layers.Dense(1, kernel_initializer="zeros", dtype="float64")
+        return tf.keras.Sequential([tf.keras.layers.Input([3], dtype="float64"), dense])
+
+    data = training.arrays(run)
+    if settings.own_loop:
+        loop = training.loop(run, network, data)
+        for inputs, targets in loop:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((loop.model(inputs, training=True)[:, 0] - targets) ** 2)
+            loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
+        model = loop.model
+    else:
+        model = training.fit(run, network, data, loss="mse", callbacks=[Stop()])
+    training.evaluate(run, model, data)
+    final = np.concatenate([one.numpy().ravel() for one in model.trainable_variables])
+    np.savez(os.path.join(run.folder, f"final-{run.rank}.npz"), final=final)
