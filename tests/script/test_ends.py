@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders import with_library
-from tests.script.test_fencing import processes_of
+from tests.cli.conftest import wait_for
+from tests.script.test_fencing import kill_all, processes_of
 
 
 @pytest.fixture
@@ -19,8 +21,7 @@ def run(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "job.sh").touch()
     os.utime(tmp_path / "job.sh", (0, 0))
     yield tmp_path
-    for process in processes_of(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_all(tmp_path, signal.SIGKILL)
 
 
 def local(run: Path, text: str, **known: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +48,44 @@ def test_at_the_end_of_its_walltime_a_script_without_a_scheduler_ends_its_ranks(
     done = local(run, text)
     assert (done.returncode, mark(run, "exit-code"), mark(run, "terminated")) == (124, "124\n", None), done.stderr
     assert not processes_of(run)
+
+
+def test_ranks_that_ignore_the_end_of_the_walltime_are_killed_half_a_minute_later(run: Path) -> None:
+    quick = 'eval "real_$(declare -f start_clock)"; start_clock() { echo "$1" >> clocks; real_start_clock 1; }'
+    text = "begin local walltime=900 signal_to=group\nrank() { trap '' TERM; sleep 1000; }\nlaunch\nfinish"
+    done = local(run, f"{quick}\n{text}")
+    assert (done.returncode, (run / "clocks").read_text()) == (124, "900\n30\n"), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_the_watch_of_a_rank_ends_with_it(run: Path) -> None:
+    text = "begin slurm watch_every=4711\nrank() { :; }\nlaunch\nexit 0"
+    done = with_library(f"cd {run}\n{text}", HPCLAUNCH_RUN_DIR=str(run), SLURM_JOB_ID="7")
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+@pytest.mark.parametrize("settings", ["walltime=4711", "watch_every=4711"])
+def test_no_clock_of_a_script_outlives_it(run: Path, settings: str) -> None:
+    """Its variables are none of a rank's, so nothing else would end it; it may send ALRM to another process later."""
+    note = 'start_apart() { set -m; "$@" < /dev/null & set +m; echo $! >> groups; }'
+    done = local(run, f"{note}\nbegin local {settings}\nrank() {{ :; }}\nlaunch\nfinish")
+    assert done.returncode == 0, done.stderr
+    groups = (run / "groups").read_text().split()
+    assert len(groups) == 2 + ("walltime" in settings), "the clock, the watch and the launcher"
+    wait_for(lambda: not set(groups) & living_groups(), "the end of all processes")
+
+
+def living_groups() -> set[str]:
+    """The process groups that have a living process (/proc/PID/stat)."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                state, _, group = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[:3]
+                if state != "Z":
+                    found.add(group)
+    return found
 
 
 def test_the_marks_of_a_start_are_sent_to_the_disk(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -50,6 +51,13 @@ def processes_of(folder: Path, start: str = "7.0") -> set[int]:
     return found
 
 
+def kill_all(folder: Path, number: signal.Signals) -> None:
+    """Send a signal to the processes of the first start; one that has just ended needs none."""
+    for process in processes_of(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
 def names_of(processes: set[int]) -> set[str]:
     """The names of the programs of these processes."""
     return {Path(f"/proc/{process}/comm").read_text().strip() for process in processes}
@@ -60,8 +68,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "program").write_text(PROGRAM)
     (tmp_path / "job.sh").touch()
     yield tmp_path
-    for process in processes_of(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_all(tmp_path, signal.SIGKILL)
 
 
 def started(folder: Path, text: str = RANKS) -> subprocess.Popen[str]:
@@ -113,8 +120,7 @@ def test_a_start_that_is_the_last_one_goes_on(folder: Path) -> None:
     script = started(folder)
     claim(folder, 3)
     (folder / "claims/02").touch()
-    for process in processes_of(folder):
-        os.kill(process, signal.SIGTERM)
+    kill_all(folder, signal.SIGTERM)
     assert script.wait(60) == 75
     assert (folder / "saved").exists()
     assert "saved; requeueing the job" in (folder / "log").read_text()

@@ -26,6 +26,12 @@ def test_a_script_that_got_sigterm_says_so_and_ends_with_143(tmp_path: Path, tex
     assert (start / "terminated").read_text().strip().isdigit()
 
 
+def test_the_time_of_the_first_sigterm_stays(tmp_path: Path) -> None:
+    """Slurm sends it again at the end of the walltime, however early somebody has cancelled the job."""
+    done = with_library(f"attempt={tmp_path}; SECONDS=5; mark_terminated; SECONDS=900; mark_terminated")
+    assert ((tmp_path / "terminated").read_text(), done.stderr) == ("5\n", "")
+
+
 def test_a_script_that_fails_by_itself_leaves_no_such_marker(tmp_path: Path) -> None:
     text = "begin local\nrank() { bash -c 'kill -s TERM $$'; }\nlaunch\nfinish"
     done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")

@@ -117,6 +117,18 @@ def test_a_successor_avoids_the_nodes_that_its_job_avoided(nodes: str, option: s
     assert done.stdout == f"--parsable --dependency=afterany:7 {option}/r/job.sh\n"
 
 
+def test_a_successor_gets_no_variable_by_which_its_job_was_made() -> None:
+    """An account or a time in SBATCH_... would come before what its script says."""
+    theirs = dict.fromkeys(("SLURM_JOB_ID", "SBATCH_ACCOUNT", "SRUN_X", "PMI_RANK", "PMIX_X", "OMPI_COMM_X"), "x")
+    kept = {"SLURM_CONF": "/c", "MINE": "x"}
+    stand_ins = 'scontrol() { :; }; sbatch() { env; echo "$job"; }'
+    done = with_library(f"{stand_ins}\njob=7; slurm_resubmit; env", HPCLAUNCH_RUN_DIR="/r", **theirs, **kept)
+    seen, _, after = done.stdout.partition("\n7\n")
+    assert not [line for line in seen.splitlines() if line.partition("=")[0] in theirs]
+    assert {f"{name}={value}" for name, value in kept.items()} <= set(seen.splitlines())
+    assert {f"{name}=x" for name in theirs} <= set(after.splitlines()), "the job itself keeps them"
+
+
 # Ranks of a launcher that ends with 0 whatever becomes of them, as mpirun of Open MPI 5 does.
 ENDS_WITH_0 = """
 scontrol() {

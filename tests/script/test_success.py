@@ -124,6 +124,15 @@ def test_every_worker_of_a_search_is_counted(tmp_path: Path) -> None:
     assert "1 of 3 ranks did not report that they ended with 0\n" in said(folder)
 
 
+def test_a_worker_that_is_killed_begins_again_three_times_and_then_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "worker").write_text("#!/bin/sh\necho >> began\nkill -s KILL $$\n")
+    (tmp_path / "worker").chmod(0o700)
+    text = LAUNCH.replace("launch launcher", "launch_search 1 ./worker 1 1 0 launcher")
+    done = launched(tmp_path, "x:0", world=1, text=text)
+    assert (done.returncode, marks(tmp_path)) == (137, ("137", "")), said(tmp_path)
+    assert (tmp_path / "began").read_text() == "\n" * 4
+
+
 def test_a_file_that_the_file_system_shows_late_is_waited_for(tmp_path: Path) -> None:
     late = '[ "$(grep -c . slept)" -lt 3 ] || echo 0 > attempts/7.0/ranks/1'
     assert launched(tmp_path, "0:0", LATE=late).returncode == 0, said(tmp_path)

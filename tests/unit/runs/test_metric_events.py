@@ -36,6 +36,7 @@ def test_the_room_limits_what_is_kept() -> None:
         thinned.add(number, 10)
         assert thinned._size <= 110
     assert thinned.kept()[0][0] == 0 and thinned.kept()[-1][0] == 999
+    assert len(thinned.kept()) >= 5, "and half of it is used"
 
 
 def test_epochs_and_other_events_are_thinned_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

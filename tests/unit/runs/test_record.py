@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.core.errors import HpclaunchError, NewerFormat, NotFound
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, record
 from hpclaunch.runs.record import RecordChange, add_note
 from tests.builders import a_run
 
@@ -234,6 +236,21 @@ def test_a_change_is_refused_in_another_start_or_state_than_the_caller_saw(tmp_p
     changed = runs.claim(seen, any_state=True, state="FAILED")
     assert changed is not None and changed.state == runs.load(run.path).state == "FAILED"
     assert runs.claim(replace(seen, job_id="8"), any_state=True, state="RUNNING") is None
+
+
+def test_what_another_process_has_recorded_while_this_one_waited_for_its_turn_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.save(replace(a_run(tmp_path, "7", state="RUNNING")))
+
+    @contextlib.contextmanager
+    def waited(folder: Path) -> Iterator[bool]:
+        runs.save(replace(run, state="COMPLETED"))
+        yield True
+
+    monkeypatch.setattr(record, "locked", waited)
+    assert runs.claim(run, state="CANCELLED") is None
+    assert runs.load(run.path).state == "COMPLETED"
 
 
 def test_a_line_of_the_history_counts_only_for_the_record_that_it_updates(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_output_and_messages_are_apart_and_the_exit_code_counts(tmp_path: Path) 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     answer = ask([program(tmp_path, "exec sleep 1000")], seconds=0.2)
     assert answer == Answer(ok=False, messages="did not answer within 0.2 s")
+
+
+def test_a_program_that_ctrl_c_interrupts_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(process: subprocess.Popen[bytes], *_: object, **__: object) -> None:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(programs.waiting, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ask([program(tmp_path, f"echo $$ > {tmp_path}/number; echo begun; exec sleep 100")])
+    assert not Path("/proc", (tmp_path / "number").read_text().strip()).exists()
 
 
 def test_variables_that_change_the_output_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from hpclaunch.core.errors import NotFound
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.runs import Jobs, identity_of
-from hpclaunch.schedulers import Scheduler, scheduler_of
+from hpclaunch.runs import JobIdentity, Jobs, identity_of
+from hpclaunch.schedulers import ClusterIdentity, Scheduler, scheduler_of
 from hpclaunch.schedulers.slurm import scheduler, states
 from hpclaunch.schedulers.slurm.programs import leaking
 from tests.builders import a_run
@@ -61,6 +61,16 @@ def test_a_job_is_the_runs_own_if_its_folder_is_the_run_directory_by_any_path(tm
 
 def test_nothing_is_asked_for_no_runs() -> None:
     assert states.states(Jobs([])) == {}
+
+
+@pytest.mark.parametrize(("here", "asked"), [("lab", ["1", "2"]), ("", ["1", "2", "3"])], ids=["known", "not known"])
+def test_jobs_of_another_cluster_are_left_out_where_it_is_known_which_one_is_here(
+    monkeypatch: pytest.MonkeyPatch, here: str, asked: list[str]
+) -> None:
+    """Else nothing would be asked about runs where Slurm does not tell the name of its cluster."""
+    monkeypatch.setattr(states, "cluster", lambda: ClusterIdentity(name=here))
+    jobs = [JobIdentity(name, job_id, "/r", 0) for name, job_id in (("", "1"), ("lab", "2"), ("other", "3"))]
+    assert [job.job_id for job in states.of_this_cluster(jobs)] == asked
 
 
 def test_what_to_type_to_cancel(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_a_restore_opens_each_file_at_most_twice(folder: Path, before: int, now:
         assert [state.made for state in states] == [14] * now
 
 
+def test_as_many_ranks_that_shared_one_model_leave_a_sound_checkpoint_for_ranks_with_a_model_each(folder: Path) -> None:
+    """Those had one file of their own for all of them."""
+    path = save(folder, 14, 1)
+    manifest = json.loads((path / folders.MANIFEST).read_text())
+    of_two = {**manifest, "world_size": 2, "replicas": 1, "copies": 1}
+    (path / folders.MANIFEST).write_text(folders.manifest_text(of_two))
+    places, states = restored(folder.parent, 2)
+    assert [place.step for place in places] == [4, 4], places
+    assert [(state.of_ranks, state.made) for state in states] == [([0.0], 14), ([], 14)]
+
+
 @pytest.mark.parametrize(("before", "now"), [(7, 3), (3, 3), (2, 5)])
 def test_damage_of_any_file_is_found_and_the_checkpoint_before_is_taken(
     folder: Path, before: int, now: int, capsys: pytest.CaptureFixture[str]

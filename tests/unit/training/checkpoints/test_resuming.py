@@ -13,6 +13,7 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 from hpclaunch.training.checkpoints import resuming
+from tests.unit.training.disk_calls import disk_calls
 from tests.unit.training.optimization.test_learning_rate import asked
 
 
@@ -139,15 +140,24 @@ def test_the_lines_after_a_checkpoint_move_to_another_file(tmp_path: Path) -> No
     assert (log.read_text(), repeated.read_text()) == ("1\n", "3\n2\n")
 
 
-def test_lines_that_this_attempt_has_written_stay(tmp_path: Path) -> None:
+def test_lines_that_this_attempt_has_written_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of its start: it is written before a checkpoint is looked for."""
     log, repeated = tmp_path / "metrics.jsonl", tmp_path / "metrics-repeated.jsonl"
     log.write_text("1\n2\n3\nnow\n")
+    calls = disk_calls(monkeypatch)
     resuming._cut(str(log), 4, until=6)
+    assert calls == [f"fsync {log}.new", f"rename {log}"], "the log is never without what it keeps"
     assert (log.read_text(), repeated.read_text()) == ("1\n2\nnow\n", "3\n")
     log.write_text("1\nnow\n")
     resuming._cut(str(log), 4, until=2)
     assert (log.read_text(), repeated.read_text()) == ("1\nnow\n", "3\n"), "of a shorter log nothing is repeated"
+
+
+@pytest.mark.parametrize(("then", "is_exact"), [("crc-1", True), ("crc-2", False), ("", True)])
+def test_what_is_left_of_an_epoch_is_known_only_of_the_same_data(then: str, is_exact: bool) -> None:
+    """Older checkpoints do not tell which data they come from."""
+    facts = {"options": vars(asked()), "data": then, "epoch_parts": [[2, 12]]}
+    assert resuming._is_exact(asked(), facts, "crc-1") is is_exact
 
 
 FACTS = {"epoch": 1, "epoch_step": 3, "steps_per_epoch": 6, "step": 9, "metrics_bytes": 0, "world_size": 2}
