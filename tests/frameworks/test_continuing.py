@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.frameworks.test_jobs import PROGRAMS, Started, start_program
-from tests.tiers import LONG
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAM = {"ddp": "continuing_torch.py", "jax": "continuing_jax.py"}
-KILLS = (3, 2, 5, 4, 3) if LONG else (3, 2)
-"""Of each attempt, the step after which it is killed; checkpoints come after every second step, epochs have six."""
+KILLS = 5
+"""Of one training of 18 steps, each after two to four steps of an attempt; checkpoints come after every second one."""
 
 
 def started(job: str, run_dir: Path, size: int, *arguments: str) -> Started:
-    random = np.random.default_rng(5)
-    features = random.normal(size=(24 * size + 4, 3)).astype(np.float32)
+    draws = np.random.default_rng(5)
+    features = draws.normal(size=(24 * size + 4, 3)).astype(np.float32)
     price = features @ np.array([1.0, -2.0, 0.5], np.float32)
     run_dir.mkdir(exist_ok=True)
     split = {"features_train": features[4:], "price_train": price[4:]}
@@ -41,25 +41,33 @@ VALIDATED += ("--min-delta=100", "--restore-best=true", "--keep-checkpoints=1")
 """Epoch 1 is the best, and the last is epoch 2; an epoch has five steps."""
 
 
+def killed_at_random(seed: int) -> list[str]:
+    chosen = random.Random(seed)
+    return [f"--die-after={chosen.randint(2, 4)}" for _ in range(KILLS)]
+
+
 @pytest.mark.parametrize(
-    ("job", "size", "own"),
+    ("job", "size", "own", "ends"),
     [
-        ("ddp", 2, ()),
-        ("jax", 1, ()),
-        ("ddp", 2, VALIDATED),
-        pytest.param("jax", 1, VALIDATED, marks=pytest.mark.long_tier),
+        ("ddp", 2, (), killed_at_random(5)),
+        ("jax", 1, (), killed_at_random(11)),
+        ("ddp", 2, VALIDATED, ["--die-after=7", "--die-after=5"]),  # of batches, two in a step: within a step
+        ("jax", 2, VALIDATED, ["--stop-after=2", "--die-after=4"]),
+        *[pytest.param(job, 2, (), killed_at_random(27), marks=pytest.mark.long_tier) for job in PROGRAM],
     ],
 )
 def test_killed_and_resumed_is_undisturbed_to_the_last_bit(
-    job: str, size: int, own: tuple[str, ...], tmp_path: Path
+    job: str, size: int, own: tuple[str, ...], ends: list[str], tmp_path: Path
 ) -> None:
     whole = started(job, tmp_path / "whole", size, *own)
     codes, text = whole.ended()
     assert codes == [0] * size, text
-    kills = KILLS if not own else (7, 5) if job == "ddp" else (3, 4)
-    for kill in kills:  # PyTorch has two batches in a step, and dies within one
-        codes, text = started(job, tmp_path / "parts", size, f"--die-after={kill}", *own).ended()
-        assert -9 in codes, text
+    for end in ends:
+        codes, text = started(job, tmp_path / "parts", size, end, *own).ended()
+        if end.startswith("--stop"):
+            assert codes == [75] * size and text.count("asked to stop; saved at epoch 1") == 1, text
+        else:
+            assert -9 in codes, text
     parts = started(job, tmp_path / "parts", size, *own)
     codes, text = parts.ended()
     assert codes == [0] * size and text.count("resuming from") == 1, text
@@ -68,9 +76,9 @@ def test_killed_and_resumed_is_undisturbed_to_the_last_bit(
     names = ("epoch", "loss", *(("val_loss",) if own else ()))
     losses = [[[line[name] for name in names] for line in run.events("epoch")] for run in (whole, parts)]
     assert losses[0] == losses[1] and (own or len(losses[0]) == 3)
-    ends = [run.events("end") for run in (whole, parts)]
-    assert [[line[0].get(name) for name in ("epochs", "best_epoch")] for line in ends] == [
-        [2, 1] if own else [3, None]
+    ends_told = [run.events("end") for run in (whole, parts)]
+    assert [[line[0].get(name) for name in ("epochs", "best_epoch", "best_value")] for line in ends_told] == [
+        [2, 1, losses[0][0][2]] if own else [3, None, None]
     ] * 2
 
 

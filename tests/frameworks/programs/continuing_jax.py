@@ -16,7 +16,8 @@ settings = training.settings(
     batch_size_per_rank=4,
     learning_rate=0.05,
     checkpoint_steps=2,
-    die_after={"default": 0, "help": "the step of this attempt after which the rank dies"},
+    die_after={"default": 0, "help": "the step of this attempt after which the last rank dies"},
+    stop_after={"default": 0, "help": "the step of this attempt after which the last rank is asked to stop"},
     full={"default": False, "help": "whether no file can become long"},
 )
 
@@ -51,7 +52,9 @@ with training.start(settings) as run:
     for made, (inputs, targets) in enumerate(loop, 1):
         noise = np.float32(np.random.rand() + random.random())
         loop.step(*update(loop.state, inputs, targets, noise, loop.learning_rate))
-        if made == settings.die_after:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if run.rank == run.size - 1:
+            for number, step in ((signal.SIGKILL, settings.die_after), (signal.SIGTERM, settings.stop_after)):
+                if made == step:
+                    os.kill(os.getpid(), number)
     own = jax.tree_util.tree_leaves(loop.own_state()["weights"])
     np.savez(os.path.join(run.folder, f"final-{run.rank}.npz"), *[np.asarray(one, np.float32) for one in own])

@@ -18,7 +18,7 @@ settings = training.settings(
     batch_size_per_rank=4,
     learning_rate=0.05,
     checkpoint_steps=2,
-    die_after={"default": 0, "help": "the step of this attempt after which rank 1 dies"},
+    die_after={"default": 0, "help": "the batch of this attempt after which the last rank dies"},
     full={"default": False, "help": "whether no file can become long"},
 )
 
