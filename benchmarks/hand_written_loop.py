@@ -1,10 +1,13 @@
-"""Images/s of the cifar job on one and two ranks, paired with a hand-written minimal loop of Horovod and TensorFlow.
+"""Images/s of a bundled job on one and two ranks, paired with a hand-written minimal loop of the same framework.
 
     HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/hand_written_loop.py [--rounds 11] [--ranks 1 2] [--steps 8] [--json]
+    … --framework torch [--python /usr/bin/python3], or jax --python FOLDER/bin/python
 
 The job is the whole of jobs/cifar/train.py: training.start, image_set and fit, with its callbacks, its log and its
 checkpoints. The loop has nothing but the job's model, Keras's Adam, Horovod's tape, a tf.data pipeline of uint8 images
 in memory, and the sums of loss and accuracy. Both have 512 images per rank and step, and as many threads per rank.
+Under PyTorch and JAX the jobs are jobs/ddp and jobs/jax, and hand_written_plain.py has the loops: plain
+DistributedDataParallel, and shard_map with pmean.
 The processes take turns of some steps, and those whose turn it is not are stopped. Prints medians, and the medians of
 the ratios, pair by pair, by wall time and by processor time; the latter is the better one on a shared machine. Ends
 with 1 if the bar of 0.98 does not hold (by processor time with --shared). --work must not lie below /tmp.
@@ -25,6 +28,7 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
+import hand_written_plain
 import training_speed
 from training_speed import BATCH_SIZE, ROOT, Runners, Variant, environment
 
@@ -112,6 +116,12 @@ def loop(turns: Turns, data_dir: str) -> None:
 def train(options: argparse.Namespace) -> None:
     """In a process of its own: train, a turn of steps each time that the benchmark asks for one."""
     side, address = options.train
+    if options.framework != "tensorflow":
+        os.environ["HPCLAUNCH_RUN_DIR"] = str(Path(options.data_dir, "run-" + os.environ["WORLD_SIZE"]))
+        turns = Turns(f"{side} {os.environ['RANK']}", address, int(os.environ["STEPS_OF_A_TURN"]))
+        play = {"job": hand_written_plain.job, "loop": hand_written_plain.loop}[side]
+        play(options.framework, turns, options.data_dir, options.batch_size)
+        return
     rank = os.environ.get("OMPI_COMM_WORLD_RANK", "0")
     sys.path.insert(0, str(ROOT / "jobs" / "cifar"))
     os.environ["HPCLAUNCH_RUN_DIR"] = str(Path(options.data_dir, "run-" + os.environ.get("OMPI_COMM_WORLD_SIZE", "1")))
@@ -125,11 +135,26 @@ class Sides(Runners):
     program = __file__
 
 
+class PlainSides(Sides):
+    """Those of PyTorch and JAX. Between its turns a process waits for a word, and computes nothing."""
+
+    def commands(
+        self, variant: Variant, options: argparse.Namespace, words: list[str]
+    ) -> list[tuple[list[str], dict[str, str]]]:
+        more = ["--framework", options.framework, "--batch-size", str(options.batch_size)]
+        command = [options.python, self.program, *words, *more]
+        return [(command, {**environment(variant), **own}) for own in hand_written_plain.places(variant.ranks)]
+
+    def wake(self, up: bool) -> None:
+        """Leave it as it is: a rank of JAX that is stopped for long is taken for a lost one."""
+
+
 def measured(ranks: int, options: argparse.Namespace, listener: Listener) -> dict[str, list[list[float]]]:
     """Images per second of wall time, and of processor time, a row for every round; the first changes every round."""
-    runners = {side: Sides(side, Variant(ranks=ranks), options, listener) for side in SIDES}
+    kind = Sides if options.framework == "tensorflow" else PlainSides
+    runners = {side: kind(side, Variant(ranks=ranks), options, listener) for side in SIDES}
     rows: dict[str, list[list[float]]] = {side: [] for side in SIDES}
-    images = ranks * options.steps * BATCH_SIZE
+    images = ranks * options.steps * options.batch_size
     try:
         for runner in runners.values():
             runner.turn()  # the first steps trace the graph
@@ -161,6 +186,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--framework", choices=["tensorflow", *hand_written_plain.JOBS], default="tensorflow")
+    parser.add_argument("--python", default="/usr/bin/python3", help="that has PyTorch or JAX")
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="of PyTorch and JAX")
     parser.add_argument("--steps", type=int, default=8, help="of one turn")
     parser.add_argument("--shared", action="store_true", help="the bar is for processor time")
     parser.add_argument("--work", default=".", help="a folder for the runs, which this removes")
@@ -181,6 +209,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that stopped processes are ended too
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("a process has not begun in time: see --log"))
     os.environ["STEPS_OF_A_TURN"] = str(options.steps)
+    if options.framework == "tensorflow":
+        options.batch_size = BATCH_SIZE
     found = {}
     with tempfile.TemporaryDirectory(dir=os.path.abspath(options.work)) as folder:
         path = str(Path(folder, "cifar10.npz"))

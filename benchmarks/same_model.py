@@ -1,6 +1,7 @@
 """What it takes two ranks to prove that they hold one model, beside their steps.
 
     python benchmarks/same_model.py [--framework tensorflow] [--epochs 6] [--steps 20]
+    … --framework jax --python FOLDER/bin/python      PyTorch without --python: that of /usr/bin/python3
 
 The model has 25.2 million parameters in six dense layers, with Adam; a rank has a batch of 64. It is trained without
 the comparison in every second epoch, on the same ranks. So both have the same machine, as busy as it is. A table tells
@@ -22,9 +23,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import hand_written_plain
+
 ROOT = Path(__file__).resolve().parents[1]
 GLOORUN = [sys.executable, str(ROOT / "tests" / "horovod" / "programs" / "gloorun.py"), "--gloo", "-np", "2"]
-FRAMEWORKS = ("tensorflow", "torch")
+FRAMEWORKS = ("tensorflow", "torch")  # and JAX, if --python has it
 WIDTH, LAYERS, BATCH = 2048, 6, 64
 LONG_EPOCH, BAR = 100, 0.005
 DATA = "data.npz"
@@ -61,7 +64,7 @@ def rank(framework: str, result: str, epochs: int) -> None:
     times = Times()
     times.around(OneModel, "prove", times.proofs, may_be_off=True)
     asked = {"epochs": epochs, "batch_size_per_rank": BATCH, "learning_rate": 1e-4}
-    train = train_tensorflow if framework == "tensorflow" else train_torch
+    train = {"tensorflow": train_tensorflow, "torch": train_torch, "jax": train_jax}[framework]
     is_root, lengths = train(asked, str(Path(result).with_name(DATA)), times)
     if is_root:
         found = {"steps": lengths, "proofs": times.proofs, "saves": times.saves}
@@ -103,9 +106,9 @@ def train_torch(asked: Any, path: str, times: Times) -> tuple[bool, dict[str, li
     import torch
 
     from hpclaunch.training import on_pytorch as training
-    from hpclaunch.training.rank import torch_ranks
+    from hpclaunch.training.checkpoints import writing
 
-    times.around(torch_ranks, "save", times.saves)  # type: ignore[arg-type]
+    times.around(writing, "save", times.saves)  # type: ignore[arg-type]
     settings = training.settings(**asked)
     lengths: dict[str, list[float]] = {"with": [], "without": []}
     with training.start(settings) as run:
@@ -122,7 +125,54 @@ def train_torch(asked: Any, path: str, times: Times) -> tuple[bool, dict[str, li
     return run.is_root, lengths
 
 
-def measured(framework: str, epochs: int, steps: int) -> dict[str, Any]:
+def train_jax(asked: Any, path: str, times: Times) -> tuple[bool, dict[str, list[float]]]:
+    import jax
+    import numpy as np
+
+    from hpclaunch.training import on_jax as training
+    from hpclaunch.training.checkpoints import writing
+
+    times.around(writing, "save", times.saves)  # type: ignore[arg-type]
+    lengths: dict[str, list[float]] = {"with": [], "without": []}
+    over = jax.tree_util.tree_map
+
+    def loss_of(weights: Any, inputs: Any, wanted: Any) -> Any:
+        *hidden, (last, shift) = weights
+        for kernel, bias in hidden:
+            inputs = jax.nn.relu(inputs @ kernel + bias)
+        return (((inputs @ last + shift)[:, 0] - wanted) ** 2).mean()
+
+    with training.start(training.settings(**asked)) as run:
+        random = np.random.default_rng(1)
+        sizes = [WIDTH] * LAYERS + [1]
+        weights = [
+            (random.normal(0, WIDTH**-0.5, (WIDTH, n)).astype(np.float32), np.zeros(n, np.float32)) for n in sizes
+        ]
+        both = training.value_and_grad(run, loss_of)
+
+        def update(state: Any, inputs: Any, wanted: Any, rate: Any) -> Any:
+            weights, first, second, step = state
+            loss, slopes = both(weights, inputs, wanted)
+            first = over(lambda old, new: 0.9 * old + 0.1 * new, first, slopes)
+            second = over(lambda old, new: 0.999 * old + 0.001 * new**2, second, slopes)
+            rate = rate * jax.numpy.sqrt(1 - 0.999 ** (step + 1)) / (1 - 0.9 ** (step + 1))
+            weights = over(lambda w, m, v: w - rate * m / (jax.numpy.sqrt(v) + 1e-8), weights, first, second)
+            return (weights, first, second, step + 1), loss
+
+        compiled = jax.jit(update, donate_argnums=0)
+        zeros = over(np.zeros_like, weights)
+        data = training.arrays(run, path)
+        loop = training.loop(run, (weights, zeros, zeros, np.zeros((), np.float32)), data)
+        for made, (inputs, wanted) in enumerate(loop):
+            times.is_on = made // data.steps % 2 == 0
+            began = time.perf_counter()
+            loop.step(*compiled(loop.state, inputs, wanted, loop.learning_rate))
+            if made % data.steps:
+                lengths["with" if times.is_on else "without"].append(time.perf_counter() - began)
+    return run.is_root, lengths
+
+
+def measured(framework: str, python: str, epochs: int, steps: int) -> dict[str, Any]:
     """What rank 0 measured. Raises SystemExit with the end of the log."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder, "found.json")
@@ -133,12 +183,7 @@ def measured(framework: str, epochs: int, steps: int) -> dict[str, Any]:
         if framework == "tensorflow":
             commands = [([*GLOORUN, sys.executable, *own], environment)]
         else:
-            place = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "NODE_RANK": "0"}
-            place |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29877"}
-            commands = [
-                ([SYSTEM, *own], {**environment, **place, "RANK": str(number), "LOCAL_RANK": str(number)})
-                for number in range(2)
-            ]
+            commands = [([python, *own], {**environment, **place}) for place in hand_written_plain.places(2)]
         log = Path(folder, "log")
         with log.open("w") as file:
             processes = [
@@ -162,7 +207,8 @@ def write_samples(path: Path, steps: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--framework", choices=FRAMEWORKS, action="append")
+    parser.add_argument("--framework", choices=[*FRAMEWORKS, "jax"], action="append")
+    parser.add_argument("--python", default=SYSTEM, help="that has PyTorch or JAX")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rank", help=argparse.SUPPRESS)
@@ -178,7 +224,7 @@ def main() -> int:
     )
     print(f"{'of 100 steps':>14}{'checkpoint':>12}")
     for framework in asked.framework or FRAMEWORKS:
-        found = measured(framework, asked.epochs, asked.steps)
+        found = measured(framework, asked.python, asked.epochs, asked.steps)
         with_, without = (statistics.median(found["steps"][name]) for name in ("with", "without"))
         proof, save = (statistics.median(found[name]) for name in ("proofs", "saves"))
         short, long = (proof / (steps * without) for steps in (asked.steps, LONG_EPOCH))

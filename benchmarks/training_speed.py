@@ -221,19 +221,25 @@ class Runners:
     def __init__(self, name: str, variant: Variant, options: argparse.Namespace, listener: Listener) -> None:
         words = ["--train", name, str(listener.address), "--batch-norm", options.batch_norm]
         words += ["--data-dir", options.data_dir, "--accuracy", str(options.accuracy), "--seed", str(options.seed)]
-        command = [sys.executable, self.program, *words]
-        if variant.ranks > 1:
-            command = [*MPIRUN, "-np", str(variant.ranks), *command]
         with open(options.log, "ab") as log:
             self.started = [
-                subprocess.Popen([*command, "--place", str(place)], env=environment(variant), stdout=log, stderr=log)
-                for place in range(variant.alone)
+                subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+                for command, variables in self.commands(variant, options, words)
             ]
         signal.alarm(LONGEST_START_S)  # a process that has failed never calls
         self.talks: list[Connection] = [listener.accept() for _ in range(variant.ranks * variant.alone)]
         signal.alarm(0)
         self.pids = [talk.recv()[2] for talk in self.talks]
         self.wake(False)
+
+    def commands(
+        self, variant: Variant, options: argparse.Namespace, words: list[str]
+    ) -> list[tuple[list[str], dict[str, str]]]:
+        """What is started: the command and the environment of each process, or of mpirun."""
+        command = [sys.executable, self.program, *words]
+        if variant.ranks > 1:
+            command = [*MPIRUN, "-np", str(variant.ranks), *command]
+        return [([*command, "--place", str(place)], environment(variant)) for place in range(variant.alone)]
 
     def wake(self, up: bool) -> None:
         for pid in self.pids:

@@ -94,6 +94,7 @@ class Loop(plain_loop.PlainLoop):
         self._proof.prove_given(tree)
         self._put_tree(tree)
         self._saved.restored = None
+        self._rate_type = jax_ranks.type_of_rate(self.state)
 
     def _tree(self) -> Any:
         """What a checkpoint has: the state, and the average of its weights if there is one."""
@@ -127,7 +128,7 @@ class Loop(plain_loop.PlainLoop):
             yield MicroBatch(step, batch, len(batch[1]), 1.0, True)
 
     def _ready(self, micro: MicroBatch) -> Any:
-        self.learning_rate = np.float32(self.learning_rate)  # a Python float is compiled as another type
+        self.learning_rate = self._rate_type(self.learning_rate)  # a Python float is compiled as another type
         return jax_ranks.joined(self._run.world, micro.batch)
 
     @contextlib.contextmanager
