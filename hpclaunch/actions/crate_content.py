@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.actions.inspect import MODEL, hidden_values_of
+from hpclaunch.actions.inspect import MODEL
 from hpclaunch.actions.recorded_times import times_of
+from hpclaunch.config.set_variables import may_set_variables, settings_reason
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused, shorten
 from hpclaunch.core.files import json_object
@@ -33,6 +34,7 @@ from hpclaunch.reports.exports.crate import (
 from hpclaunch.reports.exports.private_paths import PrivatePaths, private_paths
 from hpclaunch.runs import Run, training_library
 from hpclaunch.runs.create import CODE_FILES
+from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.metric_events import EPOCH, KINDS, Thinned, metric_lines
 from hpclaunch.runs.snapshot import MOST_BYTES, matches
 
@@ -42,8 +44,12 @@ _FIRST_OF_A_LOG, _LAST_OF_A_LOG = 8 * 2**20, 24 * 2**20
 """Bytes that are kept of a larger log."""
 _LARGEST_MODEL = 16 * 2**30
 """Bytes of the files in model/ together; more is left out, and named."""
-_SEARCHED = 2**20
-"""Bytes of a file that are searched for a private key, which stands at the front of its file."""
+_PIECE = 2**20
+"""Bytes of a file that are searched at once."""
+_OVERLAP = 2**14
+"""Bytes that are searched with the next piece again, so that no key or value is cut in two."""
+_LARGEST_SETTINGS = 2**18
+"""Bytes of a file of settings; hpclaunch reads no larger one."""
 _LAYOUT = ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node")
 Content = bytes | inside.InsideFile
 
@@ -251,6 +257,7 @@ class _Chooser:
     def __init__(self, run: Run, include: Sequence[str]) -> None:
         self.left_out: dict[str, str] = {}
         self._run, self._include = run, include
+        self._values = hidden_values_of(run).in_code()
         self._matched: set[str] = set()
 
     def code(self) -> list[str]:
@@ -314,10 +321,28 @@ class _Chooser:
             return True
         if about.st_size > left:
             reason = f"it is large ({_show_size(about.st_size)}): {limit}"
-        reason = reason or content_reason(_read_beginning(home, path))
+        reason = reason or self._content_reason(path)
         if reason:
             self.left_out[shown] = reason
         return not reason
+
+    def _content_reason(self, path: str) -> str:
+        """Return why the content of a file may not leave the machine; else empty."""
+        home = self._run.home
+        if may_set_variables(path.partition("/")[2]):
+            try:
+                reason = settings_reason(inside.read_bytes(home, path, _LARGEST_SETTINGS))
+            except OSError as error:
+                reason = f"it may set variables, and cannot be read: {error.strerror or error}"
+            if reason:
+                return reason
+        for piece in _pieces(home, path):
+            if any(value in piece for value in self._values):
+                return "it holds the value of a variable or a secret of the run"
+            reason = content_reason(piece)
+            if reason:
+                return reason
+        return ""
 
     def _refuse_outside(self, copied: Iterable[str]) -> None:
         outside = [name for name in copied if name.startswith("/") or ".." in name.split("/")]
@@ -347,9 +372,13 @@ def thinned_lines(run: Run) -> tuple[list[bytes], int]:
     return [line for _, line in kept], seen
 
 
-def _read_beginning(home: Path, name: str) -> bytes:
+def _pieces(home: Path, name: str) -> Iterator[bytes]:
+    """Yield the content of a file, of any size, in pieces that overlap."""
+    before = b""
     with os.fdopen(inside.open_file(home, name), "rb") as file:
-        return file.read(_SEARCHED)
+        while content := file.read(_PIECE):
+            yield before + content
+            before = (before + content)[-_OVERLAP:]
 
 
 def _show_size(size: int) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from hpclaunch import runs
 from hpclaunch.actions.crate_content import Content, content_of, crate_files, facts_of
-from hpclaunch.actions.inspect import hidden_values_of
 from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, did_you_mean, unwritable
 from hpclaunch.core.quoting import shell_word, shown_name
 from hpclaunch.core.records import record
 from hpclaunch.runs import Run
+from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.metric_events import metric_events
 from hpclaunch.runs.unread import ATTEMPTS, LOGS, refuse_unread
 

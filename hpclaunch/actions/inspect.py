@@ -10,17 +10,17 @@ from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.core import inside
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault
 from hpclaunch.core.files import json_object
-from hpclaunch.core.hidden_values import HiddenValues, hidden_values, variables_in
+from hpclaunch.core.hidden_values import HiddenValues
 from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import CODE_FILES
+from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.record import METRICS
 from hpclaunch.runs.recorded_layout import directives_of
-from hpclaunch.runs.request_file import read_request
 from hpclaunch.runs.start_numbers import highest_in, number_of, of_newest
 
 MODEL = "model"
@@ -117,15 +117,6 @@ def differences(found: Sequence[Run], public: bool = False) -> list[tuple[str, l
 def _public_facts(run: Run) -> dict[str, str]:
     hidden = hidden_values_of(run)
     return {name: hidden.without(text) for name, text in _facts(run, hidden).items()}
-
-
-def hidden_values_of(run: Run) -> HiddenValues:
-    """Return the values of a run's variables that a page or an export does not show."""
-    try:
-        typed = read_request(run.home)[0].variables
-    except Refused:
-        typed = ()
-    return hidden_values(variables_in(run.spec()), typed)
 
 
 def _facts(run: Run, hidden: HiddenValues | None = None) -> dict[str, str]:

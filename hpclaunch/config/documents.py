@@ -42,7 +42,11 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("^$"), [""])
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file. Raises InvalidFile for unreadable, oversized, aliased or repeated content."""
-    text = read_text_file(path)
+    return yaml_values(path, read_text_file(path))
+
+
+def yaml_values(path: Path | str, text: str) -> dict[str, Any]:
+    """Return the mapping in a YAML text, which stands in the file ``path``. Raises InvalidFile."""
     try:
         content = _construct(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
@@ -103,7 +107,7 @@ def read_text_file(path: Path) -> str:
         raise InvalidFile(Fault(where=str(path), what="is not UTF-8 text")) from None
 
 
-def _keyed_by_text(path: Path, content: Any) -> dict[str, Any]:
+def _keyed_by_text(path: Path | str, content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise InvalidFile(Fault(where=str(path), what="must be a mapping of keys to values"))
     return content

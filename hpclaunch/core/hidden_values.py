@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from hpclaunch.core.json_values import pairs
 from hpclaunch.core.records import record
-from hpclaunch.core.secret_names import is_public_variable
+from hpclaunch.core.secret_names import is_public_variable, is_secret_variable
 
 NOT_SHOWN = "(value not shown)"
 _SHORTEST = 6
 """Characters of a value that is looked for in other texts; a shorter one stands in too many words."""
+_ORDINARY_WORD = re.compile("[a-z]+")
+"""A value such as ``offline``, which stands in many programs for other reasons."""
 _WORD = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s;&|'"\\])*"""
 _EXPORT = re.compile(rf"(?P<begin>\b(?:export|declare -x)[ \t]+)(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>{_WORD})")
 _QUOTED = r"(?(quote)(?:(?!(?P=quote))[^\n])*(?P=quote)?)"
@@ -26,9 +28,13 @@ _PAIRS = ("environment", "variables")
 
 @record
 class HiddenValues:
-    """The values of variables that are no known settings (`secret_names.is_public_variable`)."""
+    """The values of variables that are no known settings (`secret_names.is_public_variable`), and of secrets.
+
+    ``ordinary``: those of the values that are a plain word, of variables whose names speak of no secret.
+    """
 
     values: frozenset[str] = frozenset()
+    ordinary: frozenset[str] = frozenset()
 
     def without(self, text: str) -> str:
         """Return a text in which these values are replaced, also as JSON and as a shell spells them.
@@ -36,13 +42,15 @@ class HiddenValues:
         Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are.
         """
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
-        long = {value for value in self.values if len(value) >= _SHORTEST}
-        spelled = {form for value in long for form in (value, json.dumps(value)[1:-1], _shell_spelling(value))}
-        spelled = {form for form in spelled if len(form) >= _SHORTEST}
+        spelled = _spellings(self.values)
         if not spelled:
             return text
-        pattern = "|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))
+        pattern = "|".join(map(re.escape, spelled))
         return re.sub(pattern, lambda _: NOT_SHOWN, text)
+
+    def in_code(self) -> list[bytes]:
+        """Return what is looked for in the files of the code, which are left out rather than changed."""
+        return [form.encode("utf-8", "surrogateescape") for form in _spellings(self.values - self.ordinary)]
 
     def plain(self, value: Any, key: str = "") -> Any:
         """Return plain values (of JSON) without these values; names of variables stay."""
@@ -59,10 +67,13 @@ class HiddenValues:
         return value
 
 
-def hidden_values(*variables: Iterable[tuple[str, Any]]) -> HiddenValues:
-    """Return what to hide of these variables: the values of all that are no known settings."""
-    found = (str(value) for some in variables for name, value in some if not is_public_variable(str(name)))
-    return HiddenValues(values=frozenset(value for value in found if value))
+def hidden_values(*variables: Iterable[tuple[str, Any]], secrets: Collection[str] = ()) -> HiddenValues:
+    """Return what to hide: the values of all variables that are no known settings, and all ``secrets``."""
+    found = [(str(name), str(value)) for some in variables for name, value in some if not is_public_variable(str(name))]
+    values = {value for _, value in found}.union(secrets) - {""}
+    telling = {value for name, value in found if is_secret_variable(name)}.union(secrets)
+    ordinary = {value for value in values - telling if _ORDINARY_WORD.fullmatch(value)}
+    return HiddenValues(values=frozenset(values), ordinary=frozenset(ordinary))
 
 
 def variables_in(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -81,6 +92,12 @@ def _hide_export(found: re.Match[str]) -> str:
     if is_public_variable(found["name"]) or not found["value"]:
         return found[0]
     return f"{found['begin']}{found['name']}='{NOT_SHOWN}'"
+
+
+def _spellings(values: Iterable[str]) -> list[str]:
+    """Return how values may be written in a text, the longest first; without those that are too short."""
+    spelled = {form for value in values for form in (value, json.dumps(value)[1:-1], _shell_spelling(value))}
+    return sorted((form for form in spelled if len(form) >= _SHORTEST), key=len, reverse=True)
 
 
 def _shell_spelling(value: str) -> str:

@@ -56,6 +56,11 @@ def content_reason(content: bytes) -> str:
     return "it holds a private key" if _KEY.search(content) else ""
 
 
+def is_secret_variable(name: str) -> bool:
+    """Whether the name of a variable says that its value is a secret."""
+    return bool(_SECRET_VARIABLE.search(name))
+
+
 def is_public_variable(name: str) -> bool:
     """Whether the value of a variable may leave the machine: its name is that of a known setting, and of no secret."""
-    return bool(_PUBLIC_VARIABLE.fullmatch(name)) and not _SECRET_VARIABLE.search(name)
+    return bool(_PUBLIC_VARIABLE.fullmatch(name)) and not is_secret_variable(name)

@@ -14,7 +14,7 @@ from typing import Any
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.files import json_object
-from hpclaunch.core.hidden_values import NOT_SHOWN, HiddenValues, hidden_values, variables_in
+from hpclaunch.core.hidden_values import NOT_SHOWN, HiddenValues
 from hpclaunch.core.json_values import showable
 from hpclaunch.core.records import record
 from hpclaunch.core.secret_names import is_public_variable
@@ -22,6 +22,7 @@ from hpclaunch.core.spec import Pairs, Request
 from hpclaunch.core.units import whole_number
 from hpclaunch.reports.page.amounts import seconds_of_time
 from hpclaunch.runs import Run, swept
+from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.metric_events import metric_events
 from hpclaunch.runs.request_file import read_request
@@ -133,7 +134,7 @@ def read_run(run: Run) -> RecordedRun:
     events = metric_events(run)
     request, folder = _request(run)
     spec = run.spec()
-    hidden = hidden_values(variables_in(spec), request.variables if request else ())
+    hidden = hidden_values_of(run)
     public = replace(request, variables=_public_pairs(request.variables)) if request else None
     return RecordedRun(
         run=_showable_run(run, hidden),

@@ -223,6 +223,42 @@ def test_what_has_no_value_to_hide_is_as_it_was(run: Run) -> None:
         assert bytes_of(found, name) == (run.path / name).read_bytes(), name
 
 
+def test_code_with_the_value_of_a_variable_is_left_out_and_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF", "secretword")
+    spec = json.loads((run.path / "spec.json").read_text())
+    variables = [["DB_URL", "postgres://u:leak@h/db"], ["WANDB_MODE", "offline"]]
+    (run.path / "spec.json").write_text(json.dumps({**spec, "environment": variables, "secrets": ["HF"]}))
+    far = " " * (module._PIECE - 7)
+    contents = {
+        "url.json": json.dumps("postgres://u:leak@h/db"),
+        "far.txt": f"{far}postgres://u:leak@h/db",
+        "word.txt": "a secretword",
+        "mode.py": "mode = 'offline'",
+        "job.yaml": "environment: {variables: {OTHER: x}}",
+        "sub/hpclaunch.yaml": "environment: {variables: {WANDB_MODE: offline}}",
+        "ok/job.yaml": "environment: {variables: {OMP_NUM_THREADS: 4}}",
+    }
+    for name, text in contents.items():
+        (run.path / "code" / name).parent.mkdir(exist_ok=True)
+        (run.path / "code" / name).write_text(text)
+    environment(run.path, ["train.py", *contents])
+    found = content(run)
+    value = "it holds the value of a variable or a secret of the run"
+    assert found.left_out == {
+        **{f"code/{name}": value for name in ("url.json", "far.txt", "word.txt")},
+        "code/job.yaml": "it holds the values of variables (OTHER)",
+        "code/sub/hpclaunch.yaml": "it holds the values of variables (WANDB_MODE)",
+    }
+    assert {"code/mode.py", "code/ok/job.yaml"} <= set(found.files)
+    assert {"code/job.yaml", "code/word.txt"} <= set(content(run, "job.yaml", "code/word.txt").files)
+
+
+def test_a_file_of_settings_that_is_too_large_to_read_is_left_out(run: Run) -> None:
+    (run.path / "code/job.yaml").write_text("#" * 2**19)
+    environment(run.path, ["train.py", "job.yaml"])
+    assert content(run).left_out["code/job.yaml"].startswith("it may set variables, and cannot be read: is larger")
+
+
 def test_the_crate_lists_every_file_with_what_was_left_out_in_its_readme(run: Run) -> None:
     (run.path / "code/later.csv").write_text("x")
     found = content(run)

@@ -83,3 +83,11 @@ def test_what_is_no_pair_is_hidden_too() -> None:
     }
     assert hidden_values([("A", ""), ("B", "x")]).values == {"x"}
     assert found.without("export A= B") == "export A= B"
+
+
+def test_a_secret_is_hidden_whatever_its_name_is_and_looked_for_in_code() -> None:
+    found = hidden_values([("MODE", "offline"), ("API_KEY", "abcdefgh"), ("URL", "x://y")], secrets=["", "wordword"])
+    assert found.without("offline wordword") == f"{NOT_SHOWN} {NOT_SHOWN}"
+    assert found.in_code() == [b"wordword", b"abcdefgh"] or found.in_code() == [b"abcdefgh", b"wordword"]
+    assert b"offline" in hidden_values([("MODE", "offline")], secrets=["offline"]).in_code()
+    assert hidden_values([("URL", 'p"\\q://z')]).in_code() == [b'p\\"\\\\q://z', b'p"\\q://z']

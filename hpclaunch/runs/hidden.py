@@ -1,0 +1,35 @@
+"""The values that a page or an export of a run does not show: those of its variables and of its secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.files import read_text
+from hpclaunch.core.hidden_values import HiddenValues, hidden_values, variables_in
+from hpclaunch.runs.record import Run
+from hpclaunch.runs.request_file import read_request
+
+
+def hidden_values_of(run: Run) -> HiddenValues:
+    """Return the values of a run's variables, and of its secrets (``secret_env``) as far as they can be read now.
+
+    A record holds only the names of secrets. Their values are taken from where the script takes them: from the
+    environment, and from the first line of a file in the folder of secrets.
+    """
+    spec = run.spec()
+    try:
+        typed = read_request(run.home)[0].variables
+    except Refused:
+        typed = ()
+    return hidden_values(variables_in(spec), typed, secrets=[*_secrets_of(spec)])
+
+
+def _secrets_of(spec: Mapping[str, Any]) -> Iterator[str]:
+    names, folder = spec.get("secrets"), str(spec.get("secrets_folder") or "")
+    for name in map(str, names if isinstance(names, list) else ()):
+        yield os.environ.get(name, "")
+        if os.path.isabs(folder):
+            yield read_text(os.path.join(folder, name)).partition("\n")[0]

@@ -1,0 +1,63 @@
+"""The values of a run that are hidden: of its variables, and of its secrets where the script takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.reports.page.recorded import read_run
+from hpclaunch.runs import Run, load
+from hpclaunch.runs.hidden import hidden_values_of
+from tests import fabricated_runs as fabricated
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A failed run with two secrets, one in a file and one that is nowhere."""
+    path = fabricated.failed(tmp_path / "runs")
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "HF_TOKEN").write_text("first-line\nsecond-line\n")
+    spec = json.loads((path / "spec.json").read_text())
+    spec |= {"secrets": ["HF_TOKEN", "NCCL_LOGIN"], "secrets_folder": str(folder), "environment": [["DB", "dbdbdb"]]}
+    (path / "spec.json").write_text(json.dumps(spec))
+    return load(path)
+
+
+def test_a_secret_is_hidden_from_its_file_and_from_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv("NCCL_LOGIN", "in-the-shell")
+    assert hidden_values_of(run).values == {"first-line", "in-the-shell", "dbdbdb"}
+    monkeypatch.setenv("HF_TOKEN", "another")
+    assert hidden_values_of(run).values == {"first-line", "in-the-shell", "another", "dbdbdb"}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"secrets": "HF_TOKEN"}, {"secrets": [7, None]}, {"secrets": ["HF_TOKEN"], "secrets_folder": 7}]
+)
+def test_a_damaged_record_has_fewer_secrets(
+    run: Run, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, **changes}))
+    assert hidden_values_of(load(run.path)).values == {"dbdbdb"}
+
+
+def test_a_secret_that_is_a_pipe_is_not_waited_for(run: Run) -> None:
+    os.mkfifo(run.path.parent / "pipe")
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {"secrets": ["pipe"], "secrets_folder": str(run.path.parent)}
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    assert hidden_values_of(load(run.path)).values == {"dbdbdb"}
+
+
+def test_the_page_of_a_run_does_not_show_a_secret(run: Run) -> None:
+    (run.path / "job.sh").write_text("echo first-line\n")
+    (run.path / "logs/4711.out").write_text("got first-line and dbdbdb\n")
+    recorded = read_run(run)
+    assert recorded.script == "echo (value not shown)\n"
+    assert recorded.log_end == "got (value not shown) and (value not shown)"
