@@ -18,7 +18,7 @@ from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused, shorten
 from hpclaunch.core.files import json_object
 from hpclaunch.core.records import record
-from hpclaunch.core.secret_names import content_reason, file_reason
+from hpclaunch.core.secret_names import content_reason, file_reason, is_text, key_reason
 from hpclaunch.core.spec import LIBRARY, SAMPLER
 from hpclaunch.reports.exports.crate import (
     CODE,
@@ -191,7 +191,7 @@ class _Records:
             self.left_out[path] = f"it is large ({_show_size(size)})"
             return
         raw = self._ends_of_log(path, name, size) if size > _LARGEST_TEXT else self._read_whole(name)
-        reason = content_reason(raw)
+        reason = key_reason(raw)
         if reason:
             self.left_out[path] = reason
             return
@@ -336,10 +336,13 @@ class _Chooser:
                 reason = f"it may set variables, and cannot be read: {error.strerror or error}"
             if reason:
                 return reason
-        for piece in _pieces(home, path):
+        searches_all = False
+        for number, piece in enumerate(_pieces(home, path)):
             if any(value in piece for value in self._values):
                 return "it holds the value of a variable or a secret of the run"
-            reason = content_reason(piece)
+            # Of weights, which may have many GB, only the beginning is searched for everything.
+            searches_all = is_text(piece) if number == 0 else searches_all
+            reason = content_reason(piece) if searches_all or number == 0 else key_reason(piece)
             if reason:
                 return reason
         return ""

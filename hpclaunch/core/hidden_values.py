@@ -10,7 +10,7 @@ from typing import Any
 
 from hpclaunch.core.json_values import pairs
 from hpclaunch.core.records import record
-from hpclaunch.core.secret_names import is_public_variable, is_secret_variable
+from hpclaunch.core.secret_names import TOKEN_FORMS, is_public_variable, is_secret_variable
 
 NOT_SHOWN = "(value not shown)"
 _SHORTEST = 6
@@ -22,6 +22,7 @@ _EXPORT = re.compile(rf"(?P<begin>\b(?:export|declare -x)[ \t]+)(?P<name>[A-Za-z
 _QUOTED = r"(?(quote)(?:(?!(?P=quote))[^\n])*(?P=quote)?)"
 """The rest of a word that began with a quote, up to the next one, or to the end of the line."""
 _TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"])?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?:{_QUOTED}{_WORD})")
+_TOKEN = re.compile(TOKEN_FORMS)
 _PAIRS = ("environment", "variables")
 """The keys of a record under which variables stand, as pairs or as an object."""
 
@@ -39,8 +40,10 @@ class HiddenValues:
     def without(self, text: str) -> str:
         """Return a text in which these values are replaced, also as JSON and as a shell spells them.
 
-        Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are.
+        Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are. Tokens that are
+        known by their form are replaced too.
         """
+        text = _TOKEN.sub(NOT_SHOWN, text)
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
         spelled = _spellings(self.values)
         if not spelled:

@@ -1,27 +1,109 @@
-"""Which files and which variables may hold a secret, by their names and by the first line of a key; it reads nothing.
+"""Which files and which variables may hold a secret, by their names and by what a file contains; it reads nothing.
 
-Sources: the names that GitHub's gitignore templates and secret scanning, OpenSSH, and the programs themselves use.
+Sources: the names that GitHub's gitignore templates, OpenSSH, and the programs themselves use; the forms of tokens that
+GitHub's secret scanning, gitleaks and detect-secrets publish.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+_SAYS_SO = "its name says so"
 _FILES: tuple[tuple[str, str], ...] = (
-    ("*.pem *.key *.p12 *.pfx *.p8 *.jks *.keystore *.kdbx *.ppk *.der *.gpg *.asc *.age", "the name of a key"),
+    (
+        "*.pem *.key *.p12 *.pfx *.p8 *.jks *.keystore *.kdbx *.ppk *.der *.gpg *.asc *.age *.keytab",
+        "the name of a key",
+    ),
     ("id_rsa* id_dsa* id_ecdsa* id_ed25519* identity known_hosts authorized_keys", "a file of SSH"),
-    (".env .env.* *.env .envrc", "variables of an environment, which often hold passwords"),
-    (".netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials .pypirc .npmrc .dockercfg", "passwords of a program"),
-    ("kubeconfig* *.kubeconfig .s3cfg .boto *.tfvars *.tfstate *.ovpn rclone.conf", "access to a service"),
-    ("*password* *passwd* *passphrase* *secret* *credential* *token.* *token *tokens.* *tokens", "its name says so"),
-    ("*apikey* *api_key* *api-key* *private_key* *private-key* *service_account*.json", "its name says so"),
+    ("krb5cc_* x509up_u* .xauthority .iceauthority", "a ticket or a proxy of a login"),
+    (".env .env.* *.env .envrc .renviron", "variables of an environment, which often hold passwords"),
+    (
+        ".netrc _netrc netrc .pgpass .my.cnf .mylogin.cnf .htpasswd .git-credentials .pypirc .npmrc",
+        "passwords of a program",
+    ),
+    ("pip.conf pip.ini .condarc .dockercfg *dockerconfigjson .databrickscfg .comet.config", "access to a service"),
+    ("kubeconfig* *.kubeconfig .s3cfg .boto *.tfvars *.tfstate *.ovpn rclone.conf .rclone.conf", "access to a service"),
+    ("kaggle.json .terraformrc .sentryclirc .lftprc .passwd-s3fs *vault_pass* *vault-token*", "access to a service"),
+    (".*_history .*-history", "typed commands, which often hold passwords"),
+    ("*password* *passwd* *passphrase* *secret* *credential* *apikey* *api_key* *api-key*", _SAYS_SO),
+    ("*private_key* *private-key* *service_account*.json *service-account*.json cookies.txt", _SAYS_SO),
 )
 """Patterns of names, in small letters, and the reason why such a file is not packed."""
-_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".config", ".git"})
-_CODE = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".ipynb", ".r", ".jl")
-"""Code whose name speaks of tokens or secrets, such as ``tokens.py``, is code."""
-_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-")
+_FOLDERS = frozenset(
+    (".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".config", ".git", ".kaggle", ".secrets")
+)
+_CODE = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".ipynb", ".r", ".jl", ".rs", ".js", ".ts")
+"""Code whose name speaks of tokens or secrets, such as ``tokens.py``, is judged by its content."""
+_TEXT = ("", ".txt", ".json", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml", ".md", ".csv", ".dat")
+_WORDS = frozenset(
+    ("token", "tokens", "key", "keys", "pat", "jwt", "auth", "oauth", "oauth2", "cookie", "cookies", "pw", "pwd")
+)
+"""Words in the name of a file of text, such as ``wandb_key.txt``, that speak of a secret."""
+_TOKENIZER = frozenset(("special_tokens_map.json", "added_tokens.json", "token_counts.json"))
+"""Files that tokenizers of languages write."""
+_BACKUP = re.compile(
+    r"(?:~|#|[-_. ](?:bak|backup|old|orig|original|saved?|copy|te?mp|sw[op]|prev|new|rpmsave|dpkg-old|[0-9]+))+$"
+)
+"""The end of the name of a copy, such as ``server.key.old``."""
+_KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-|\bAGE-SECRET-KEY-1[0-9A-Z]{20}"
+)
+_KEY_SIGNS = (b"PRIVATE KEY", b"PuTTY-User-Key", b"AGE-SECRET-KEY")
+TOKEN_FORMS = r"""(?x)
+    (?<![A-Za-z0-9_-])
+    (?: (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])        # Amazon
+      | gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{22,} # GitHub
+      | glpat-[A-Za-z0-9_-]{20,}                                  # GitLab
+      | hf_[A-Za-z0-9]{30,}                                       # Hugging Face
+      | sk-(?=[A-Za-z_-]*[0-9])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}  # OpenAI, Anthropic
+      | [sr]k_live_[A-Za-z0-9]{20,}                               # Stripe
+      | xox[abeoprs]-[A-Za-z0-9-]{10,}                            # Slack
+      | AIza[A-Za-z0-9_-]{35}                                     # Google
+      | npm_[A-Za-z0-9]{36} | pypi-AgE[A-Za-z0-9_-]{50,}
+      | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}                   # a JSON Web Token
+    )
+"""
+"""Tokens that are known by their form."""
+_TOKEN = re.compile(TOKEN_FORMS.encode())
+_PASSWORD_NAME = rb"(?:passw(?:or)?d|passphrase|pwd)"
+_TOKEN_NAME = rb"(?:token|secret|api_?-?key|access_?-?key|private_?-?key|secret_?-?key|auth)"
+_EQUALS = rb"""(?:\\?["'])?\]?[ \t]*(?::[ \t]*str[ \t]*)?[:=][ \t]*"""
+"""Between a name and its value in Python, JSON, YAML or a shell; also of a member."""
+_LITERAL = rb"""[rb]?\\?["'](?P<value>[^"'\\\s]{%d,200})\\?["']"""
+_EXPORT = rb"(?m)^[ \t]*(?:(?:export|setenv|declare[ \t]+-g?x|set[ \t]+-g?x)[ \t]+)?[A-Z0-9_]{0,60}"
+_WORD = rb"[ \t=](?P<value>[^\s\"'$`(){};,<]{6,200})[ \t]*(?:[;#&].*)?\r?$"
+"""A line of a shell, or of a file of variables, up to the name of a secret, and its value without quotes."""
+_SETTING = rb"(?im)^[ \t]*[a-z0-9_-]{0,60}"
+"""A line of YAML or of an INI file, up to the name of a secret."""
+_ASSIGNED: tuple[tuple[re.Pattern[bytes], bool], ...] = tuple(
+    (re.compile(pattern), mixed)
+    for pattern, mixed in (
+        (rb"(?i)" + _PASSWORD_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 4, False),
+        (rb"(?i)" + _TOKEN_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 8, True),
+        (rb"(?i)(?<![A-Za-z0-9])key" + _EQUALS + _LITERAL % 32, True),
+        (_EXPORT + rb"(?:PASSW(?:OR)?D|PASSPHRASE|TOKEN|SECRET|API_?KEY|ACCESS_?KEY)" + _WORD, False),
+        (_EXPORT + rb"KEY" + _WORD, True),
+        (_SETTING + rb"passw(?:or)?d:[ \t]+(?P<value>[^\s\"'$`(){}\[\],<]{6,200})[ \t]*\r?$", True),
+        (_SETTING + rb"(?:passw(?:or)?d|token|secret|_key)[ \t]*[:=][ \t]*(?P<value>[\w+/=-]{16,200})[ \t]*\r?$", True),
+    )
+)
+"""Assignments of a literal to a name of a secret, and whether the literal must have letters and digits."""
+_ADDRESS = re.compile(rb"://[^\s:@/\"'<>{}$]{1,80}:(?P<value>[^\s:@/\"'<>{}$]{3,200})@[A-Za-z0-9\[]")
+_LOGIN = re.compile(rb"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S+")
+_PLACEHOLDER = re.compile(
+    rb"(?i)pass|secret|token|your|example|change|dummy|placeholder|xxx|\*\*\*|\.\.\.|[:?]$|^[<$%{\[]"
+)
+"""Words of examples, of prompts, and of templates, which stand where a value would."""
+_MIXED = re.compile(rb"[A-Za-z].*[0-9]|[0-9].*[A-Za-z]")
+_NO_TEXT = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f]")
+_ASSIGNED_SIGNS = (b"passw", b"passphrase", b"pwd", b"token", b"secret", b"key", b"auth")
+_TOKEN_SIGNS = (
+    *(b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-"),
+    *(b"hf_", b"sk-", b"k_live_", b"xox", b"AIza", b"npm_", b"pypi-", b"eyJ"),
+)
+"""What every match has, which is found far faster than a match."""
 _SECRET_VARIABLE = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PW|PASS|KEYS?|APIKEY|AUTH|COOKIE|JWT|CERT|SAS|DSN)(?:_|$)",
     re.IGNORECASE,
@@ -45,15 +127,74 @@ def file_reason(path: str) -> str:
     *folders, name = path.lower().split("/")
     if not _FOLDERS.isdisjoint(folders):
         return "in a folder of keys and settings"
+    original = _BACKUP.sub("", name.lstrip("#")) or name
+    return next(filter(None, map(_name_reason, dict.fromkeys((name, original, original.removeprefix("."))))), "")
+
+
+def _name_reason(name: str) -> str:
     for patterns, reason in _FILES:
         if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
-            return "" if reason == "its name says so" and name.endswith(_CODE) else reason
+            return "" if reason == _SAYS_SO and name.endswith(_CODE) else reason
+    stem, dot, suffix = name.rpartition(".") if "." in name.strip(".") else (name, "", "")
+    words = frozenset(re.split(r"[-_. ]+", stem))
+    if f"{dot}{suffix}" in _TEXT and name not in _TOKENIZER and (words & _WORDS or stem.strip(".") == "pass"):
+        return _SAYS_SO
     return ""
 
 
+def key_reason(content: bytes) -> str:
+    """Return that bytes have the first line of a private key, in UTF-8 or in UTF-16; empty if they have none."""
+    found = any(any(sign in text for sign in _KEY_SIGNS) and _KEY.search(text) for text in _byte_texts(content))
+    return "it holds a private key" if found else ""
+
+
 def content_reason(content: bytes) -> str:
-    """Return why bytes may hold a secret: they have the first line of a private key; else empty."""
-    return "it holds a private key" if _KEY.search(content) else ""
+    """Return why a text may hold a secret: a private key, a token, or a password beside its name; else empty."""
+    if reason := key_reason(content):
+        return reason
+    for text in _byte_texts(content):
+        if any(sign in text for sign in _TOKEN_SIGNS) and _TOKEN.search(text):
+            return "it holds a token"
+        if _LOGIN.search(text) or _has_value(_ADDRESS, text, False):
+            return "it holds a password"
+        lines = _lines_with(_ASSIGNED_SIGNS, text)
+        if any(_has_value(pattern, lines, mixed) for pattern, mixed in _ASSIGNED):
+            return "it holds a password or a token"
+    return ""
+
+
+def is_text(beginning: bytes) -> bool:
+    """Whether a file that begins so is a text, in UTF-8, in UTF-16 or in an older encoding."""
+    return not _NO_TEXT.search(beginning.replace(b"\0", b"")[:4096])
+
+
+def _byte_texts(content: bytes) -> Iterator[bytes]:
+    """Yield the bytes, and if there are zeros between them (UTF-16), also without these."""
+    content = content.lstrip(b"\xff\xfe\xef\xbb\xbf")  # the mark at the beginning of a text in Unicode
+    yield content
+    if b"\0" in content:
+        yield content.replace(b"\0", b"")
+
+
+def _lines_with(signs: tuple[bytes, ...], text: bytes) -> bytes:
+    """Return the lines that have one of these words, in small letters or capitals."""
+    small, ends = text.lower(), dict[int, int]()
+    for sign in signs:
+        at = small.find(sign)
+        while at >= 0:
+            end = small.find(b"\n", at)
+            end = len(small) if end < 0 else end
+            ends[small.rfind(b"\n", 0, at) + 1] = end
+            at = small.find(sign, end)
+    return b"\n".join(text[begin:end] for begin, end in sorted(ends.items()))
+
+
+def _has_value(pattern: re.Pattern[bytes], text: bytes, mixed: bool) -> bool:
+    """Whether a pattern finds a literal that is no placeholder; with ``mixed``, one of letters and digits."""
+    return any(
+        not _PLACEHOLDER.search(value) and (not mixed or _MIXED.search(value))
+        for value in (found["value"] for found in pattern.finditer(text))
+    )
 
 
 def is_secret_variable(name: str) -> bool:

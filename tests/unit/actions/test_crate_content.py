@@ -86,6 +86,31 @@ def test_a_private_key_under_an_innocent_name_is_left_out_everywhere(run: Run) -
     assert "code/notes" in content(run, "code/notes").files
 
 
+def test_a_secret_is_found_wherever_it_stands_in_a_file(run: Run) -> None:
+    token, far = "hf_" + "aB3" * 12, "x\n" * (module._PIECE - 8)
+    contents = {
+        "far.txt": f"{far}{KEY}".encode(),
+        "wide.txt": KEY.encode("utf-16"),
+        "secrets.py": f"LOGIN = '{token}'\n".encode(),
+        "far.ipynb": f"{far}{token}".encode(),
+        "weights.bin": b"\1\2\3" * module._PIECE + KEY.encode(),
+        "pickled.bin": b"\1\2\3" + token.encode(),
+        "secrets.sh": b"export HF_TOKEN=$(cat ~/.token)\n",
+    }
+    for name, text in contents.items():
+        (run.path / "code" / name).write_bytes(text)
+    environment(run.path, ["train.py", *contents])
+    found = content(run)
+    assert set(found.left_out) == {f"code/{name}" for name in contents if name != "secrets.sh"}
+    assert found.left_out["code/secrets.py"] == "it holds a token"
+
+
+def test_a_token_in_a_log_is_hidden(run: Run) -> None:
+    token = "hf_" + "aB3" * 12
+    (run.path / "logs/4711.out").write_text(f"login with {token}.\n")
+    assert bytes_of(content(run), "logs/4711.out") == b"login with (value not shown).\n"
+
+
 def test_only_what_hpclaunch_copied_is_code(run: Run) -> None:
     (run.path / "code/later.csv").write_text("x")
     (run.path / "code/__pycache__").mkdir()
