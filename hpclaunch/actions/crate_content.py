@@ -36,7 +36,7 @@ from hpclaunch.runs import Run, training_library
 from hpclaunch.runs.create import CODE_FILES
 from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.metric_events import EPOCH, KINDS, Thinned, metric_lines
-from hpclaunch.runs.snapshot import MOST_BYTES, matches
+from hpclaunch.runs.snapshot import MOST_BYTES, matches, recorded_from_outside
 
 _LARGEST_TEXT = 64 * 2**20
 """Bytes of a record, a log or a file of metrics, which is searched for folders of the machine as a whole."""
@@ -267,6 +267,7 @@ class _Chooser:
         listed = environment.get(CODE_FILES)
         copied = frozenset(map(str, listed)) if isinstance(listed, list) else None
         self._refuse_outside(copied or ())
+        linked = frozenset(recorded_from_outside(home))
         parts = inside.names_in(home, f"code/{training_library.FOLDER}")
         is_library = training_library.ARCHIVE in parts or "training" in parts
         library = f"{training_library.FOLDER}/" if is_library else ""
@@ -274,6 +275,9 @@ class _Chooser:
         for path, about in self._walk("code"):
             name = path.removeprefix("code/")
             if (library and name.startswith(library)) or "__pycache__/" in path:
+                continue
+            if name in linked:
+                self.left_out[path] = "it was copied through a link that leads out of the folder of the code"
                 continue
             if copied is not None and name not in copied:
                 reason = "hpclaunch did not copy it there"

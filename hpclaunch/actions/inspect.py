@@ -21,6 +21,7 @@ from hpclaunch.runs.create import CODE_FILES
 from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.record import METRICS
 from hpclaunch.runs.recorded_layout import directives_of
+from hpclaunch.runs.snapshot import FROM_OUTSIDE
 from hpclaunch.runs.start_numbers import highest_in, number_of, of_newest
 
 MODEL = "model"
@@ -131,7 +132,7 @@ def _facts(run: Run, hidden: HiddenValues | None = None) -> dict[str, str]:
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
 
-_NO_FACTS = ("folder", CODE_FILES)
+_NO_FACTS = ("folder", CODE_FILES, FROM_OUTSIDE)
 """What environment.json holds that says nothing of the software."""
 
 

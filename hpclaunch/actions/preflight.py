@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
@@ -19,6 +19,7 @@ from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.config.data_sets import layout_in
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import launcher_row
@@ -122,11 +123,17 @@ def _remarks(prepared: Prepared) -> list[str]:
         notices += [f"not broadcast: {fault}" for fault in too_large(prepared)]
     notices += filter(None, [not_copied(spec)])
     found = code_of(prepared)
+    if found and found.from_outside and not spec.code.recorded:
+        copied = _join_names([shown_name(name) for name in found.from_outside])
+        notices.append(f"copied, but kept out of exports, as the links lead out of {spec.code.folder}: {copied}")
     closed = found.closed if found else ()
     if closed:
-        named = ", ".join(closed[:_MOST_NAMED]) + (", ..." if closed[_MOST_NAMED:] else "")
-        notices.append(f"not copied, as you may not read them: {named}")
+        notices.append(f"not copied, as you may not read them: {_join_names(closed)}")
     return notices
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (", ..." if names[_MOST_NAMED:] else "")
 
 
 def _data_to_come(need: DataNeed, case: Case) -> str:

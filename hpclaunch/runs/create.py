@@ -19,7 +19,7 @@ from hpclaunch.core.spec import LIBRARY, SAMPLER, JobSpec, Script
 from hpclaunch.runs.directories import exchanged, make_directory
 from hpclaunch.runs.ownership import new_token
 from hpclaunch.runs.record import Run, save
-from hpclaunch.runs.snapshot import Snapshot, copy
+from hpclaunch.runs.snapshot import FROM_OUTSIDE, Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
 
 REQUEST = "request.json"
@@ -157,6 +157,7 @@ def _submission_facts(submission: Submission, snapshot: Snapshot) -> dict[str, A
         "python_version": ".".join(map(str, sys.version_info[:3])),
         "variables": {name: environment[name] for name in _RECORDED_VARIABLES if name in environment},
         CODE_FILES: [] if snapshot.in_place else list(snapshot.files),
+        **({FROM_OUTSIDE: list(snapshot.from_outside)} if snapshot.from_outside else {}),
     }
 
 

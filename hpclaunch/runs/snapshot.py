@@ -2,7 +2,8 @@
 
 Of a job, the whole folder is copied. Beside a script of the user's own, these are: Python and shell files; of the other
 files those that git tracks, or without a repository all; and those that --include names. What ``.hpclaunchignore``
-names stays out. Too much is refused, never reduced.
+names stays out. Too much is refused, never reduced. What is copied through a link that leads out of the folder is
+noted: a program may need it, but nobody has put it there to be passed on.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
+from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.files import write_all
+from hpclaunch.core.files import json_object, write_all
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
@@ -29,6 +31,8 @@ from hpclaunch.runs.code_folder import CodeFolder, CodeFolders
 
 CODE_SUFFIXES = (".py", ".sh", ".so")
 """Files without which a script may not even begin: they are copied whether or not git tracks them."""
+FROM_OUTSIDE = "code_files_from_outside"
+"""The key in environment.json of the names of copied files to which a link out of the folder led."""
 _MOST_BYTES_AT_ONCE = 2**30
 MOST_FILES = 5_000
 MOST_BYTES = 100 * 2**20
@@ -39,8 +43,10 @@ class Snapshot:
     """Files to copy, relative to ``folder``, and ``links`` (name, absolute target) to make.
 
     ``size`` is in bytes. ``rule``: why these, in words. ``left_out``: how many other files there are. ``closed``: files
-    and folders that are not copied, because this user may not read them. ``in_place``: nothing is copied; ``files``
-    are then what would be, or none with ``is_part`` if that is too much. ``source`` has their content.
+    and folders that are not copied, because this user may not read them. ``from_outside``: those of the files that are
+    copied through a link which leads out of the folder, or that an earlier run copied so. ``in_place``: nothing is
+    copied; ``files`` are then what would be, or none with ``is_part`` if that is too much. ``source`` has their
+    content.
     """
 
     source: CodeFolder = field(compare=False, repr=False)
@@ -50,6 +56,7 @@ class Snapshot:
     rule: str = ""
     left_out: int = 0
     closed: tuple[str, ...] = ()
+    from_outside: tuple[str, ...] = ()
     in_place: bool = False
     is_part: bool = False
 
@@ -80,10 +87,11 @@ def _choose(code: Code, source: CodeFolder) -> Snapshot:
     _check_included(code, found)
     rule, is_wanted = _rule_of(code, source.tracked if code.source_only else None)
     wanted = [name for name in found.names if is_wanted(name)]
+    outward = [name for name in wanted if name in found.links and _leads_out(folder, name)]
     links: list[str] = []
     if code.source_only:
-        linked = [name for name in wanted if name in found.links]
-        links = [*found.folder_links, *(name for name in linked if _leads_out(folder, name))]
+        # The copy gets a link in place of what is no code, as such files may be large.
+        links = [*found.folder_links, *(name for name in outward if not name.endswith(CODE_SUFFIXES))]
     copied = sorted({*wanted}.difference(links))
     if found.is_part or len(copied) > MOST_FILES:
         raise UnusableCode(_too_many(code, copied, found.is_part))
@@ -98,6 +106,7 @@ def _choose(code: Code, source: CodeFolder) -> Snapshot:
         rule=rule,
         left_out=sum(not _is_hidden(name) for name in {*found.names}.difference(wanted)),
         closed=(*found.closed, *closed),
+        from_outside=tuple(name for name in outward if name in sizes),
     )
 
 
@@ -127,7 +136,17 @@ def _whole_copy(source: CodeFolder) -> Snapshot:
         size=sum(sizes.values()),
         rule="the run's own copy",
         closed=tuple(closed),
+        from_outside=tuple(name for name in recorded_from_outside(folder.parent) if name in sizes),
     )
+
+
+def recorded_from_outside(run: Path) -> list[str]:
+    """Return the files of a run's code that were copied through a link out of their folder, as its record names them.
+
+    The record of a run that is older than this list names none.
+    """
+    names = json_object(inside.read_text(run, "environment.json")).get(FROM_OUTSIDE)
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _link_at(folder: Path, place: str, name: str) -> tuple[str, str]:
@@ -143,9 +162,7 @@ def _sizes_of(source: CodeFolder, names: Iterable[str]) -> tuple[dict[str, int],
 
 
 def _leads_out(folder: Path, name: str) -> bool:
-    """Whether a link that is no code leads out of the folder: the copy gets a link, as such files may be large."""
-    if name.endswith(CODE_SUFFIXES):
-        return False
+    """Whether a link leads out of the folder."""
     return Path(os.path.realpath(folder)) not in Path(os.path.realpath(folder / name)).parents
 
 

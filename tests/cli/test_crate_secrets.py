@@ -73,6 +73,23 @@ def test_files_that_look_like_secrets_are_left_out_and_named(desk: Desk, run: Pa
     assert "server.pem" not in told and "password.txt" in told
 
 
+def test_what_links_out_of_the_code_lead_to_is_told_and_not_exported(desk: Desk) -> None:
+    desk.write("elsewhere/notes", "5af2c9\n")
+    desk.write("elsewhere/helper", "WORD = 'of the helper'\n")
+    desk.write("jobs/tune/job.yaml", JOB)
+    desk.write("jobs/tune/train.py", "import helper\n\nprint(helper.WORD)\n")
+    for name, place in (("notes.md", "elsewhere/notes"), ("helper.py", "elsewhere/helper")):
+        (desk.project / "jobs/tune" / name).symlink_to(desk.project / place)
+    done = desk.type("submit", "tune", "--site", "local", "--wait")
+    assert done.code == 0 and "of the helper" in desk.type("logs", "@latest").out
+    assert "copied, but kept out of exports" in done.err and "helper.py, notes.md" in done.err
+    crate, told = crate_of(desk, Path(done.out.strip()), "out")
+    assert sorted(os.listdir(crate / "code")) == ["job.yaml", "train.py"]
+    for name in ("helper.py", "notes.md"):
+        assert f"code/{name}: it was copied through a link that leads out" in told
+    assert not [name for name, text in texts_in(crate).items() if "5af2c9" in text]
+
+
 def test_an_include_that_matches_nothing_is_refused(desk: Desk, run: Path) -> None:
     done = desk.type("runs", "export", run.name, "--to", "ro-crate", "-o", "new", "--include", "*.csv")
     assert done.code == 1 and "matches '*.csv'" in done.err and not (desk.project / "new").exists()

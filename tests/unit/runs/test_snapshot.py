@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import zipfile
 from dataclasses import replace
@@ -164,6 +165,32 @@ def test_a_link_out_of_the_folder_stays_a_link_unless_it_is_code(tmp_path: Path)
     assert not (tmp_path / "run/shared.py").is_symlink()
     assert os.readlink(tmp_path / "run/large.h5") == str(tmp_path / "elsewhere/large.h5")
     assert (tmp_path / "run/set/a.bin").read_text() == "set/a.bin"
+
+
+@pytest.mark.parametrize("source_only", [True, False])
+def test_what_a_link_out_of_the_folder_led_to_is_copied_and_noted(tmp_path: Path, source_only: bool) -> None:
+    put(tmp_path / "elsewhere", "shared.py", "notes.md")
+    put(tmp_path / "own", "train.py", "inside.txt")
+    for name, place in {"net.py": "elsewhere/shared.py", "notes.md": "elsewhere/notes.md"}.items():
+        os.symlink(tmp_path / place, tmp_path / "own" / name)
+    os.symlink("train.py", tmp_path / "own/again.py")
+    os.symlink(tmp_path / "own", tmp_path / "linked")
+    code = Code(folder=str(tmp_path / "linked"), entry="train.py", source_only=source_only)
+    taken = choose(code)
+    assert taken.from_outside == (("net.py",) if source_only else ("net.py", "notes.md"))
+    assert set(taken.from_outside) < set(taken.files)
+    (tmp_path / "run").mkdir()
+    copy(taken, tmp_path / "run/code")
+    assert not (tmp_path / "run/code/net.py").is_symlink()
+    (tmp_path / "run/environment.json").write_text(json.dumps({"code_files_from_outside": ["net.py", "gone.py"]}))
+    again = choose(Code(folder=str(tmp_path / "run/code"), entry="train.py", recorded=True))
+    assert again.from_outside == ("net.py",), "a run of that copy has it from outside too"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"code_files_from_outside": "net.py"}'])
+def test_an_older_or_a_damaged_record_names_no_files_from_outside(tmp_path: Path, text: str) -> None:
+    (tmp_path / "environment.json").write_text(text)
+    assert snapshot.recorded_from_outside(tmp_path) == []
 
 
 def test_a_folder_of_results_is_code_if_it_is_a_package(tmp_path: Path) -> None:
