@@ -103,7 +103,8 @@ def _times(run: Run) -> tuple[str, str]:
 
 def _data_of(run: Run, spec: dict[str, Any]) -> tuple[str, str] | None:
     """Return the name of the data set and its fingerprint, which the training library writes at the start."""
-    start = next((event for event in run.metrics() if event.get("event") == "start"), {})
+    # In the whole file: the start stands in its first lines.
+    start = next((event for _, event in metric_lines(run) if event.get("event") == "start"), {})
     told, need = start.get("data"), spec.get("data")
     fingerprint = str(told.get("fingerprint", "")) if isinstance(told, dict) else ""
     if isinstance(need, dict) and need.get("name"):

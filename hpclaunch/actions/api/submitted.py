@@ -137,8 +137,11 @@ class SubmittedRun:
         """Return what the program has recorded (metrics.jsonl), oldest first: all events, or those of one name.
 
         ``metrics("epoch")`` has an event for each epoch of a bundled job: ``epoch``, ``loss``, ``seconds``, …
+        Raises Refused for a file of more than 1 GB.
         """
-        return [one for one in self._load().metrics() if event is None or one.get("event") == event]
+        from hpclaunch.runs.metric_events import metric_lines
+
+        return [one for _, one in metric_lines(self._load()) if event is None or one.get("event") == event]
 
     def result(self) -> dict[str, Any]:
         """Return the final metrics; empty until the program has recorded them."""

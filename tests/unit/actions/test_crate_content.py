@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import hpclaunch
 from hpclaunch.actions import crate_content as module
 from hpclaunch.actions.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
 from hpclaunch.actions.export import CrateOptions, export
@@ -450,6 +451,16 @@ def test_the_data_set_is_named_with_its_fingerprint(run: Run, need: object, told
     (run.path / "spec.json").write_text(json.dumps({**spec, "data": need}))
     (run.path / "metrics.jsonl").write_text(json.dumps({"event": "start", "data": told}) + "\n")
     assert facts_of(replace(load(run.path), name="cifar"), "", True).data == data
+
+
+def test_the_fingerprint_of_the_data_is_found_at_the_beginning_of_long_metrics(run: Run) -> None:
+    start = json.dumps({"event": "start", "data": {"fingerprint": "f1"}})
+    line = json.dumps({"event": "own", "note": "x" * 2**19})
+    (run.path / "metrics.jsonl").write_text("\n".join([start, *[line] * 34, ""]))
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "data": {"name": "mnist"}}))
+    assert facts_of(load(run.path), "", True).data == ("mnist", "f1")
+    assert len(hpclaunch.run(run.path).metrics("own")) == 34 and len(hpclaunch.run(run.path).metrics("start")) == 1
 
 
 def test_a_run_that_never_began_has_no_beginning(run: Run) -> None:
