@@ -10,7 +10,7 @@ from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.documents import yaml_values
 from hpclaunch.config.settings import PROJECT_FILE, SETTINGS_FILE
 from hpclaunch.core.errors import InvalidFile
-from hpclaunch.core.secret_names import is_public_variable
+from hpclaunch.core.secret_names import is_public_variable, may_set_secret
 
 _FILES = (JOB.entry.rpartition("/")[2], PROJECT_FILE, SETTINGS_FILE, f"{SITE.folder}/{SITE.entry.format('*')}")
 
@@ -27,7 +27,18 @@ def settings_reason(content: bytes) -> str:
     except (InvalidFile, UnicodeDecodeError):
         return "it may set variables, and is not valid YAML"
     names = list(dict.fromkeys(_variables_in(values)))
-    return f"it holds the values of variables ({', '.join(names)})" if names else ""
+    if names:
+        return f"it holds the values of variables ({', '.join(names)})"
+    return "its lines of set-up may set variables" if any(map(may_set_secret, _setup_in(values))) else ""
+
+
+def _setup_in(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, str) and key in ("setup", "rank_setup"):
+        yield value
+    inner = [(key, one) for one in value] if isinstance(value, list) else []
+    inner += value.items() if isinstance(value, dict) else []
+    for name, one in inner:
+        yield from _setup_in(one, str(name))
 
 
 def _variables_in(value: Any, key: str = "") -> Iterator[str]:

@@ -10,9 +10,11 @@ from typing import Any
 
 from hpclaunch.core.json_values import pairs
 from hpclaunch.core.records import record
-from hpclaunch.core.secret_names import TOKEN_FORMS, is_public_variable, is_secret_variable
+from hpclaunch.core.secret_names import TOKEN_FORMS, is_public_variable, is_secret_variable, may_set_secret
 
 NOT_SHOWN = "(value not shown)"
+LINE_NOT_SHOWN = "# (1 line of set-up not shown)"
+"""A comment of a shell, so that the script around it stays one."""
 _SHORTEST = 6
 """Characters of a value that is looked for in other texts; a shorter one stands in too many words."""
 _ORDINARY_WORD = re.compile("[a-z]+")
@@ -31,11 +33,13 @@ _PAIRS = ("environment", "variables")
 class HiddenValues:
     """The values of variables that are no known settings (`secret_names.is_public_variable`), and of secrets.
 
-    ``ordinary``: those of the values that are a plain word, of variables whose names speak of no secret.
+    ``ordinary``: those of the values that are a plain word, of variables whose names speak of no secret. ``lines``:
+    lines of set-up that may set variables; they are left out as a whole, as no pattern knows all ways to write them.
     """
 
     values: frozenset[str] = frozenset()
     ordinary: frozenset[str] = frozenset()
+    lines: frozenset[str] = frozenset()
 
     def without(self, text: str) -> str:
         """Return a text in which these values are replaced, also as JSON and as a shell spells them.
@@ -43,13 +47,10 @@ class HiddenValues:
         Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are. Tokens that are
         known by their form are replaced too.
         """
+        text = _replace(_spellings(self.lines), LINE_NOT_SHOWN, text)  # first, as the others would change them
         text = _TOKEN.sub(NOT_SHOWN, text)
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
-        spelled = _spellings(self.values)
-        if not spelled:
-            return text
-        pattern = "|".join(map(re.escape, spelled))
-        return re.sub(pattern, lambda _: NOT_SHOWN, text)
+        return _replace(_spellings(self.values), NOT_SHOWN, text)
 
     def in_code(self) -> list[bytes]:
         """Return what is looked for in the files of the code, which are left out rather than changed."""
@@ -70,13 +71,19 @@ class HiddenValues:
         return value
 
 
-def hidden_values(*variables: Iterable[tuple[str, Any]], secrets: Collection[str] = ()) -> HiddenValues:
-    """Return what to hide: the values of all variables that are no known settings, and all ``secrets``."""
+def hidden_values(
+    *variables: Iterable[tuple[str, Any]], secrets: Collection[str] = (), lines: Iterable[str] = ()
+) -> HiddenValues:
+    """Return what to hide: the values of all variables that are no known settings, and all ``secrets``.
+
+    ``lines``: those of the set-up; the ones that may set a variable are hidden.
+    """
     found = [(str(name), str(value)) for some in variables for name, value in some if not is_public_variable(str(name))]
     values = {value for _, value in found}.union(secrets) - {""}
     telling = {value for name, value in found if is_secret_variable(name)}.union(secrets)
     ordinary = {value for value in values - telling if _ORDINARY_WORD.fullmatch(value)}
-    return HiddenValues(values=frozenset(values), ordinary=frozenset(ordinary))
+    hidden = frozenset(line.strip() for line in lines if may_set_secret(line))
+    return HiddenValues(values=frozenset(values), ordinary=frozenset(ordinary), lines=hidden)
 
 
 def variables_in(spec: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -99,8 +106,21 @@ def _hide_export(found: re.Match[str]) -> str:
 
 def _spellings(values: Iterable[str]) -> list[str]:
     """Return how values may be written in a text, the longest first; without those that are too short."""
-    spelled = {form for value in values for form in (value, json.dumps(value)[1:-1], _shell_spelling(value))}
+    spelled = {
+        form
+        for value in values
+        for form in (value, json.dumps(value)[1:-1], _shell_spelling(value), _escaped_spelling(value))
+    }
     return sorted((form for form in spelled if len(form) >= _SHORTEST), key=len, reverse=True)
+
+
+def _replace(spelled: list[str], words: str, text: str) -> str:
+    return re.sub("|".join(map(re.escape, spelled)), lambda _: words, text) if spelled else text
+
+
+def _escaped_spelling(value: str) -> str:
+    """Return a value as it stands in ``$'…'``."""
+    return value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
 
 
 def _shell_spelling(value: str) -> str:

@@ -104,6 +104,9 @@ _TOKEN_SIGNS = (
     *(b"hf_", b"sk-", b"k_live_", b"xox", b"AIza", b"npm_", b"pypi-", b"eyJ"),
 )
 """What every match has, which is found far faster than a match."""
+_SET_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]*\])?[:+]?=")
+_SETTING_COMMAND = re.compile(r"(?:^|[;&|({\s])(?:read|mapfile|readarray|printf\s+-v|setenv|set\s+--)\s|<<")
+_SECRET_WORD = re.compile(r"token|secret|passw|passphrase|api_?-?key|login|auth|credential|://[^/\s]*@", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PW|PASS|KEYS?|APIKEY|AUTH|COOKIE|JWT|CERT|SAS|DSN)(?:_|$)",
     re.IGNORECASE,
@@ -195,6 +198,17 @@ def _has_value(pattern: re.Pattern[bytes], text: bytes, mixed: bool) -> bool:
         not _PLACEHOLDER.search(value) and (not mixed or _MIXED.search(value))
         for value in (found["value"] for found in pattern.finditer(text))
     )
+
+
+def may_set_secret(line: str) -> bool:
+    """Whether a line of a shell may give a variable a value that is no known setting, or speaks of a secret.
+
+    A shell has many ways to do so (``export A=1 B=2``, ``: "${A:=1}"``, ``read A <<< 1``, ``env A=1 program``), and
+    more ways to quote. So this only looks for names before an equals sign, and for words.
+    """
+    if _SETTING_COMMAND.search(line) or _SECRET_WORD.search(line):
+        return True
+    return any(not is_public_variable(name) for name in _SET_NAME.findall(line))
 
 
 def is_secret_variable(name: str) -> bool:

@@ -14,17 +14,25 @@ from hpclaunch.runs.request_file import read_request
 
 
 def hidden_values_of(run: Run) -> HiddenValues:
-    """Return the values of a run's variables, and of its secrets (``secret_env``) as far as they can be read now.
+    """Return the values of a run's variables and its lines of set-up, and its secrets as far as they can be read now.
 
-    A record holds only the names of secrets. Their values are taken from where the script takes them: from the
-    environment, and from the first line of a file in the folder of secrets.
+    A record holds only the names of secrets (``secret_env``). Their values are taken from where the script takes them:
+    from the environment, and from the first line of a file in the folder of secrets.
     """
     spec = run.spec()
     try:
         typed = read_request(run.home)[0].variables
     except Refused:
         typed = ()
-    return hidden_values(variables_in(spec), typed, secrets=[*_secrets_of(spec)])
+    return hidden_values(variables_in(spec), typed, secrets=[*_secrets_of(spec)], lines=_setup_of(spec))
+
+
+def _setup_of(spec: Mapping[str, Any]) -> Iterator[str]:
+    steps, of_ranks = spec.get("steps"), spec.get("rank_setup")
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, dict):
+            yield str(step.get("line", ""))
+    yield from map(str, of_ranks if isinstance(of_ranks, list) else ())
 
 
 def _secrets_of(spec: Mapping[str, Any]) -> Iterator[str]:

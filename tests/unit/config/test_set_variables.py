@@ -36,3 +36,10 @@ def test_the_variables_are_named(text: str, names: str) -> None:
 @pytest.mark.parametrize("content", [b"a: {", b"\xff", b"- a\n", b"a: &x {variables: {A: 1}}\nb: *x\n"])
 def test_what_cannot_be_read_may_hold_values(content: bytes) -> None:
     assert settings_reason(content) == "it may set variables, and is not valid YAML"
+
+
+def test_lines_of_set_up_are_looked_at_too() -> None:
+    reason = "its lines of set-up may set variables"
+    assert settings_reason(b"environment: {setup: [module load x, export A=1]}") == reason
+    assert settings_reason(b"partitions: {p: {rank_setup: export A=1}}") == reason
+    assert settings_reason(b"environment: {setup: [module load x, export OMP_NUM_THREADS=1]}\nnote: A=1") == ""

@@ -7,7 +7,8 @@ import shlex
 
 import pytest
 
-from hpclaunch.core.hidden_values import NOT_SHOWN, hidden_values, variables_in
+from hpclaunch.core.hidden_values import LINE_NOT_SHOWN, NOT_SHOWN, hidden_values, variables_in
+from hpclaunch.render import message
 
 SECRET = 's3cr3t it\'s "quoted" \\ $(x)\n\x1b'
 HIDDEN = hidden_values([("TOKEN", SECRET), ("OMP_NUM_THREADS", "123456789"), ("PIN", "42")])
@@ -90,4 +91,53 @@ def test_a_secret_is_hidden_whatever_its_name_is_and_looked_for_in_code() -> Non
     assert found.without("offline wordword") == f"{NOT_SHOWN} {NOT_SHOWN}"
     assert found.in_code() == [b"wordword", b"abcdefgh"] or found.in_code() == [b"abcdefgh", b"wordword"]
     assert b"offline" in hidden_values([("MODE", "offline")], secrets=["offline"]).in_code()
-    assert hidden_values([("URL", 'p"\\q://z')]).in_code() == [b'p\\"\\\\q://z', b'p"\\q://z']
+    assert {b'p\\"\\\\q://z', b'p"\\q://z'} < {*hidden_values([("URL", 'p"\\q://z')]).in_code()}
+
+
+LEAKING_LINES = [
+    "export FOO=1 WANDB_KEY=LEAK1234",
+    "MY_TOKEN=LEAK1234; export MY_TOKEN",
+    "declare -gx A=LEAK1234",
+    "typeset -x A=LEAK1234",
+    "readonly A=LEAK1234",
+    "env AZ=LEAK1234 program",
+    ': "${HF:=LEAK1234}"',
+    "export  QUX=LEAK'SETUP7'",
+    "export A=$B'LEAK\t\\x'",
+    "A[1]=LEAK1234",
+    "export OMP_NUM_THREADS=4 A+=LEAK",
+    "read A <<< LEAK",
+    "printf -v A LEAK",
+    "setenv A LEAK",
+    "wandb login LEAK",
+    "program --api-key LEAK",
+]
+
+
+@pytest.mark.parametrize("line", LEAKING_LINES)
+def test_a_line_of_set_up_that_may_set_a_variable_is_left_out_whole(line: str) -> None:
+    hidden = hidden_values(lines=[line, "module load gcc"])
+    script = f"source x\n{line}\ncheck {message(line)}\nmodule load gcc\ncheck 'module load gcc'\n"
+    shown = hidden.without(script)
+    assert shown.splitlines()[:2] == ["source x", LINE_NOT_SHOWN] and "LEAK" not in shown
+    assert shown.splitlines()[3:] == ["module load gcc", "check 'module load gcc'"], "the lines around it are whole"
+    assert shown.splitlines()[2] in [f"check {quote}{LINE_NOT_SHOWN}{quote[-1:]}" for quote in ("", "'", "$'")]
+    steps = hidden.plain([{"line": line, "failure": line}, {"line": "module load gcc"}])
+    assert steps == [{"line": LINE_NOT_SHOWN, "failure": LINE_NOT_SHOWN}, {"line": "module load gcc"}]
+    assert json.loads(hidden.without(json.dumps({"line": line}))) == {"line": LINE_NOT_SHOWN}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "module load gcc/12 cuda",
+        "source /opt/x/bin/activate",
+        "export OMP_NUM_THREADS=4 NCCL_DEBUG=INFO",
+        'export PATH=/x/bin:"$PATH"',
+        "ulimit -s unlimited",
+        "conda activate tf",
+        'eval "$(conda shell.bash hook)"',
+    ],
+)
+def test_other_lines_of_set_up_stay(line: str) -> None:
+    assert hidden_values(lines=[line]).without(line) == line

@@ -61,3 +61,12 @@ def test_the_page_of_a_run_does_not_show_a_secret(run: Run) -> None:
     recorded = read_run(run)
     assert recorded.script == "echo (value not shown)\n"
     assert recorded.log_end == "got (value not shown) and (value not shown)"
+
+
+def test_the_lines_of_set_up_of_the_script_and_of_the_ranks_are_hidden(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {"steps": [{"line": "export A=LEAK"}, {"line": "module load x"}, 7], "rank_setup": ["export B=LEAK"]}
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    assert hidden_values_of(load(run.path)).lines == {"export A=LEAK", "export B=LEAK"}
+    (run.path / "spec.json").write_text(json.dumps({**spec, "steps": 7, "rank_setup": None}))
+    assert not hidden_values_of(load(run.path)).lines
