@@ -213,23 +213,16 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
 
 
 def _find_start_by_hand(run: Run) -> Run:
-    """Return a run with the job ID of its last start, if a person started the script without hpclaunch."""
+    """Return a run with the job of its last start, if a person started the script, without hpclaunch, once more."""
     if run.submission == "hpclaunch" or run.repaired or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
-    places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    try:
-        markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
-    except OSError:  # another user's run, or a file system that fails
-        return run
-    if not markers:
-        return run
-    newest = markers[-1].parent.name.rpartition(".")[0]
-    newest = newest.partition("_")[0] if run.tasks else newest  # ARRAYID_INDEX: the array has the first part
-    if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
+    later = runs.start_after(run)
+    if later is None:
         return run
     if run.final:
         runs.drop_ended(state_folder(os.environ), run.path)
-    news: RecordChange = {"job_id": newest, "submission": "by hand", "submitted": ""}
+    job_id, claim = later
+    news: RecordChange = {"job_id": job_id, "claim": claim, "submission": "by hand", "submitted": ""}
     news.update({"state": "UNKNOWN", "exit_code": "", "reason": ""})
     return _record_news(run, **news)
 

@@ -23,7 +23,7 @@ from hpclaunch.runs.arrays import (
     tasks_of,
     whole_of,
 )
-from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve
+from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve, start_after
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.ended import drop as drop_ended
 from hpclaunch.runs.ended import keep as keep_ended
@@ -117,6 +117,7 @@ __all__ = [
     "save",
     "spelled",
     "stamp_of",
+    "start_after",
     "swept",
     "task_of",
     "tasks_of",

@@ -78,6 +78,7 @@ class Run:
       each start covers (``0,5-9``; empty: all).
     - ``offsets``: for each start of an array that the scheduler would not accept as one, the index of the run that is
       task 0; empty: 0 for all starts.
+    - ``claim``: the number of the claim by which its last start by hand was noticed; 0: none was, or it is an array.
     - ``index``: the index of a run in its array, else -1.
     - ``inode``: that of the directory, for a run that this process made; else 0.
     - ``edition``: how often the record was written. A line of the history names the edition that it updates.
@@ -113,6 +114,7 @@ class Run:
     tasks: int = 0
     parts: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
+    claim: int = 0
     index: int = -1
     edition: int = 0
     inode: int = 0
@@ -267,6 +269,7 @@ class RecordChange(TypedDict, total=False):
     earlier: tuple[str, ...]
     parts: tuple[str, ...]
     offsets: tuple[int, ...]
+    claim: int
 
 
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
@@ -305,6 +308,9 @@ def load(path: Path) -> Run:
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise damaged_record(path / RECORD, "it holds an invalid job ID or state")
+    claimed = record.get("claim")
+    if isinstance(claimed, int) and 0 < claimed < _LARGEST_EDITION:
+        numbers["claim"] = claimed
     edition = record.get("edition")
     if isinstance(edition, int) and abs(edition) < _LARGEST_EDITION:
         numbers["edition"] = edition
@@ -364,6 +370,8 @@ def save(run: Run, durable: bool = True, write: Writer = write_text) -> Run:
     run = replace(run, edition=run.edition + 1)
     number = FORMAT if run.offsets else 1
     values = {"format": number, **run.to_json(), "token": run.token, "edition": run.edition}
+    if run.claim:
+        values["claim"] = run.claim
     (write if durable else _write_later)(f"{run.path}/{RECORD}", _as_text(values))
     return _add_to_history(run)
 

@@ -393,12 +393,12 @@ def test_a_dry_run_prints_the_script_that_is_submitted_and_says_how_many(site: D
     assert '"${own[@]}"' in dry.out
 
 
-def test_a_script_for_sbatch_by_hand_is_found_by_the_marks_of_its_runs(site: Desk) -> None:
+def test_a_script_for_sbatch_by_hand_is_found_by_the_claims_of_its_runs(site: Desk) -> None:
     done = site.type("render", "tune", "--sweep", "seed=1..3", "-o", "mine.sh")
     assert done.code == 0, done.err
     path = Path(done.out.strip())
-    (path / "0002/attempts/5000_2.0").mkdir(parents=True)
-    (path / "0002/attempts/5000_2.0/started").write_text("now\n")
+    (path / "0002/claims").mkdir(parents=True)
+    (path / "0002/claims/1").write_text("5000_2.0 n1 77 1234\n")
     answers(site, "5000_2|RUNNING|None|n1\n5000_0|PENDING|None|\n5000_1|PENDING|None|\n")
     assert [one["state"] for one in told(site, "status")] == ["PENDING", "PENDING", "RUNNING"]
 

@@ -3,7 +3,8 @@
     HPCLAUNCH_TEST_HISTORIES=10000 pytest tests/processes/actions/test_histories.py
 
 Both clusters count their jobs from 1, and begin anew now and then; jobs end, are queued again and are forgotten; the
-clocks of the login nodes and of the controllers step. squeue, sacct and scontrol are simulated where hpclaunch starts
+clocks of the login nodes and of the controllers step. People start scripts by hand, touch and copy run directories,
+and a purge removes some of the files. squeue, sacct and scontrol are simulated where hpclaunch starts
 a program; all else is its own code, with records on disk.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +29,7 @@ from hpclaunch.schedulers.slurm import configuration, programs
 from tests.builders import leave_proof
 
 HISTORIES = int(os.environ.get("HPCLAUNCH_TEST_HISTORIES", "150"))
-STEPS = 14
+STEPS = 20
 ELSEWHERE = "/elsewhere"
 EPOCH = 1_800_000_000
 ENDS = {"COMPLETED": "0:0", "FAILED": "7:0", "TIMEOUT": "0:0", "CANCELLED": "0:15", "NODE_FAIL": "1:0"}
@@ -101,12 +103,14 @@ class World:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch = folder, patch
         self.applied = 0
+        self.restarted = 0
 
     def begin(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.seed, self.now = seed, float(EPOCH)
         self.clusters = [Cluster("alpha"), Cluster("beta")]
         self.own: dict[Path, tuple[Cluster, Job]] = {}
+        self.by_hand: dict[Path, list[Job]] = {}
         self.ended: dict[Path, tuple[str, str, str]] = {}
         self.story: list[str] = []
 
@@ -115,6 +119,7 @@ class World:
         for _ in range(STEPS):
             self.now += self.dice.uniform(1, 4000)
             weights = {"submit": 5, "change": 6, "requeue": 2, "forget": 2, "anew": 1, "clock": 2, "status": 8}
+            weights |= {"start_by_hand": 10, "touch": 3, "copy": 1, "purge": 2}
             (step,) = self.dice.choices([*weights], [*weights.values()])
             getattr(self, step)()
         for here in self.clusters:
@@ -136,6 +141,58 @@ class World:
         self.own[path] = (here, job)
         self.story.append(f"{here.name} job {job.number} for {path.name}")
 
+    def render(self) -> None:
+        here = self.dice.choice(self.clusters)
+        path = self.folder / f"{self.seed}-by-hand-{len(self.by_hand)}"
+        for folder in ("attempts", "claims"):
+            (path / folder).mkdir(parents=True)
+        run = Run(path=path, name="train", site="x", scheduler="slurm", created="2026-01-02T03:04:05Z")
+        run = replace(run, token=new_token(), uid=str(os.getuid()), cluster=here.name, controller=f"{here.name}-1")
+        runs.list_own(state_folder(os.environ), runs.save(run, durable=False))
+        self.by_hand[path] = []
+
+    def start_by_hand(self) -> None:
+        """The last start of a script ends; or a person starts it again, and it claims its directory as scripts do."""
+        if not self.by_hand:
+            self.render()
+        path, jobs = self.dice.choice([*self.by_hand.items()])
+        (here,) = (one for one in self.clusters if one.name == runs.load(path).cluster)
+        if jobs and jobs[-1].state not in ENDS:
+            self.end(here, jobs[-1], self.dice.choice([*ENDS]))
+            return
+        if here.next_number in {job.number for job in jobs}:
+            return  # a start by hand is known by the number of its job
+        job = here.submit(str(path), self.now)
+        numbers = [int(file.name) for file in (path / "claims").iterdir()]
+        claim = max(numbers, default=3 * len(os.listdir(path / "attempts"))) + 1
+        (path / "claims" / str(claim)).write_text(f"{job.number}.0 n1 77 1234\n")
+        (path / f"attempts/{job.number}.0").mkdir()
+        (path / f"attempts/{job.number}.0/started").write_text("2026-01-02T03:04:05Z\n")
+        job.state = "RUNNING"
+        jobs.append(job)
+        self.story.append(f"{here.name} job {job.number} for {path.name} is claim {claim}")
+
+    def touch(self) -> None:
+        """A person spares run directories from a purge: the times of their files are in any order then."""
+        for path in self.by_hand:
+            for file in path.rglob("*"):
+                os.utime(file, (time.time() + self.dice.uniform(-900, 0),) * 2)
+
+    def copy(self) -> None:
+        """A person copies a run directory without the times of its files, and back."""
+        for path in self.by_hand:
+            shutil.copytree(path, self.folder / "copy", copy_function=shutil.copyfile)
+            shutil.rmtree(path)
+            (self.folder / "copy").rename(path)
+
+    def purge(self) -> None:
+        """A purge removes files that nobody has read for long: markers of starts, and claims."""
+        for path in self.by_hand:
+            for file in (*path.glob("attempts/*/started"), *path.glob("claims/*")):
+                if self.dice.random() < 0.3:
+                    file.unlink()
+                    self.story.append(f"purged {file.relative_to(self.folder)}")
+
     def change(self) -> None:
         """A job, of hpclaunch or of somebody else, begins or ends."""
         here = self.dice.choice(self.clusters)
@@ -143,12 +200,13 @@ class World:
             here.submit(ELSEWHERE, self.now)
         alive = [job for job in here.jobs if job.in_queue and job.state not in ENDS]
         if alive:
-            job = self.dice.choice(alive)
-            job.state = self.dice.choice(["RUNNING", *ENDS])
-            job.code = ENDS.get(job.state, "0:0")
-            if job.state == "COMPLETED" and job.home != ELSEWHERE:
-                leave_proof(Path(job.home), f"{job.number}.0")
-            self.story.append(f"{here.name} job {job.number} is {job.state}")
+            self.end(here, self.dice.choice(alive), self.dice.choice(["RUNNING", *ENDS]))
+
+    def end(self, here: Cluster, job: Job, state: str) -> None:
+        job.state, job.code = state, ENDS.get(state, "0:0")
+        if state == "COMPLETED" and job.home != ELSEWHERE:
+            leave_proof(Path(job.home), f"{job.number}.0")
+        self.story.append(f"{here.name} job {job.number} is {state}")
 
     def requeue(self) -> None:
         here = self.dice.choice(self.clusters)
@@ -174,7 +232,7 @@ class World:
     def status(self, here: Cluster | None = None) -> None:
         """Ask from the login node of one cluster, and look at what became of the records."""
         here = here or self.dice.choice(self.clusters)
-        if not self.own:
+        if not self.own and not self.by_hand:
             return
         configuration._ask_configuration.cache_clear()
 
@@ -184,7 +242,9 @@ class World:
             return 0, here.answer(list(command), environment).encode(), b""
 
         self.patch.setattr(programs, "_run", run)
-        refreshed([runs.load(path) for path in self.own])
+        refreshed([runs.load(path) for path in (*self.own, *self.by_hand)])
+        for path, jobs in self.by_hand.items():
+            self.look_at_starts(here, path, jobs)
         for path, (there, job) in self.own.items():
             now = runs.load(path)
             record = (now.state, now.exit_code, now.job_id)
@@ -201,6 +261,27 @@ class World:
                 assert now.state == "RUNNING", story
             assert (now.job_id, now.cluster) == (str(job.number), there.name), story
 
+    def look_at_starts(self, here: Cluster, path: Path, jobs: list[Job]) -> None:
+        """A record goes from start to start in their order, never back; what it says of an ended one stays."""
+        now = runs.load(path)
+        record = (now.state, now.exit_code, now.job_id)
+        before = self.ended.get(path)
+        story = (self.seed, self.story, here.name, path.name, record, before)
+        if not now.job_id:
+            assert before is None and now.state == "RENDERED", story
+            return
+        numbers = [str(job.number) for job in jobs]
+        job = jobs[numbers.index(now.job_id)]
+        if before and before[2] == now.job_id:
+            assert record == before or (before[:2] == ("FAILED", "") and record[0] == "FAILED"), story
+        elif before:
+            assert numbers.index(before[2]) < numbers.index(now.job_id), story
+            del self.ended[path]
+            self.restarted += 1
+        if now.final:
+            assert now.state == job.state and now.exit_code in ("", job.code), story
+            self.ended[path] = record
+
 
 @pytest.mark.timeout(3600 if HISTORIES > 1000 else 120)
 def test_an_ended_record_never_changes_and_an_answer_is_applied_to_its_own_job_only(world: World) -> None:
@@ -208,3 +289,4 @@ def test_an_ended_record_never_changes_and_an_answer_is_applied_to_its_own_job_o
         world.play(seed)
     print(f"{HISTORIES} histories; {world.applied} times an ended record was looked at")
     assert world.applied > HISTORIES, "records end in these histories"
+    assert world.restarted > HISTORIES // 10, "ended records are followed by a further start in these histories"

@@ -40,6 +40,13 @@ def began(run: Run, start: str, **marks: str) -> None:
         (folder / name.replace("_", "-")).write_text(text)
 
 
+def claimed(folder: Path, *starts: str) -> None:
+    """Leave the claims that these starts of a script write, in this order."""
+    (folder / "claims").mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(starts, 1):
+        (folder / "claims" / str(number)).write_text(f"{start} n1 77 1234\n")
+
+
 def test_an_answer_is_recorded_but_the_reason_of_waiting_is_only_shown(slurm: FakeSlurm) -> None:
     run = slurm.run(state="PENDING")
     slurm.queue(run, "PENDING", reason="Priority", nodes="")
@@ -194,15 +201,53 @@ def test_a_run_of_another_cluster_is_not_asked_about_unless_its_end_is_known(slu
     assert now(ended) == ended
 
 
-def test_a_start_by_hand_is_found_by_the_newest_of_its_marks(slurm: FakeSlurm) -> None:
+def test_a_start_by_hand_is_found_by_the_newest_claim_and_by_no_time_of_a_file(slurm: FakeSlurm) -> None:
     run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
-    for age, start in ((30, "9.0"), (10, "8.0"), (20, "10.0")):
+    claimed(run.path, "7.0", "9.0", "10.0", "free", "8.0")
+    for age, start in ((30, "9.0"), (20, "8.0"), (10, "10.0")):
         began(run, start)
         os.utime(run.path / f"attempts/{start}/started", (time.time() - age,) * 2)
     slurm.queue(run, "RUNNING", job_id="8")
     found = now(run)
     assert (found.job_id, found.state, found.exit_code, found.submission) == ("8", "RUNNING", "", "by hand")
-    assert runs.load(run.path) == found
+    assert (runs.load(run.path), found.claim) == (found, 5)
+
+
+def test_an_ended_record_does_not_go_back_to_an_earlier_start(slurm: FakeSlurm) -> None:
+    run = slurm.run("30", "", submission="by hand", exit_code="")
+    run = runs.save(replace(run, state="RENDERED", job_id="", submission=""))
+    claimed(run.path, "30.0", "40.0")
+    began(run, "30.0", exit_code="3\n")
+    began(run, "40.0", exit_code="0\n", completed="40.0 1\n")
+    found = now(run)
+    assert (found.job_id, found.state, found.claim) == ("40", "COMPLETED", 2)
+    (run.path / "attempts/30.0/started").touch()
+    assert now(found) == found, "a file was touched"
+    (run.path / "attempts/40.0/started").unlink()
+    assert now(found) == found, "a marker was purged"
+    (run.path / "claims/2").unlink()
+    assert now(found) == found, "its claim was purged"
+    (run.path / "claims/1").unlink()
+    (run.path / "claims/7").write_text("50.0 n1 77 1234\n")  # the number with which a script begins anew
+    slurm.queue(run, "RUNNING", job_id="50")
+    later = now(found)
+    assert (later.job_id, later.state, later.claim) == ("50", "RUNNING", 7)
+
+
+def test_without_a_claim_of_the_recorded_start_no_other_one_is_known_to_be_later(slurm: FakeSlurm) -> None:
+    run = slurm.run("40", "COMPLETED", submission="by hand", exit_code="0:0")
+    claimed(run.path, "30.0")
+    began(run, "30.0", exit_code="3\n")
+    assert now(run) == run
+
+
+def test_the_jobs_before_a_successor_are_no_later_starts(slurm: FakeSlurm) -> None:
+    run = slurm.run("42", "CANCELLED", submission="by hand", earlier=("40", "41"), claim=1)
+    claimed(run.path, "40.0", "41.0")
+    assert now(run) == run
+    claimed(run.path, "40.0", "41.0", "50.0")
+    slurm.queue(run, "RUNNING", job_id="50")
+    assert (now(run).job_id, now(run).claim) == ("50", 3)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +257,14 @@ def test_a_mark_of_another_start_counts_only_where_a_person_started_the_script(
     slurm: FakeSlurm, fields: dict[str, str]
 ) -> None:
     run = slurm.run("7", **{"state": "FAILED", "submission": "by hand", "exit_code": "1:0", **fields})
-    began(run, "8.0")
+    claimed(run.path, "7.0", "8.0")
     assert now(run).job_id == "7"
 
 
-@pytest.mark.parametrize("start", ["7.0", "x.0", "../8.0"])
-def test_a_mark_of_the_same_job_or_of_no_job_is_no_new_start(slurm: FakeSlurm, start: str) -> None:
+@pytest.mark.parametrize("start", ["7.1", "x.0", "../8.0", ""])
+def test_a_claim_of_the_same_job_or_of_no_job_is_no_new_start(slurm: FakeSlurm, start: str) -> None:
     run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
-    began(run, start)
+    claimed(run.path, "7.0", start)
     assert now(run) == run
 
 
@@ -494,10 +539,11 @@ def test_only_the_runs_of_an_array_that_are_named_are_asked_about(slurm: FakeSlu
 
 def test_a_start_by_hand_of_an_array_is_known_by_the_arrays_number(slurm: FakeSlurm) -> None:
     array = slurm.run("7", "FAILED", tasks=2, submission="by hand")
-    folder = array.path / "0001/attempts/9_1.0"
-    folder.mkdir(parents=True)
-    (folder / "started").touch()
-    assert now(array).job_id == "9"
+    claimed(array.path / "0000", "7_0.0")
+    claimed(array.path / "0001", "6_1.0", "7_1.0", "9_1.0")
+    found = now(array)
+    assert found.job_id == "9"
+    assert now(found).job_id == "9", "the first task's claim is of an earlier array"
 
 
 def test_a_run_whose_start_is_found_leaves_the_index_of_ended_runs(slurm: FakeSlurm) -> None:
@@ -505,7 +551,7 @@ def test_a_run_whose_start_is_found_leaves_the_index_of_ended_runs(slurm: FakeSl
     chained = slurm.run("17", "FAILED", exit_code="75:0")
     entries = {run.path: (runs.stamp_of(run.path) or [], run, {}) for run in (by_hand, chained)}
     runs.keep_ended(slurm.state, entries, [by_hand.path, chained.path])
-    began(by_hand, "8.0")
+    claimed(by_hand.path, "7.0", "8.0")
     began(chained, "17.0", next_job="18\n")
     refreshed([by_hand, chained])
     assert len(EndedRuns(slurm.state)) == 0
