@@ -15,10 +15,12 @@ pytestmark = pytest.mark.timeout(900)
 PROGRAM = {"ddp": "averaged_torch.py", "jax": "averaged_jax.py"}
 
 
-def run(job: str, folder: Path, *arguments: str, made: Path) -> tuple[list[int], str, list[dict[str, Any]]]:
+def run(
+    job: str, folder: Path, *arguments: str, made: Path, size: int = 2
+) -> tuple[list[int], str, list[dict[str, Any]]]:
     folder.mkdir(exist_ok=True)
     own = (f"--data-dir={made}", *weight_averages.ASKED, *weight_averages.IN_PARTS, *arguments)
-    started = start_program(job, PROGRAMS / PROGRAM[job], folder, *own, size=2)
+    started = start_program(job, PROGRAMS / PROGRAM[job], folder, *own, size=size)
     codes, text = started.ended()
     return codes, text, [*started.events("epoch"), *started.events("end")]
 
@@ -48,3 +50,21 @@ def test_the_average_is_validated_evaluated_exported_and_resumed(job: str, tmp_p
     for rank in (0, 1):
         assert np.array_equal(final_of(parts, rank), final_of(whole))
     assert [line.get("val_loss") for line in resumed] == [line.get("val_loss") for line in lines]
+
+
+@pytest.mark.parametrize("job", ["ddp", "jax"])
+def test_the_best_epoch_is_that_of_the_average(job: str, tmp_path: Path) -> None:
+    means, losses = weight_averages.by_hand(weight_averages.write(tmp_path / "own.npz"))
+    best = int(np.argmin(losses))
+    assert best + 1 < weight_averages.EPOCHS
+    own = ("--batch-size-per-rank=8", "--restore-best=true")
+    codes, text, lines = run(job, tmp_path / "run", *own, made=tmp_path / "own.npz", size=1)
+    assert codes == [0] and lines[-1]["best_epoch"] == best + 1, text
+    assert np.allclose(final_of(tmp_path / "run"), means[best], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("job", "name"), [("ddp", "the average of weight"), ("jax", "the state's ['average'][0]")])
+def test_another_average_on_one_rank_ends_the_run(job: str, name: str, tmp_path: Path) -> None:
+    weight_averages.write(tmp_path / "own.npz")
+    codes, text, _ = run(job, tmp_path / "run", "--astray=true", made=tmp_path / "own.npz")
+    assert 0 not in codes and f"{name} is not the same on all ranks" in text, text

@@ -40,9 +40,13 @@ def test_the_average_is_validated_evaluated_exported_and_resumed(ranks: Callable
     assert [line["val_loss"] for line in resumed.events("epoch")] == losses[-2:]
 
 
-def test_a_loop_of_ones_own_averages_too(ranks: Callable[..., Ended], tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["--own-loop=true", "--own-loop=false"])
+def test_the_best_epoch_is_that_of_the_average(loop: str, ranks: Callable[..., Ended], tmp_path: Path) -> None:
     means, losses = weight_averages.by_hand(weight_averages.write(tmp_path / "own.npz"))
     own = (PROGRAMS / "averaged.py", f"--data-dir={tmp_path / 'own.npz'}", *weight_averages.ASKED)
-    ended = ranks(*own, "--own-loop=true", "--batch-size-per-rank=16", size=0)
-    assert np.allclose(final_of(ended), means[-1], rtol=1e-12, atol=1e-13)
-    assert [line["val_mse"] for line in ended.events("epoch")] == pytest.approx(losses, rel=2e-6)
+    ended = ranks(*own, loop, "--batch-size-per-rank=16", "--restore-best=true", size=0)
+    best = int(np.argmin(losses))
+    assert best + 1 < weight_averages.EPOCHS and ended.events("end")[0]["best_epoch"] == best + 1
+    assert np.allclose(final_of(ended), means[best], rtol=1e-12, atol=1e-13)
+    metric = "val_mse" if loop == "--own-loop=true" else "val_loss"
+    assert [line[metric] for line in ended.events("epoch")] == pytest.approx(losses, rel=2e-6)

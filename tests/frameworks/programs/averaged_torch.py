@@ -1,4 +1,7 @@
-"""Trains a linear model of float64 and averages its weights; --stop-after=3: this attempt fails after three steps."""
+"""Trains a linear model of float64 and averages its weights; --stop-after=3: this attempt fails after three steps.
+
+--astray=true: the average of rank 1 becomes another one.
+"""
 
 import os
 
@@ -7,7 +10,10 @@ import torch
 
 from hpclaunch.training import on_pytorch as training
 
-settings = training.settings(stop_after={"default": 0, "help": "the steps of this attempt; 0: all"})
+settings = training.settings(
+    stop_after={"default": 0, "help": "the steps of this attempt; 0: all"},
+    astray={"default": False, "help": "whether the average of rank 1 changes by itself after the first step"},
+)
 
 
 def mean_squared_error(model, inputs, targets):
@@ -26,6 +32,8 @@ with training.start(settings) as run:
     for inputs, targets in loop:
         if 0 < settings.stop_after == made:
             raise RuntimeError("the attempt ends here")
+        if settings.astray and made == run.rank == 1:
+            loop._average.tensors["weight"][0, 1] += 0.5
         made += loop.ends_step
         loop.step(mean_squared_error(loop.model, inputs, targets))
     training.evaluate(run, model, data)
