@@ -350,14 +350,13 @@ def test_a_first_submission_that_left_a_mark_was_hpclaunchs(slurm: FakeSlurm) ->
 
 
 def test_each_scheduler_is_asked_about_its_own_submissions_alone(slurm: FakeSlurm) -> None:
-    """While Slurm is silent nothing else knows that it queued no job."""
+    """Slurm is sure that it queued no job of a folder; of a run without a queue it knows nothing."""
     queued = submitting(slurm)
     queued = runs.load(queued.path.rename(slurm.home / "queued"))
     here = submitting(slurm, scheduler="local", cluster="", controller="", host=os.uname().nodename)
     runs.list_own(slurm.state, queued)
-    slurm.silence("squeue")
     states = {run.scheduler: run.state for run in refreshed([queued, here])}
-    assert states["slurm"] == "SUBMITTING"
+    assert states == {"slurm": "NOT_SUBMITTED", "local": "SUBMITTING"}
 
 
 @pytest.mark.parametrize(

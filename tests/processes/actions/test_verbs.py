@@ -636,6 +636,14 @@ def test_a_submission_that_was_called_lost_takes_the_next_lease_for_its_job(slur
     assert lease and (lease.number, lease.outcome) == (2, "99")
 
 
+def test_a_run_without_a_queue_runs_as_soon_as_it_is_submitted(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "RENDERED", scheduler="local", cluster="", controller="")
+    run.script.write_text("#!/bin/sh\ntrue\n")
+    found = hand_over(run, "", 60)
+    assert (found.state, runs.load(run.path).state) == ("RUNNING", "RUNNING")
+    assert found.job_id.isdigit() and (found.submission, found.host) == ("hpclaunch", os.uname().nodename)
+
+
 def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None:
     run = slurm.run("7", "FAILED")
     slurm.put("sbatch", f"mv {run.path}/run.json {run.path}/gone; echo Submitted batch job 99\n")

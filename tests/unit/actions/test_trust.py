@@ -181,11 +181,13 @@ def test_the_model_and_the_data_of_a_job_are_programs_of_its_project(project: Pr
 
 
 def test_who_says_yes_trusts_the_project_alone(tmp_path: Path) -> None:
+    """And not the folder to which a link of it leads."""
     project = Project(tmp_path, True)
     project.write("jobs/mnist/job.yaml", JOB.replace("PYTHON", "current"))
     project.write("jobs/mnist/train.py")
-    (tmp_path / "project/a").mkdir()
-    assert project.refusal("mnist") == ""
+    (tmp_path / "project/jobs/mnist").rename(tmp_path / "elsewhere/mnist")
+    (tmp_path / "project/jobs/mnist").symlink_to(tmp_path / "elsewhere/mnist")
+    assert project.refusal("mnist") == "" and len(project.asked) == 1
     assert trust.trusted_folders(project.environment) == [project.folder]
 
 

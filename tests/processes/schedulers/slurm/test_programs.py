@@ -31,6 +31,8 @@ def test_a_program_that_cannot_be_started_is_a_failed_answer(name: str, messages
 def test_output_and_messages_are_apart_and_the_exit_code_counts(tmp_path: Path) -> None:
     assert ask([program(tmp_path, "cat; echo hm >&2")], text="in") == Answer(ok=True, text="in", messages="hm\n")
     assert not ask([program(tmp_path, "exit 3")]).ok
+    killed = ask([program(tmp_path, "echo 4711; kill -9 $$")])
+    assert (killed.ok, killed.text) == (False, "4711\n"), "what it said may be a part"
     assert Answer(ok=False).words == "failed without a message"
 
 

@@ -1,0 +1,51 @@
+"""What a report is asked for: formats of figures, runs or one study, and the names of its files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.actions.report import ReportFiles, ReportSubject, find, formats_of
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import InvalidRequest
+from hpclaunch.runs import load
+from tests import fabricated_runs as fabricated
+
+
+@pytest.mark.parametrize(
+    ("text", "formats"), [(None, ("svg",)), ("", ("svg",)), ("png, SVG,png", ("png", "svg")), (" pdf ", ("pdf",))]
+)
+def test_formats_are_typed_in_any_case_and_with_spaces(text: str | None, formats: tuple[str, ...]) -> None:
+    assert formats_of(text) == formats
+
+
+@pytest.mark.parametrize("text", ["jpeg", "png,", "svg;png"])
+def test_a_format_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no format of a figure") as caught:
+        formats_of(text)
+    assert caught.value.faults[0].where == "--format"
+
+
+def test_a_study_has_a_page_of_its_own(tmp_path: Path) -> None:
+    study = fabricated.study(tmp_path / "runs")
+    run = fabricated.finished(tmp_path / "runs")
+    system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    found = find(system, [str(study)])
+    assert found.study is not None and (found.study.path, found.runs) == (study, ())
+    assert find(system, [study.name]).study == found.study, "by its name beside the runs of the project"
+    for names in ([str(study), str(run)], [str(run), str(study)], [str(study), str(study)]):
+        with pytest.raises(InvalidRequest, match="which has a page of its own"):
+            find(system, names)
+
+
+def test_files_have_the_names_of_the_runs(tmp_path: Path) -> None:
+    run = load(fabricated.finished(tmp_path))
+    others = [replace(run, path=run.path.with_name(name)) for name in ("b", "c")]
+    files = ReportFiles(folder=tmp_path)
+    assert files.page_for(ReportSubject(runs=(run,))) == tmp_path / f"report-{run.id}.html"
+    assert ReportSubject(runs=(run, others[0])).name == f"{run.id}-and-b"
+    assert ReportSubject(runs=(run, *others)).name == f"{run.id}-and-b-and-more"
+    named = replace(files, page=tmp_path / "x.html")
+    assert named.page_for(ReportSubject(runs=(run,))) == tmp_path / "x.html"
