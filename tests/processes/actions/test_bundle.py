@@ -100,7 +100,7 @@ def test_pip_downloads_wheels_alone_for_the_target(laptop: Laptop) -> None:
     assert first == place == "/", "a project may have a pip of its own in the working folder"
     assert wheel[:3] == ["-m", "pip", "wheel"] and wheel[-3] == str(laptop.folder / "checkout")
     assert "--no-deps" in wheel
-    assert words[:3] == ["-m", "pip", "download"]
+    assert words[:3] == ["-m", "pip", "download"] and "--no-deps" not in words
     pairs = set(itertools.pairwise(words))
     assert {("--only-binary", ":all:"), ("--python-version", "3.12"), ("--implementation", "cp")} <= pairs
     platforms = [value for flag, value in itertools.pairwise(words) if flag == "--platform"]
@@ -144,6 +144,10 @@ def a_failing_pip(laptop: Laptop) -> None:
     laptop.write_pip("#!/bin/sh\necho 'ERROR: No matching distribution found for typer'; exit 1\n")
 
 
+def a_killed_pip(laptop: Laptop) -> None:
+    laptop.write_pip("#!/bin/sh\necho half; kill -9 $$\n")
+
+
 def made_meanwhile(laptop: Laptop) -> None:
     """Another program takes the name while pip is at work."""
     laptop.write_pip(PIP + f"os.makedirs({str(laptop.folder / 'out/bundle.sh/theirs')!r}, exist_ok=True)\n")
@@ -155,6 +159,7 @@ def made_meanwhile(laptop: Laptop) -> None:
         (exists, "exists already", ["bundle.sh"]),
         (no_folder, "its folder does not exist", []),
         (a_failing_pip, "no wheel of typer is offered for Python 3.12 on aarch64", []),
+        (a_killed_pip, "pip failed: half", []),
         (made_meanwhile, "cannot be written", ["bundle.sh"]),
     ],
 )

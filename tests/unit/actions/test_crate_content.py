@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -233,8 +234,9 @@ def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -
     spec["environment"] = [["MY_TOKEN", "hunter2hunter2"], ["OMP_NUM_THREADS", "8"]]
     (run.path / "spec.json").write_text(json.dumps(spec))
     (run.path / "logs/4711.out").write_text(f"in {run.path}: hunter2hunter2\n")
+    (run.path / "job.sh").write_text(f"cd {run.path}\nexport MY_TOKEN=hunter2hunter2\n")
     found = content(run, with_paths=False)
-    for name in ("spec.json", "logs/4711.out"):
+    for name in ("spec.json", "logs/4711.out", "job.sh"):
         assert b"hunter2" not in bytes_of(found, name) and name in found.changed
         assert str(run.path).encode() not in bytes_of(found, name)
     assert "OMP_NUM_THREADS" in bytes_of(found, "spec.json").decode()
@@ -243,7 +245,7 @@ def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -
     kept = content(run, with_paths=True)
     assert str(run.path).encode() in bytes_of(kept, "logs/4711.out") and b"hunter2" not in bytes_of(kept, "spec.json")
     assert json.loads(bytes_of(kept, "environment.json"))["host"] == "login1"
-    assert "job.sh" not in kept.changed
+    assert bytes_of(kept, "job.sh") == f"cd {run.path}\nexport MY_TOKEN='(value not shown)'\n".encode()
 
 
 def test_what_has_no_value_to_hide_is_as_it_was(run: Run) -> None:
@@ -377,6 +379,17 @@ def test_an_export_that_cannot_be_written_leaves_nothing(run: Run, tmp_path: Pat
     with pytest.raises(Refused, match="wrote no numbers"):
         export([run], "tensorboard", tmp_path / "out", CrateOptions())
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".out", "out"))) == []
+
+
+def test_a_full_disk_leaves_no_part_of_an_export(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(old: object, new: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = sorted(os.listdir(tmp_path))
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(Refused, match="No space left"):
+        export([run], "ro-crate", tmp_path / "out", CrateOptions())
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_run_directory_with_a_link_is_not_exported(run: Run, tmp_path: Path) -> None:

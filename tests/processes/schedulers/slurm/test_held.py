@@ -136,6 +136,12 @@ def test_a_folder_need_not_have_a_name_in_utf_8(cluster: Cluster) -> None:
     assert held(replace(cluster.run, job_id="4711", path=folder)).values["nodes"] == "2"
 
 
+def test_a_folder_may_have_the_character_that_divides_the_answer(cluster: Cluster) -> None:
+    folder = cluster.folder / "a|b"
+    cluster.lists(f"4711|2|2:00:00|m1|normal|regular|{folder}")
+    assert held(replace(cluster.run, job_id="4711", path=folder)).values["nodes"] == "2"
+
+
 def test_the_tasks_of_an_array_are_alike(cluster: Cluster) -> None:
     lines = [f"4711_{task}|2|2:00:00|m1|normal|{place}|FOLDER" for task, place in (("[1-9]", "regular"), ("0", "x"))]
     assert asked_of(cluster, *lines, tasks=10).values["partition"] == "regular"

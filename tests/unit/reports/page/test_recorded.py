@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.reports.page.recorded import read_run
+from hpclaunch.reports.page.recorded import RunStart, read_run
 from hpclaunch.runs import load, metric_events, task_of
 from hpclaunch.runs.metric_events import Thinned
 from tests import fabricated_runs as fabricated
@@ -95,3 +95,12 @@ def test_the_result_is_that_of_the_last_end(tmp_path: Path) -> None:
     assert read_run(load(path)).result["test_accuracy"] == 0.5
     (path / "metrics.jsonl").write_text("")
     assert read_run(load(path)).result == {}
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "seconds"),
+    [(5.0, 9.0, 4.0), (5.0, 5.0, 0.0), (5.0, 4.0, None), (None, 5.0, None), (5.0, None, None)],
+)
+def test_a_start_takes_no_time_below_zero(began: float | None, ended: float | None, seconds: float | None) -> None:
+    """A clock may step back."""
+    assert RunStart(name="7.0", began=began, ended=ended).seconds == seconds

@@ -29,6 +29,13 @@ def test_the_last_point_is_drawn_although_it_is_no_extreme() -> None:
     assert (series.x[0], series.x[-1], series.y[-1]) == (0, 4999, 3.0)
 
 
+def test_a_peak_is_drawn_wherever_it_is() -> None:
+    for peak in (1, 2500, 4998):
+        values = [0.0] * 5000
+        values[peak] = 9.0
+        assert peak in kept(values)
+
+
 def test_a_gap_stays_a_gap() -> None:
     values = [1.0] * 5000
     values[2500] = math.nan

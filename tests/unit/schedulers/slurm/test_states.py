@@ -75,3 +75,12 @@ def test_jobs_of_another_cluster_are_left_out_where_it_is_known_which_one_is_her
 
 def test_what_to_type_to_cancel(tmp_path: Path) -> None:
     assert scheduler.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"
+
+
+def test_many_jobs_are_asked_about_in_several_calls() -> None:
+    """The numbers of one call are one argument, which the kernel limits."""
+    numbers = [str(number) for number in range(25_000)]
+    found = list(states.portions(numbers))
+    assert [len(one) for one in found] == [10_000, 10_000, 5_000]
+    assert [number for one in found for number in one] == numbers
+    assert list(states.portions([])) == []
