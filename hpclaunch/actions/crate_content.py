@@ -75,7 +75,7 @@ def facts_of(run: Run, license: str, with_paths: bool) -> RunFacts:
     layout = spec.get("layout")
     sizes = {key: str(layout[key]) for key in _LAYOUT if layout.get(key)} if isinstance(layout, dict) else {}
     command = spec.get("command")
-    words = " ".join(map(str, command)) if isinstance(command, list) else ""
+    words = " ".join(hidden.words(map(str, command))) if isinstance(command, list) else ""
     parameters = {**run.parameters(), **runs.swept(run)}
     return RunFacts(
         label=run.id,
@@ -89,7 +89,7 @@ def facts_of(run: Run, license: str, with_paths: bool) -> RunFacts:
         ended=ended,
         version=str(spec.get("version", "")),
         license=license,
-        parameters={name: hidden.without(names.without(value)) for name, value in parameters.items()},
+        parameters={name: hidden.parameter(name, names.without(value)) for name, value in parameters.items()},
         layout={name: value for name, value in sizes.items() if name not in parameters},
         data=_data_of(run, spec),
         replaced=names.meanings,

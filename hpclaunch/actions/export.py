@@ -145,7 +145,7 @@ def _mlflow_files(found: Sequence[Run], target: Path) -> tuple[dict[str, Content
                 ended=int(1000 * ended),
                 user=run.user,
                 parameters={
-                    name: hidden.without(text) for name, text in {**run.parameters(), **runs.swept(run)}.items()
+                    name: hidden.parameter(name, text) for name, text in {**run.parameters(), **runs.swept(run)}.items()
                 },
                 tags={**tags, "site": run.site, "job_id": run.job_id},
                 events=events.everything,

@@ -117,7 +117,7 @@ def differences(found: Sequence[Run], public: bool = False) -> list[tuple[str, l
 
 def _public_facts(run: Run) -> dict[str, str]:
     hidden = hidden_values_of(run)
-    return {name: hidden.without(text) for name, text in _facts(run, hidden).items()}
+    return {name: hidden.parameter(name, text) for name, text in _facts(run, hidden).items()}
 
 
 def _facts(run: Run, hidden: HiddenValues | None = None) -> dict[str, str]:

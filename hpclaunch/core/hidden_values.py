@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpclaunch.core.json_values import pairs
 from hpclaunch.core.records import record
-from hpclaunch.core.secret_names import TOKEN_FORMS, is_public_variable, is_secret_variable, may_set_secret
+from hpclaunch.core.secret_names import (
+    SECRET_ENDING,
+    TOKEN_FORMS,
+    is_public_variable,
+    is_secret_argument,
+    is_secret_variable,
+    may_set_secret,
+)
 
 NOT_SHOWN = "(value not shown)"
 LINE_NOT_SHOWN = "# (1 line of set-up not shown)"
@@ -25,6 +32,16 @@ _QUOTED = r"(?(quote)(?:(?!(?P=quote))[^\n])*(?P=quote)?)"
 """The rest of a word that began with a quote, up to the next one, or to the end of the line."""
 _TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"])?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?:{_QUOTED}{_WORD})")
 _TOKEN = re.compile(TOKEN_FORMS)
+_ARGUMENT = r"""(?:\$'(?:[^'\\\n]|\\.)*'|'[^'\n]*'|"(?:[^"\\\n]|\\.)*"|\\[^\n]|[^\s;&|'"\\])+"""
+_OPTION = re.compile(
+    rf"(?P<begin>(?<![\w-])--?(?:[\w.-]*[-_.])?{SECRET_ENDING}(?:=|[ \t]+(?:\\\n[ \t]*)?))"
+    rf"(?!-|\(value not shown\)){_ARGUMENT}",
+    re.IGNORECASE,
+)
+"""An option for a secret and its value; the script breaks long commands into lines."""
+_ADDRESS = re.compile(r"(?P<begin>://[^\s:@/\"'<>]{1,80}:)[^\s@/\"'<>]{1,200}(?=@)")
+"""An address with a user's name and a password."""
+_MIXED = re.compile("[A-Za-z].*[0-9]|[0-9].*[A-Za-z]")
 _PAIRS = ("environment", "variables")
 """The keys of a record under which variables stand, as pairs or as an object."""
 
@@ -45,12 +62,39 @@ class HiddenValues:
         """Return a text in which these values are replaced, also as JSON and as a shell spells them.
 
         Assignments (``export NAME=…``, ``--env NAME=…``) lose their values however short these are. Tokens that are
-        known by their form are replaced too.
+        known by their form, values of options such as ``--api-key``, and passwords in addresses are replaced too.
         """
         text = _replace(_spellings(self.lines), LINE_NOT_SHOWN, text)  # first, as the others would change them
         text = _TOKEN.sub(NOT_SHOWN, text)
+        text = _OPTION.sub(rf"\g<begin>'{NOT_SHOWN}'", _ADDRESS.sub(rf"\g<begin>{NOT_SHOWN}", text))
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
         return _replace(_spellings(self.values), NOT_SHOWN, text)
+
+    def parameter(self, name: str, value: str) -> str:
+        """Return the value of a parameter, unless its name is that of a secret."""
+        return NOT_SHOWN if is_secret_argument(name) else self.without(value)
+
+    def words(self, words: Iterable[Any]) -> list[Any]:
+        """Return the words of a command, or other plain values of a list, without the values of options for secrets."""
+        shown: list[Any] = []
+        is_value = False
+        for word in words:
+            name, equals, value = word.partition("=") if isinstance(word, str) else ("", "", "")
+            if is_value and name and not name.startswith("-"):
+                shown.append(NOT_SHOWN)
+            elif equals and name.startswith("-"):
+                shown.append(f"{name}={self.parameter(name, value)}")
+            else:
+                shown.append(self.plain(word))
+            is_value = name.startswith("-") and not equals and is_secret_argument(name)
+        return shown
+
+    def _pair(self, pair: Sequence[Any]) -> list[Any]:
+        """Return a name and its value, as parameters are recorded; or any other two values."""
+        name, value = pair
+        if isinstance(name, str) and isinstance(value, str) and is_secret_argument(name):
+            return [name, NOT_SHOWN]
+        return self.words(pair)
 
     def in_code(self) -> list[bytes]:
         """Return what is looked for in the files of the code, which are left out rather than changed."""
@@ -67,21 +111,28 @@ class HiddenValues:
         if isinstance(value, list | tuple):
             if key in _PAIRS:
                 return [_hide_pair(one) for one in value]
-            return [self.plain(one) for one in value]
+            return self._pair(value) if len(value) == 2 else self.words(value)
         return value
 
 
 def hidden_values(
-    *variables: Iterable[tuple[str, Any]], secrets: Collection[str] = (), lines: Iterable[str] = ()
+    *variables: Iterable[tuple[str, Any]],
+    secrets: Collection[str] = (),
+    lines: Iterable[str] = (),
+    arguments: Iterable[tuple[str, str]] = (),
 ) -> HiddenValues:
     """Return what to hide: the values of all variables that are no known settings, and all ``secrets``.
 
-    ``lines``: those of the set-up; the ones that may set a variable are hidden.
+    ``lines``: those of the set-up; the ones that may set a variable are hidden. ``arguments``: parameters and options
+    with their values; those for secrets are hidden, but a plain word only where the option stands.
     """
     found = [(str(name), str(value)) for some in variables for name, value in some if not is_public_variable(str(name))]
     values = {value for _, value in found}.union(secrets) - {""}
     telling = {value for name, value in found if is_secret_variable(name)}.union(secrets)
     ordinary = {value for value in values - telling if _ORDINARY_WORD.fullmatch(value)}
+    given = {value for name, value in arguments if is_secret_argument(name) and not _ORDINARY_WORD.fullmatch(value)}
+    ordinary |= {value for value in given - telling if not _MIXED.search(value)}
+    values |= given - {""}
     hidden = frozenset(line.strip() for line in lines if may_set_secret(line))
     return HiddenValues(values=frozenset(values), ordinary=frozenset(ordinary), lines=hidden)
 

@@ -104,6 +104,9 @@ _TOKEN_SIGNS = (
     *(b"hf_", b"sk-", b"k_live_", b"xox", b"AIza", b"npm_", b"pypi-", b"eyJ"),
 )
 """What every match has, which is found far faster than a match."""
+SECRET_ENDING = r"(?:(?:api|access|private|secret|auth)?key|token|passw(?:or)?d|pwd|passphrase|secret|credentials?)"
+"""The last word of the name of an option for a secret; in small letters or capitals."""
+_SECRET_ARGUMENT = re.compile(rf"-{{0,2}}(?:[\w.-]*[-_.])?{SECRET_ENDING}", re.IGNORECASE)
 _SET_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]*\])?[:+]?=")
 _SETTING_COMMAND = re.compile(r"(?:^|[;&|({\s])(?:read|mapfile|readarray|printf\s+-v|setenv|set\s+--)\s|<<")
 _SECRET_WORD = re.compile(r"token|secret|passw|passphrase|api_?-?key|login|auth|credential|://[^/\s]*@", re.IGNORECASE)
@@ -209,6 +212,11 @@ def may_set_secret(line: str) -> bool:
     if _SETTING_COMMAND.search(line) or _SECRET_WORD.search(line):
         return True
     return any(not is_public_variable(name) for name in _SET_NAME.findall(line))
+
+
+def is_secret_argument(name: str) -> bool:
+    """Whether a parameter or an option such as ``--api-key`` is one for a secret: not ``--max-tokens``."""
+    return bool(_SECRET_ARGUMENT.fullmatch(name))
 
 
 def is_secret_variable(name: str) -> bool:

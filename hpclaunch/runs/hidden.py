@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpclaunch.core.errors import Refused
@@ -21,10 +21,26 @@ def hidden_values_of(run: Run) -> HiddenValues:
     """
     spec = run.spec()
     try:
-        typed = read_request(run.home)[0].variables
+        request = read_request(run.home)[0]
     except Refused:
-        typed = ()
-    return hidden_values(variables_in(spec), typed, secrets=[*_secrets_of(spec)], lines=_setup_of(spec))
+        request = None
+    command = spec.get("command")
+    words = [*map(str, command if isinstance(command, list) else ()), *(request.arguments if request else ())]
+    return hidden_values(
+        variables_in(spec),
+        request.variables if request else (),
+        secrets=[*_secrets_of(spec)],
+        lines=_setup_of(spec),
+        arguments=[*run.parameters().items(), *(request.settings if request else ()), *_options_in(words)],
+    )
+
+
+def _options_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield options of a command with their values: ``--name=value``, and ``--name`` with the word behind it."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name.startswith("-"):
+            yield name, value if equals else following
 
 
 def _setup_of(spec: Mapping[str, Any]) -> Iterator[str]:

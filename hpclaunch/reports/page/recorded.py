@@ -15,7 +15,7 @@ from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.files import json_object
 from hpclaunch.core.hidden_values import NOT_SHOWN, HiddenValues
-from hpclaunch.core.json_values import showable
+from hpclaunch.core.json_values import pairs, showable
 from hpclaunch.core.records import record
 from hpclaunch.core.secret_names import is_public_variable
 from hpclaunch.core.spec import Pairs, Request
@@ -117,7 +117,7 @@ class RecordedRun:
     @property
     def parameters(self) -> dict[str, str]:
         """All parameters with the values of this run."""
-        return {**self.run.parameters(), **self.values}
+        return {**{name: str(value) for name, value in pairs(self.spec.get("parameters"))}, **self.values}
 
     @property
     def seconds(self) -> float | None:
@@ -135,14 +135,14 @@ def read_run(run: Run) -> RecordedRun:
     request, folder = _request(run)
     spec = run.spec()
     hidden = hidden_values_of(run)
-    public = replace(request, variables=_public_pairs(request.variables)) if request else None
+    public = _public_request(request, hidden) if request else None
     return RecordedRun(
         run=_showable_run(run, hidden),
         spec=showable(hidden.plain(spec)),
         request=public,
         folder=folder,
         environment=showable(hidden.plain(json_object(inside.read_text(run.home, "environment.json")))),
-        values=swept(run),
+        values={name: hidden.parameter(name, value) for name, value in swept(run).items()},
         changes=tuple(_changes(run))[-_MOST_STATES:],
         starts=tuple(_start(run, name) for name in run.attempts()[-_MOST_STARTS:]),
         epochs=tuple(map(showable, events.epochs)),
@@ -169,6 +169,16 @@ def _showable_run(run: Run, hidden: HiddenValues) -> Run:
     """Return the record with texts that a page can hold."""
     texts = {one.name: showable(getattr(run, one.name)) for one in fields(Run) if one.type == "str"}
     return replace(run, **{**texts, "reason": hidden.without(texts["reason"])})
+
+
+def _public_request(request: Request, hidden: HiddenValues) -> Request:
+    return replace(
+        request,
+        variables=_public_pairs(request.variables),
+        arguments=tuple(hidden.words(request.arguments)),
+        settings=tuple((name, hidden.parameter(name, value)) for name, value in request.settings),
+        sweep=tuple((name, hidden.parameter(name, value)) for name, value in request.sweep),
+    )
 
 
 def _public_pairs(variables: Pairs) -> Pairs:

@@ -141,3 +141,42 @@ def test_a_line_of_set_up_that_may_set_a_variable_is_left_out_whole(line: str) -
 )
 def test_other_lines_of_set_up_stay(line: str) -> None:
     assert hidden_values(lines=[line]).without(line) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("--api-key LEAK --epochs 3", f"--api-key '{NOT_SHOWN}' --epochs 3"),
+        ("--api-key \\\n    LEAK \\\n    --x", f"--api-key \\\n    '{NOT_SHOWN}' \\\n    --x"),
+        ("--hf_token='a b' c", f"--hf_token='{NOT_SHOWN}' c"),
+        ("-password=$'a\\'b' c", f"-password='{NOT_SHOWN}' c"),
+        ("--url=https://u:LEAK@h/x", f"--url=https://u:{NOT_SHOWN}@h/x"),
+        (
+            "--max-tokens 512 --tokenizer bert --keys 3 --monkey 4",
+            "--max-tokens 512 --tokenizer bert --keys 3 --monkey 4",
+        ),
+        ("--use-token --epochs 3", "--use-token --epochs 3"),
+        (f"--key={NOT_SHOWN} x", f"--key={NOT_SHOWN} x"),
+        ("https://h:8080/x http://h/u@v", "https://h:8080/x http://h/u@v"),
+        ("--token 'open\nnext line", "--token 'open\nnext line"),
+    ],
+)
+def test_the_value_of_an_option_for_a_secret_is_left_out(text: str, shown: str) -> None:
+    assert hidden_values().without(text) == shown
+
+
+def test_words_and_parameters_are_left_out_by_their_names() -> None:
+    hidden = hidden_values()
+    words = ["python", "--api-key", "two words", "--db-password=two words", "--use-token", "--epochs=3", 7, "x=y"]
+    shown = ["python", "--api-key", NOT_SHOWN, f"--db-password={NOT_SHOWN}", "--use-token", "--epochs=3", 7, "x=y"]
+    assert hidden.words(words) == shown == hidden.plain({"command": words})["command"]
+    pairs = {"parameters": [["api_key", "LEAK"], ["epochs", "3"]], "settings": [["key", 7]]}
+    assert hidden.plain(pairs) == {**pairs, "parameters": [["api_key", NOT_SHOWN], ["epochs", "3"]]}
+    assert (hidden.parameter("hf-token", "x"), hidden.parameter("tokens", "x")) == (NOT_SHOWN, "x")
+
+
+def test_the_value_of_an_argument_is_hidden_elsewhere_unless_it_is_a_plain_word() -> None:
+    given = [("--api-key", "LEAKVAR"), ("sort_key", "accuracy"), ("epochs", "1000000"), ("--token", "abc12345")]
+    hidden = hidden_values(arguments=given)
+    assert hidden.without("LEAKVAR accuracy 1000000 abc12345") == f"{NOT_SHOWN} accuracy 1000000 {NOT_SHOWN}"
+    assert hidden.in_code() == [b"abc12345"]

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.actions.export import CrateOptions, export
+from hpclaunch.reports.page import html
 from hpclaunch.reports.page.recorded import read_run
+from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.runs import Run, load
 from hpclaunch.runs.hidden import hidden_values_of
 from tests import fabricated_runs as fabricated
@@ -70,3 +73,25 @@ def test_the_lines_of_set_up_of_the_script_and_of_the_ranks_are_hidden(run: Run)
     assert hidden_values_of(load(run.path)).lines == {"export A=LEAK", "export B=LEAK"}
     (run.path / "spec.json").write_text(json.dumps({**spec, "steps": 7, "rank_setup": None}))
     assert not hidden_values_of(load(run.path)).lines
+
+
+def test_a_secret_among_the_arguments_and_the_parameters_appears_nowhere(run: Run, tmp_path: Path) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {
+        "command": ["x", "--api-key", "LEAKVAR1", "--url=s://u:LEAKVAR2@h"],
+        "parameters": [["pw_key", "LEAKVAR3"]],
+    }
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    request = json.loads((run.path / "request.json").read_text())
+    request["arguments"] = ["--token", "LEAKVAR4"]
+    (run.path / "request.json").write_text(json.dumps(request))
+    (run.path / "job.sh").write_text("x --api-key \\\n  LEAKVAR1 --url=s://u:LEAKVAR2@h --pw-key=LEAKVAR3\n")
+    (run.path / "logs/4711.out").write_text("LEAKVAR1 and LEAKVAR3 at s://u:LEAKVAR2@h\n")
+    recorded = read_run(load(run.path))
+    assert recorded.parameters["pw_key"] == "(value not shown)"
+    text = "".join(map(str, (recorded.spec, recorded.script, recorded.log_end, recorded.request)))
+    text += json.dumps(html._render(run_page(recorded, fabricated.NOW, "1.2.3"), {}, 40))
+    assert "LEAKVAR" not in text
+    export([load(run.path)], "ro-crate", tmp_path / "crate", CrateOptions())
+    for file in (tmp_path / "crate").rglob("*"):
+        assert file.is_dir() or "LEAKVAR" not in file.read_text(errors="replace"), file
