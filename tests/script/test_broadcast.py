@@ -164,7 +164,7 @@ def test_an_environment_with_a_second_path_is_used_from_its_copy(bed: Bed, typed
 def test_a_failure_is_a_warning_unless_the_broadcast_was_asked_for(bed: Bed, broken: str, how: str) -> None:
     only_removes = SRUN.replace("exec", '[[ "$*" != *unpack_copies* ]] || exit 1\nexec')
     bed.program(broken, "#!/bin/bash\nexit 1\n" if broken == "sbcast" else only_removes)
-    done = bed.job("python -c 'import sys; print(sys.prefix)'", how)
+    done = bed.job(f"ls '{bed.run}/code' > /dev/null && python -c 'import sys; print(sys.prefix)'", how)
     assert "hpclaunch: " in done.stderr and "the broadcast failed: " in done.stderr
     if how == "required":
         assert (done.returncode, done.stdout) == (78, "")
@@ -262,6 +262,16 @@ def test_what_a_killed_job_has_left_is_removed_by_the_next_one(bed: Bed) -> None
     os.utime(bed.node / "mine", (long_ago, long_ago))
     assert bed.job("true").returncode == 0
     assert bed.left() == [f"hpclaunch-{os.getuid()}-2.0", "mine"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="group root: only root can give a file to another user")
+def test_what_another_user_has_left_under_such_a_name_stays(bed: Bed) -> None:
+    theirs = bed.node / f"hpclaunch-{os.getuid()}-1.0"
+    theirs.mkdir()
+    os.utime(theirs, (0, 0))
+    os.chown(theirs, 4711, 4711)
+    assert bed.job("true").returncode == 0
+    assert bed.left() == [theirs.name]
 
 
 def test_the_image_of_a_container_is_copied_as_it_is(bed: Bed) -> None:

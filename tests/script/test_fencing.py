@@ -167,6 +167,33 @@ def test_who_cannot_wait_does_not_look_again_and_again(tmp_path: Path) -> None:
     assert not (tmp_path / "looks").exists()
 
 
+def test_who_looks_for_a_process_ends_with_it_although_another_has_got_its_number(tmp_path: Path) -> None:
+    stand_in = "began_at() { echo >> looks; [ $(wc -l < looks) -gt 3 ] || printf 9; }"
+    done = with_library(f"cd {tmp_path}; {stand_in}; later={tmp_path}/2; await_later_start 1 5 0.01 0.01; echo $?")
+    assert (done.stdout, (tmp_path / "looks").read_text()) == ("1\n", "\n")
+
+
+@pytest.mark.parametrize("is_superseded", [False, True])
+def test_at_the_end_of_the_walltime_a_superseded_start_lets_its_ranks_save_nothing(
+    tmp_path: Path, is_superseded: bool
+) -> None:
+    stand_ins = 'signal_ranks() { echo "signal $1"; }; start_clock() { echo "clock $1"; }; kill() { echo "kill $2"; }'
+    known = f"overdue=no launcher=4711 HPCLAUNCH_EXIT_FILE={tmp_path}/x later={tmp_path}/2"
+    if is_superseded:
+        (tmp_path / "2").touch()
+    done = with_library(f"{stand_ins}; {known}; end_ranks")
+    assert done.stdout == ("kill KILL\n" if is_superseded else "signal TERM\nclock 30\n"), done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_shell_of_a_rank_of_a_superseded_start_ends_with_75(tmp_path: Path, code: int) -> None:
+    """Its launcher may ask nothing else, as where the script is lost."""
+    (tmp_path / "2").touch()
+    known = {"HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure", "HPCLAUNCH_START": "1"}
+    done = with_library(f"later={tmp_path}/2; rank() {{ return {code}; }}; run_rank", **known)
+    assert (done.returncode, sorted(os.listdir(tmp_path))) == (75, ["2"]), done.stderr
+
+
 def test_nothing_is_concluded_from_a_folder_that_cannot_be_opened(tmp_path: Path) -> None:
     look = "if superseded; then echo yes; else echo no; fi"
     assert with_library(f"later={tmp_path}/gone/2; {look}").stdout == "no\n"

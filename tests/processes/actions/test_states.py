@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
+from hpclaunch.actions import states
 from hpclaunch.actions.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
 from hpclaunch.actions.states import (
     all_runs,
@@ -281,6 +282,14 @@ def test_a_chain_is_followed_to_its_last_job(slurm: FakeSlurm) -> None:
     assert now(repaired).job_id == "17"
 
 
+def test_runs_of_two_schedulers_get_the_answers_of_both(slurm: FakeSlurm) -> None:
+    there = slurm.run("8", "PENDING")
+    slurm.queue(there, "RUNNING")
+    here = slurm.run("5", scheduler="local", cluster="", controller="", host=os.uname().nodename)
+    began(here, "5.0", exit_code="3\n")
+    assert [(run.job_id, run.state) for run in refreshed([here, there])] == [("5", "FAILED"), ("8", "RUNNING")]
+
+
 def test_a_chain_that_names_an_earlier_job_ends(slurm: FakeSlurm) -> None:
     run = slurm.run("7", "FAILED", exit_code="75:0", earlier=("6",))
     began(run, "7.0", next_job="6\n")
@@ -297,6 +306,7 @@ def test_a_successor_whose_number_the_script_did_not_get_is_looked_up(slurm: Fak
     slurm.queue(run, "PENDING", job_id="8", nodes="")
     found = now(run)
     assert (found.job_id, found.earlier) == (("8", ("7",)) if text == "" else ("7", ()))
+    assert (found.state, found.exit_code) == (("PENDING", "") if text == "" else ("FAILED", "75:0"))
 
 
 # --- a submission without an answer
@@ -596,6 +606,20 @@ def test_only_a_run_whose_end_can_not_change_any_more_is_kept_in_the_index(
     found = list_runs(remembered(slurm, run, age=age))
     assert ([one.path for one in found.runs], found.left_out) == ([run.path], 0)
     assert (run.path in EndedRuns(slurm.state)) is is_kept
+
+
+def test_a_run_that_is_changed_while_it_is_read_is_not_kept(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = slurm.run("7", "FAILED", exit_code="7:0")
+    system = remembered(slurm, run)
+
+    def changed_meanwhile(found: list[Run]) -> list[Run]:
+        runs.save(replace(run, state="CANCELLED"))
+        remembered(slurm, run)
+        return found
+
+    monkeypatch.setattr(states, "refreshed", changed_meanwhile)
+    assert list_runs(system).runs[0].state == "FAILED"
+    assert run.path not in EndedRuns(slurm.state)
 
 
 def test_an_array_is_kept_when_all_its_runs_have_ended(slurm: FakeSlurm) -> None:

@@ -129,6 +129,14 @@ def test_the_best_of_two_equal_steps_is_that_of_the_lineage(folder: Path) -> Non
     assert names(folder) == ["step-00000039-start-2", "step-00000052-start-2", "unused-step-00000039-start-1"]
 
 
+def test_a_late_checkpoint_does_not_stand_in_for_the_best_one_that_is_missing(folder: Path) -> None:
+    save(folder, 26, FIRST, keep=9)
+    save(folder, 52, SECOND, keep=9)
+    late = save(folder, 39, FIRST, keep=9)
+    assert resuming._path_of_step(str(folder), 39, SECOND) == folders.path_of(str(folder), 39, 2) != str(late)
+    assert resuming._path_of_step(str(folder), 26, SECOND) == folders.path_of(str(folder), 26, 1)
+
+
 def test_a_start_continues_from_the_newest_start_and_remembers_where(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
