@@ -320,7 +320,7 @@ rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
   declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
-    leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
+    copy_output leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
   printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
   printf 'sampler=%q\n' "$(find_sampler)"
   if [ ${#copies[@]} -gt 0 ]; then
@@ -441,8 +441,20 @@ rank_log() { # rank_log NUMBER: write the output of this rank to the job's log a
   number=$1
   [ -n "$number" ] || return 0
   [ -d "$HPCLAUNCH_RUN_DIR/logs" ] || mkdir -p "$HPCLAUNCH_RUN_DIR/logs"
-  exec > >(trap '' HUP INT TERM USR1 USR2; exec tee -a "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out") 2>&1
+  exec > >(copy_output "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out") 2>&1
   copier=$!
+}
+
+copy_output() { # copy_output FILE: copy with tee, and leave a mark for the script if some output could not be written
+  local copying target=("$1") mark="${HPCLAUNCH_EXIT_FILE%/*}/ranks/$number.lost"
+  trap '' HUP INT TERM USR1 USR2
+  { printf tee > "/proc/$BASHPID/comm"; } 2> /dev/null # the name of a copier, which kill_start spares
+  true >> "$1" || target=() # the job's log alone has it all then: nothing is lost
+  tee -a "${target[@]}" <&0 &
+  copying=$!
+  trap 'kill -s KILL "$copying" && exit' ALRM # from end_rank_log
+  # Where not even an empty file can be made, this rank has not reported its 0.
+  wait "$copying" || : 2> /dev/null > "$mark" || rm -f "${mark%.lost}"
 }
 
 end_rank_log() { # wait for the last output, but not for a process that the rank left behind
@@ -451,7 +463,7 @@ end_rank_log() { # wait for the last output, but not for a process that the rank
     kill -s 0 "$copier" || break
     sleep 0.1
   done
-  kill -s KILL "$copier"
+  kill -s ALRM "$copier"
 }
 
 own_words() { # set the array own to this run's values of the sweep
@@ -951,15 +963,22 @@ finish() { # end with the exit code of the first failing rank, else with that of
 # --- Success: a launcher may end with 0 although a node has failed, or its ranks were killed
 
 prove_success() { # the launcher ended with 0: mark this start as completed, or set code to another, and again to why
-  local fault='' recorded=yes asked_to_end=no
+  local fault='' recorded=yes asked_to_end=no lost=()
   find_fault
+  if [ -z "$fault" ] && [ ${#lost[@]} -gt 0 ]; then
+    recorded=no
+    fault="the log is incomplete: output of ${#lost[@]} of ${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}} ranks could not be written \
+(${lost[*]:0:8}${lost[8]:+ ...})"
+  fi
   if [ -z "$fault" ] && leave_mark completed "$start ${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}}"; then
     rm -rf "$attempt/ranks"
     return
   fi
   if [ -z "$fault" ] || [ "$recorded" = no ]; then
     code=$not_recorded
-    say "this start has not completed the run: ${fault:-$attempt/completed cannot be written}. Is the disk full?"
+    fault="${fault:-$attempt/completed cannot be written}. Is the disk full?"
+    leave_mark not-recorded "$fault" # for hpclaunch status
+    say "this start has not completed the run: $fault"
   elif [ "$asked_to_end" = yes ]; then
     code=143 # mpirun of Open MPI 5 may end with 0 after Slurm has ended its daemons, which kill the ranks
   else
@@ -985,10 +1004,15 @@ find_fault() { # set fault to what speaks against a success, and asked_to_end to
 }
 
 count_ranks() { # set fault unless as many ranks as were asked for have ended with 0, each with a file of its own; and
-  # set recorded to no if one could not write its file
+  # set recorded to no if one could not write its file, and lost to those whose log lacks some of their output
   local world=${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}} number file code missing=() without_number=0
   fault=
   recorded=yes
+  lost=()
+  for file in "$attempt/ranks"/*.lost; do
+    file=${file##*/}
+    [[ "$file" == '*.lost' ]] || lost+=("${file%.lost}")
+  done
   for file in "$attempt/ranks"/*-*; do # HOST-PROCESS-BEGAN, of ranks that the launcher gives no numbers
     code=
     { read -r code < "$file"; } 2> /dev/null

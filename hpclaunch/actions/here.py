@@ -31,7 +31,7 @@ from hpclaunch.core.shell_variables import device_variables, person_variables
 from hpclaunch.core.units import format_walltime
 from hpclaunch.resolve.allocation import site_within
 from hpclaunch.runs import Run
-from hpclaunch.runs.markers import is_asked_to_end, is_complete, mark_cancelled, was_cancelled
+from hpclaunch.runs.markers import is_asked_to_end, is_complete, mark_cancelled, was_cancelled, why_not_recorded
 from hpclaunch.runs.processes import processes_by_hand, send
 from hpclaunch.schedulers import UNPROVEN, scheduler_of
 
@@ -211,7 +211,7 @@ def _record_end(run: Run, code: int, received: Sequence[int]) -> Run:
     is_proven = code == 0 and is_complete(run)
     state = "COMPLETED" if is_proven else "CANCELLED" if cancelled else "FAILED"
     exit_code = f"{code}:0" if code >= 0 else f"0:{-code}"
-    reason = UNPROVEN if code == 0 and not is_proven else ""
+    reason = UNPROVEN if code == 0 and not is_proven else why_not_recorded(run)
     with contextlib.suppress(OSError, NotFound):
         return runs.change(run, state=state, exit_code=exit_code, reason=reason)
     return replace(run, state=state, exit_code=exit_code, reason=reason)

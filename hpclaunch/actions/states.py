@@ -28,7 +28,7 @@ from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
 from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
 from hpclaunch.runs.leases import Lease
-from hpclaunch.runs.markers import successor_of
+from hpclaunch.runs.markers import successor_of, why_not_recorded
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
+_NOT_RECORDED = "74:0"
+"""The exit code of a script whose ranks ended with 0, but whose success could not be recorded (EX_IOERR)."""
 _MOST_NAMED = 5
 MOST_ENDED = 100
 """So many of the runs that ended long ago does `status` show."""
@@ -163,7 +165,8 @@ def _apply_to_tasks(array: Run, tasks: ArrayTasks, news: Mapping[JobIdentity, St
             continue
         if task.state not in runs.FINAL:
             nodes = status.nodes or task.nodes
-            changed[index] = TaskState(task.job_id, status.state, status.exit_code, status.reason, nodes)
+            reason = _reason_of(runs.task_of(array, index), status)
+            changed[index] = TaskState(task.job_id, status.state, status.exit_code, reason, nodes)
         elif completed := _completed_code(task, status):
             changed[index] = task._replace(exit_code=completed)
     return runs.record_tasks(array, changed) if changed else array
@@ -177,7 +180,13 @@ def _completed_code(ended: Run | TaskState, status: Status) -> str:
 def _apply_status(run: Run, status: Status) -> Run:
     """Return the run with this status; nothing is recorded."""
     nodes = status.nodes or run.nodes
-    return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
+    reason = _reason_of(run, status)
+    return replace(run, state=status.state, exit_code=status.exit_code, reason=reason, nodes=nodes)
+
+
+def _reason_of(run: Run, status: Status) -> str:
+    """Return the status's reason; of a start whose success could not be recorded, why not."""
+    return status.reason or (why_not_recorded(run) if status.exit_code == _NOT_RECORDED else "")
 
 
 def _may_change(run: Run) -> bool:

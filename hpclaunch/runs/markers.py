@@ -1,6 +1,7 @@
 """The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
 
 ``attempts/ID.N/completed`` proves that every rank of that start ended with 0: its script writes it, and nobody else.
+``attempts/ID.N/not-recorded`` says why a success was not: output of a rank, or that mark, could not be written.
 ``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
 when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
 process that started a run in an allocation to end it.
@@ -78,6 +79,16 @@ def is_complete(run: Run) -> bool:
     """Whether the last start of the run's present job has proven that it completed the run."""
     start = last_start(run)
     return bool(start) and run.has_completed(start)
+
+
+def why_not_recorded(run: Run) -> str:
+    """Return why the last start of the present job ended with 74 although its ranks ended with 0; else nothing.
+
+    Its script says so: the disk was full, for example, and output of a rank is lost.
+    """
+    start = last_start(run)
+    text = inside.read_text(run.home, run.name_of(f"attempts/{start}/not-recorded")) if start else ""
+    return text.partition("\n")[0].strip()
 
 
 def seconds_until_term(run: Run) -> int | None:

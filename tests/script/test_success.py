@@ -88,6 +88,35 @@ def test_a_launchers_0_without_all_ranks_is_no_success(tmp_path: Path, ended: st
     )
 
 
+@pytest.mark.parametrize(("full", "ranks"), [((1,), "1 of 2 ranks could not be written (1)"), ((0, 1), "2 of 2")])
+def test_lost_output_of_a_rank_is_no_success(tmp_path: Path, full: tuple[int, ...], ranks: str) -> None:
+    (tmp_path / "logs").mkdir()
+    for number in full:
+        (tmp_path / f"logs/rank-{number}.out").symlink_to("/dev/full")  # each write to it: no space left on device
+    text = LAUNCH.replace('rank_log "$N";', 'rank_log "$N"; echo "of rank $N";')
+    done = launched(tmp_path, "0:0 1:0", text=text, RESTARTS="1")
+    assert (done.returncode, marks(tmp_path)) == (74, ("74", ""))
+    words = (tmp_path / "attempts/7.0/not-recorded").read_text()
+    assert words.startswith(f"the log is incomplete: output of {ranks}") and words.endswith(". Is the disk full?\n")
+    assert said(tmp_path).endswith(f"hpclaunch: this start has not completed the run: {words}")
+    assert "No space left on device" in said(tmp_path) and "requeue" not in (tmp_path / "asked").read_text()
+
+
+def test_lost_output_of_a_rank_that_failed_leaves_it_its_code(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank-1.out").symlink_to("/dev/full")
+    text = LAUNCH.replace('rank_log "$N";', 'rank_log "$N"; echo "of rank $N";')
+    assert launched(tmp_path, "0:0 1:7", text=text).returncode == 7
+    assert (tmp_path / "attempts/7.0/ranks/1.lost").exists()
+
+
+def test_a_process_that_a_rank_leaves_behind_loses_it_no_success(tmp_path: Path) -> None:
+    """It holds the rank's output open; the copier is ended with the rank, and has written all that the rank wrote."""
+    text = LAUNCH.replace('rank_log "$N";', 'rank_log "$N"; command sleep 20 & echo "of rank $N";')
+    assert launched(tmp_path, "0:0", world=1, text=text).returncode == 0, said(tmp_path)
+    assert (tmp_path / "logs/rank-0.out").read_text() == "of rank 0\n"
+
+
 def test_a_rank_that_failed_decides_although_its_launcher_ends_with_0(tmp_path: Path) -> None:
     done = launched(tmp_path, "0:0 1:7")
     assert (done.returncode, marks(tmp_path)) == (7, ("7", ""))

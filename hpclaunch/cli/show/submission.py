@@ -198,6 +198,8 @@ def show_end(run: Run, as_json: bool) -> None:
         return
     code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
     say(f"{run.label}: {run.state}{code}")
+    if run.reason and run.state != "COMPLETED":
+        say(f"  {run.reason}")
     for key, value in final.items():
         if isinstance(value, int | float | str) and key not in ("event", "time"):
             shown = f"{value:.4g}" if isinstance(value, float) else value

@@ -546,6 +546,25 @@ def test_only_the_runs_of_an_array_that_are_named_are_asked_about(slurm: FakeSlu
     assert slurm.calls("squeue")[-1].endswith("--jobs=7")
 
 
+def test_why_a_success_was_not_recorded_is_the_reason_of_the_run(slurm: FakeSlurm) -> None:
+    lost = "the log is incomplete: output of 1 of 2 ranks could not be written (1). Is the disk full?"
+    run, own = slurm.run("7"), slurm.run("8")
+    began(run, "7.0", exit_code="74\n", not_recorded=f"{lost}\n")
+    began(own, "8.0", exit_code="74\n")
+    for one in (run, own):
+        slurm.account(one, "FAILED", "74:0")
+    assert [(one.state, one.reason) for one in refreshed([run, own])] == [("FAILED", lost), ("FAILED", "")]
+    array = slurm.run("9", tasks=2)
+    folder = array.path / "0001/attempts/9_1.0"
+    folder.mkdir(parents=True)
+    for name, text in {"started": "", "exit-code": "74\n", "not-recorded": f"{lost}\n"}.items():
+        (folder / name).write_text(text)
+    for index in range(2):
+        slurm.account(array, "FAILED", "74:0", job_id=f"9_{index}")
+    found = now(array)
+    assert [runs.task_of(found, index).reason for index in range(2)] == ["", lost]
+
+
 def test_a_start_by_hand_of_an_array_is_known_by_the_arrays_number(slurm: FakeSlurm) -> None:
     array = slurm.run("7", "FAILED", tasks=2, submission="by hand")
     claimed(array.path / "0000", "7_0.0")
