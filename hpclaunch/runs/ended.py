@@ -1,7 +1,7 @@
 """The index of ended runs: what lists show of them, so that their directories need not be read again.
 
 It is a file in the user's folder of state, with one line for each run: a checksum, the path, and what the record was.
-An entry counts only if the record's file is still the one that was read, by its inode, times and size: one call. A
+An entry counts only if the files of the record are still those that were read, by their inodes, times and sizes. A
 damaged line, a file that was restored from a backup, or one that cannot be written, only makes lists slower. The run
 directory holds the truth, so whoever acts on a run reads it there.
 """
@@ -20,7 +20,8 @@ from typing import Any
 from hpclaunch.core.files import append_line, json_object, read_bytes
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
-from hpclaunch.runs.record import RECORD, Run
+from hpclaunch.runs.arrays import STATES
+from hpclaunch.runs.record import HISTORY, RECORD, Run
 
 FILE = "ended-runs.txt"
 _TITLE = "hpclaunch ended runs 1"
@@ -95,10 +96,17 @@ def _run_of(path: Path, entry: Mapping[str, Any]) -> Run | None:
 
 def stamp_of(path: Path) -> list[int] | None:
     """Return what tells one state of a run's record from all others; None if there is none."""
+    # A late exit code changes the history alone, and the end of one run of an array only the history and the states.
+    record, history, states = (_numbers_of(f"{path}/{name}") for name in (RECORD, HISTORY, STATES))
+    return [*record, *history, *states] if record else None
+
+
+def _numbers_of(file: str) -> list[int]:
+    """Return what tells one state of a file from all others; nothing of a file that is not there."""
     try:
-        about = os.stat(f"{path}/{RECORD}")
+        about = os.stat(file)
     except OSError:
-        return None
+        return []
     return [about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size]
 
 

@@ -67,6 +67,22 @@ def test_each_part_of_the_stamp_tells_one_state_of_a_record_from_another(tmp_pat
     assert ended.stamp_of(tmp_path) == [about.st_ino, about.st_mtime_ns, about.st_ctime_ns, 3]
 
 
+def test_an_end_that_was_recorded_elsewhere_makes_the_entry_of_an_array_or_a_run_stale(
+    state: Path, tmp_path: Path
+) -> None:
+    """As by ``runs repair`` of one run of an array, or by a late exit code, with another folder of state."""
+    (tmp_path / "array").mkdir()
+    array = runs.save(replace(a_run(tmp_path / "array", "7", "RUNNING"), tasks=2))
+    failed = runs.TaskState("7", "FAILED", "1:0")
+    array = runs.record_tasks(array, {0: failed, 1: failed})
+    late = runs.save(a_run(tmp_path, "8", "FAILED"))
+    keep(state, array, late)
+    runs.record_tasks(array, {1: runs.TaskState("7", "COMPLETED", "0:0")}, any_state=True)
+    runs.change(late, durable=False, exit_code="7:0")
+    for run in (array, late):
+        assert ended.EndedRuns(state).get(run.path, ended.stamp_of(run.path)) is None
+
+
 def test_a_later_line_replaces_an_earlier_one_and_a_dropped_run_is_none(state: Path, tmp_path: Path, run: Run) -> None:
     other = runs.save(replace(a_run(tmp_path, "8", state="COMPLETED")))
     keep(state, run, n=1)
