@@ -32,13 +32,13 @@ _QUOTED = r"(?(quote)(?:(?!(?P=quote))[^\n])*(?P=quote)?)"
 """The rest of a word that began with a quote, up to the next one, or to the end of the line."""
 _TYPED = re.compile(rf"(?P<begin>--env[ =])(?P<quote>['\"])?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?:{_QUOTED}{_WORD})")
 _TOKEN = re.compile(TOKEN_FORMS)
-_ARGUMENT = r"""(?:\$'(?:[^'\\\n]|\\.)*'|'[^'\n]*'|"(?:[^"\\\n]|\\.)*"|\\[^\n]|[^\s;&|'"\\])+"""
+_ARGUMENT = r"""(?:(?:\$?'(?:[^'\\\n]|\\.)*'|'[^'\n]*'|"(?:[^"\\\n]|\\.)*")+|(?:\\[^\n]|[^\s;&|'"\\])+)"""
 _OPTION = re.compile(
-    rf"(?P<begin>(?<![\w-])--?(?:[\w.-]*[-_.])?{SECRET_ENDING}(?:=|[ \t]+(?:\\\n[ \t]*)?))"
+    rf"(?P<begin>(?<![\w-])--?(?:[\w.-]{{0,60}}[-_.])?{SECRET_ENDING}(?:=|[ \t]+(?:\\\n[ \t]*)?|['\"],[ \t]*(?=['\"])))"
     rf"(?!-|\(value not shown\)){_ARGUMENT}",
     re.IGNORECASE,
 )
-"""An option for a secret and its value; the script breaks long commands into lines."""
+"""An option for a secret and its value; the script breaks long commands into lines, and a log may have a list."""
 _ADDRESS = re.compile(r"(?P<begin>://[^\s:@/\"'<>]{1,80}:)[^\s@/\"'<>]{1,200}(?=@)")
 """An address with a user's name and a password."""
 _MIXED = re.compile("[A-Za-z].*[0-9]|[0-9].*[A-Za-z]")
@@ -66,9 +66,10 @@ class HiddenValues:
         """
         text = _replace(_spellings(self.lines), LINE_NOT_SHOWN, text)  # first, as the others would change them
         text = _TOKEN.sub(NOT_SHOWN, text)
-        text = _OPTION.sub(rf"\g<begin>'{NOT_SHOWN}'", _ADDRESS.sub(rf"\g<begin>{NOT_SHOWN}", text))
+        text = _OPTION.sub(rf"\g<begin>'{NOT_SHOWN}'", text)
         text = _TYPED.sub(_hide_typed, _EXPORT.sub(_hide_export, text))
-        return _replace(_spellings(self.values), NOT_SHOWN, text)
+        text = _replace(_spellings(self.values), NOT_SHOWN, text)
+        return _ADDRESS.sub(r"\g<begin>***", text)  # which needs no quotes in a shell
 
     def parameter(self, name: str, value: str) -> str:
         """Return the value of a parameter, unless its name is that of a secret."""

@@ -150,11 +150,15 @@ def test_other_lines_of_set_up_stay(line: str) -> None:
         ("--api-key \\\n    LEAK \\\n    --x", f"--api-key \\\n    '{NOT_SHOWN}' \\\n    --x"),
         ("--hf_token='a b' c", f"--hf_token='{NOT_SHOWN}' c"),
         ("-password=$'a\\'b' c", f"-password='{NOT_SHOWN}' c"),
-        ("--url=https://u:LEAK@h/x", f"--url=https://u:{NOT_SHOWN}@h/x"),
+        ("--url=https://u:LEAK@h/x", "--url=https://u:***@h/x"),
         (
             "--max-tokens 512 --tokenizer bert --keys 3 --monkey 4",
             "--max-tokens 512 --tokenizer bert --keys 3 --monkey 4",
         ),
+        ("export A=s://u:LEAK@h b", f"export A='{NOT_SHOWN}' b"),
+        ("['--key=LEAK', '--x', 'y']", f"['--key='{NOT_SHOWN}'', '--x', 'y']"),
+        ("['--key', 'LEAK', 'y']", f"['--key', '{NOT_SHOWN}', 'y']"),
+        ("""--key 'it'"'"'s' b""", f"--key '{NOT_SHOWN}' b"),
         ("--use-token --epochs 3", "--use-token --epochs 3"),
         (f"--key={NOT_SHOWN} x", f"--key={NOT_SHOWN} x"),
         ("https://h:8080/x http://h/u@v", "https://h:8080/x http://h/u@v"),
@@ -180,3 +184,8 @@ def test_the_value_of_an_argument_is_hidden_elsewhere_unless_it_is_a_plain_word(
     hidden = hidden_values(arguments=given)
     assert hidden.without("LEAKVAR accuracy 1000000 abc12345") == f"{NOT_SHOWN} accuracy 1000000 {NOT_SHOWN}"
     assert hidden.in_code() == [b"abc12345"]
+
+
+@pytest.mark.parametrize("text", ["-a." * 100_000, "--key '" * 10_000, "://a:b" * 10_000, "-" * 100_000])
+def test_a_long_text_of_what_options_are_made_of_takes_no_long_time(text: str) -> None:
+    assert isinstance(hidden_values().without(text), str)
