@@ -204,6 +204,7 @@ superseded() { # has a later start claimed the run directory? To open the folder
 await_later_start() { # await_later_start PROCESS BEGAN FIRST EVERY: look after FIRST seconds, and then every EVERY seconds,
   # until a later start has claimed the run directory; false once that process has ended
   local pause
+  [ -n "$2" ] || return
   exec {pause}<> <(:) || return # to read from it waits without a further process; without it nothing would wait
   read -r -t "$3" -u "$pause"
   while [ "$(began_at "$1")" = "$2" ]; do
@@ -379,13 +380,14 @@ leave_rank_code() { # write this rank's exit code to a file of its own; a rank w
 
 watch_start() { # watch_start [LOCAL TASKS]: kill what this start runs on this node once a later start has claimed the run
   # directory. The batch script may be on a node that is lost. The ranks of a node look in turn, ten of them at most.
-  local turns=${2:-1}
+  local turns=${2:-1} began
   [[ -n "$later" && -z "$watcher" ]] || return 0
+  began=$(began_at $$) # not in the subshell, which may begin when this shell has ended
   [ "$turns" -le 10 ] || turns=10
   (
     trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
     { printf hpc-watch > "/proc/$BASHPID/comm"; } 2> /dev/null # the name by which watchers spare each other
-    await_later_start $$ "$(began_at $$)" $((watch_every * (${1:-0} % turns + 1))) $((watch_every * turns)) && kill_start
+    await_later_start $$ "$began" $((watch_every * (${1:-0} % turns + 1))) $((watch_every * turns)) && kill_start
   ) < /dev/null > /dev/null 2>&1 &
   watcher=$!
   disown # else this shell reports how it ended

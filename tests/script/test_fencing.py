@@ -177,6 +177,11 @@ def test_who_looks_for_a_process_ends_with_it_although_another_has_got_its_numbe
     assert (done.stdout, (tmp_path / "looks").read_text()) == ("1\n", "\n")
 
 
+def test_nobody_looks_for_a_process_that_had_ended_before(tmp_path: Path) -> None:
+    done = with_library(f"later={tmp_path}/2; began_at() {{ return 1; }}; await_later_start 1 '' 0 0; echo $?")
+    assert done.stdout == "1\n"
+
+
 @pytest.mark.parametrize("is_superseded", [False, True])
 def test_at_the_end_of_the_walltime_a_superseded_start_lets_its_ranks_save_nothing(
     tmp_path: Path, is_superseded: bool
