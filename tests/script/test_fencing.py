@@ -31,7 +31,7 @@ RANKS = """
 launcher() { for N in 0 1; do N=$N setsid "$@" & done; wait; }
 rank() { set_rank 2 "$N"; rank_log "$N"; bash program; }
 begin slurm restarts=9 restart_by=requeue signal_to=group watch_every=1
-HPCLAUNCH_WORLD_SIZE=2
+export HPCLAUNCH_WORLD_SIZE=2
 launch launcher
 finish
 """
