@@ -165,7 +165,9 @@ def _apply_to_tasks(array: Run, tasks: ArrayTasks, news: Mapping[JobIdentity, St
             continue
         if task.state not in runs.FINAL:
             nodes = status.nodes or task.nodes
-            reason = _reason_of(runs.task_of(array, index), status)
+            reason = status.reason
+            if not reason and status.exit_code == _NOT_RECORDED:  # few of 100,000 runs, and each takes a Run
+                reason = why_not_recorded(tasks.run(index))
             changed[index] = TaskState(task.job_id, status.state, status.exit_code, reason, nodes)
         elif completed := _completed_code(task, status):
             changed[index] = task._replace(exit_code=completed)
@@ -180,13 +182,8 @@ def _completed_code(ended: Run | TaskState, status: Status) -> str:
 def _apply_status(run: Run, status: Status) -> Run:
     """Return the run with this status; nothing is recorded."""
     nodes = status.nodes or run.nodes
-    reason = _reason_of(run, status)
+    reason = status.reason or (why_not_recorded(run) if status.exit_code == _NOT_RECORDED else "")
     return replace(run, state=status.state, exit_code=status.exit_code, reason=reason, nodes=nodes)
-
-
-def _reason_of(run: Run, status: Status) -> str:
-    """Return the status's reason; of a start whose success could not be recorded, why not."""
-    return status.reason or (why_not_recorded(run) if status.exit_code == _NOT_RECORDED else "")
 
 
 def _may_change(run: Run) -> bool:

@@ -25,7 +25,7 @@ from hpclaunch.actions.states import (
 )
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
-from hpclaunch.runs import Run, leases
+from hpclaunch.runs import Run, arrays, leases
 from hpclaunch.runs.ended import EndedRuns
 from tests.processes.actions.conftest import FakeSlurm
 
@@ -563,6 +563,19 @@ def test_why_a_success_was_not_recorded_is_the_reason_of_the_run(slurm: FakeSlur
         slurm.account(array, "FAILED", "74:0", job_id=f"9_{index}")
     found = now(array)
     assert [runs.task_of(found, index).reason for index in range(2)] == ["", lost]
+
+
+@pytest.mark.parametrize("tasks", [2, 40])
+def test_news_of_many_tasks_take_no_longer_for_each(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    array, looked = slurm.run("9", tasks=tasks), []
+    chains = arrays._chains
+    monkeypatch.setattr(arrays, "_chains", lambda whole: looked.append(whole) or chains(whole))
+    for index in range(tasks):
+        slurm.account(array, "FAILED", "1:0", job_id=f"9_{index}")
+    assert now(array).state == "FAILED"
+    assert len(looked) <= 2, "as often as for one: each time it is for the whole array"
 
 
 def test_a_start_by_hand_of_an_array_is_known_by_the_arrays_number(slurm: FakeSlurm) -> None:
