@@ -23,6 +23,7 @@ from hpclaunch.core.folders import state_folder
 from hpclaunch.core.protection import weak_places
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
+from hpclaunch.runs.code_files import code_files
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
@@ -185,13 +186,18 @@ def _job_programs(system: System, job: Job, program: str) -> list[Program]:
 def _code_of_others(system: System, job: Job) -> str:
     """Return which programs of a project's job somebody else can change; empty if none.
 
-    A folder that is trusted can hold a link to a file in a folder of others.
+    A folder that is trusted can hold a link to a file in a folder of others. Raises UnusableCode.
     """
     if not _is_of_project(system, job):
         return ""
-    for file in sorted(Path(job.folder).rglob("*")):
-        if file.suffix in _CODE and (weak := system.keeper.doubtful(file)):
-            return f"others can change {file}: {'; '.join(map(str, weak))}"
+    folder = Path(job.folder)
+    found = code_files(folder)
+    for name in (*found.folder_links, *(name for name in found.names if name.endswith(_CODE))):
+        file = folder / name
+        weak = system.keeper.doubtful(file)
+        if weak:
+            command = f"hpclaunch trust {shell_word(str(file.resolve().parent))} --despite-group"
+            return f"others can change {file}: {'; '.join(map(str, weak))} (if you trust them: {command})"
     return ""
 
 

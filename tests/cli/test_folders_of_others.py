@@ -368,10 +368,23 @@ def test_a_trusted_folder_with_a_link_to_code_of_others_runs_nothing(shared: Sha
     assert shared.type(ADA, *words).code == 0 and ran.exists()
     ran.unlink()
     shutil.rmtree(shared.desk.spool / "data")
-    exchange_for_a_link(shared, folder / part)
+    theirs = exchange_for_a_link(shared, folder / part)
     done = shared.type(ADA, *words)
     assert done.code == 1 and not ran.exists(), done.text
     assert f"others can change {folder / part}: " in done.err and f"belongs to the user with uid {BOB}" in done.err
+    command = f"hpclaunch trust {theirs.parent} --despite-group"
+    assert f"if you trust them: {command})" in done.err
+    assert shared.type(ADA, *command.split()[1:]).code == 0
+    assert shared.type(ADA, *words).code == 0 and ran.exists()
+
+
+def test_data_beside_a_job_is_not_looked_through_for_code_of_others(shared: Shared) -> None:
+    make_job(shared)
+    for name in ("runs/old/run.json", "runs/old/code/theirs.py", ".venv/pyvenv.cfg", ".venv/lib/theirs.py"):
+        os.chown(put(shared, f"jobs/own/{name}", "{}"), BOB, BOB)
+    words = ("data", "fetch", "own", "--site", "local", "--data-dir", str(shared.desk.spool / "data"))
+    done = shared.type(ADA, *words)
+    assert done.code == 0, done.text
 
 
 def test_a_link_to_parameters_of_others_is_not_followed(shared: Shared) -> None:
