@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -83,14 +84,31 @@ class AverageMetrics(tf.keras.callbacks.Callback):
         own = results_of(metrics)
         names = sorted(logs)  # in the same order on every rank
         values = [float(logs[name]) for name in names]
-        measured = [float(own.get(name) == value) for name, value in zip(names, values)]
+        measured = [float(is_measured(own, name, value)) for name, value in zip(names, values)]
         averages = hvd.allreduce(
             tf.constant([values, measured], tf.float64), name="metrics", process_set=groups.samples_set(self._world)
         ).numpy()
         logs.update((name, float(value)) for name, value in zip(names, averages[0]))
         add_up(self._world, [variable for metric in metrics for variable in metric.variables])
         of_all = results_of(metrics)
-        logs.update((name, of_all[name]) for name, share in zip(names, averages[1]) if share == 1.0)
+        size = self._world.data_size
+        logs.update((name, of_all[name]) for name, share in zip(names, averages[1]) if is_of_all(share, size))
+
+
+def is_measured(results: Mapping[str, float], name: str, logged: float) -> bool:
+    """Whether a value of the logs is what the metric of that name has measured (`results`), but for rounding.
+
+    A compiled function may add in another order than what is computed one by one.
+    """
+    return name in results and math.isclose(results[name], logged, rel_tol=1e-5)
+
+
+def is_of_all(share: float, ranks: int) -> bool:
+    """Whether an average of zeros and ones over ranks is one of ones alone.
+
+    Horovod multiplies the sum by 1 / ranks, which is rounded: for 49 ranks the average of ones is below 1.
+    """
+    return share * ranks > ranks - 0.5
 
 
 class AverageStatistics(tf.keras.callbacks.Callback):

@@ -11,8 +11,10 @@ try:
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
+import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hpclaunch.training import callbacks, metrics
@@ -127,3 +129,42 @@ def test_a_report_does_not_tell_it_of_few_steps_or_of_several_at_once(
 ) -> None:
     found = told_of_steps(tmp_path, monkeypatch, [1.0] * steps, at_once)
     assert "step_s" not in found and "step_spread" not in found and found["images_per_s"] > 0
+
+
+def test_a_share_of_all_ranks_is_known_whatever_their_number() -> None:
+    rounded = 0
+    for kind in (np.float32, np.float64):
+        for ranks in range(1, 4097):
+            inverse = kind(1.0) / kind(ranks)  # by which Horovod multiplies the sum
+            rounded += kind(ranks) * inverse < 1
+            assert callbacks.is_of_all(kind(ranks) * inverse, ranks)
+            assert not callbacks.is_of_all(kind(ranks - 1) * inverse, ranks)
+    assert rounded
+
+
+def test_a_value_is_that_of_its_metric_but_for_rounding() -> None:
+    results = {"auc": 0.75, "loss": float("nan")}
+    assert callbacks.is_measured(results, "auc", float(np.nextafter(np.float32(0.75), np.float32(1))))
+    assert not callbacks.is_measured(results, "auc", 0.7501)
+    assert not callbacks.is_measured(results, "own", 0.75)
+    assert not callbacks.is_measured(results, "loss", float("nan"))
+
+
+def test_a_metric_is_that_of_all_49_ranks_though_their_average_of_ones_is_rounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = 49
+    metric = tf.keras.metrics.Mean("score")
+    metric.update_state([0.5, 1.0])  # a total of 1.5, a count of 2
+
+    def allreduce(value: Any, op: Any = hvd.Average, **_: Any) -> Any:
+        if op == hvd.Sum:
+            return value + tf.constant([ranks - 1.0, 0.0], value.dtype)  # the total of the others
+        return value * ranks * (1.0 / ranks)
+
+    monkeypatch.setattr(hvd, "allreduce", allreduce)
+    average = callbacks.AverageMetrics(dataclasses.replace(WORLD, size=ranks))
+    average.set_model(SimpleNamespace(metrics=[metric]))
+    logs = {"score": float(np.nextafter(np.float32(0.75), np.float32(1))), "own": 3.0}
+    average.on_epoch_end(0, logs)
+    assert logs == {"score": 24.75, "own": pytest.approx(3.0)}
