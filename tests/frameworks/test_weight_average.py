@@ -13,6 +13,7 @@ from tests.frameworks.test_jobs import PROGRAMS, start_program
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAM = {"ddp": "averaged_torch.py", "jax": "averaged_jax.py"}
+BFLOAT16 = {"ddp": "bfloat16_torch.py", "jax": "bfloat16_jax.py"}
 
 
 def run(
@@ -68,3 +69,36 @@ def test_another_average_on_one_rank_ends_the_run(job: str, name: str, tmp_path:
     weight_averages.write(tmp_path / "own.npz")
     codes, text, _ = run(job, tmp_path / "run", "--astray=true", made=tmp_path / "own.npz")
     assert 0 not in codes and f"{name} is not the same on all ranks" in text, text
+
+
+@pytest.mark.parametrize("job", ["ddp", "jax"])
+def test_the_average_of_weights_of_bfloat16_is_float32_and_resumed_so(job: str, tmp_path: Path) -> None:
+    arrays = weight_averages.write(tmp_path / "own.npz")
+    decay = 0.99  # in bfloat16 it is 0.988, and most steps change nothing
+    own = (f"--ema-decay={decay}", "--learning-rate=0.0625", "--epochs=5", "--batch-size-per-rank=4")
+    made: dict[str, Any] = {}
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for name, stops in (("whole", ()), ("parts", ("--stop-after=9",)), ("parts", ())):
+        (tmp_path / name).mkdir(exist_ok=True)
+        asked = (f"--data-dir={tmp_path / 'own.npz'}", *own, "--scale-learning-rate=none", *stops)
+        started = start_program(job, PROGRAMS / BFLOAT16[job], tmp_path / name, *asked, size=1)
+        codes, text = started.ended()
+        assert codes == [int(bool(stops))] and ("the attempt ends here" in text) == bool(stops), text
+        lines[name] = started.events("epoch")
+        if not stops:
+            with np.load(tmp_path / name / "made.npz") as held:
+                made[name] = dict(held)
+    weights, found = made["whole"]["weights"], made["whole"]
+    mean = weights[0]
+    for one in weights[1:]:
+        mean = decay * mean + (1 - decay) * one
+    assert len(weights) == 21 and np.abs(mean - weights[0]).min() > 0.005
+    assert np.allclose(found["mean"], mean, rtol=1e-6, atol=0)
+    assert np.allclose(found["final"], mean, rtol=2**-8, atol=0)
+    other = np.column_stack([arrays["x_validation"], np.ones(5)])
+    loss = ((other @ found["final"] - arrays["y_validation"]) ** 2).mean()
+    assert lines["whole"][-1]["val_loss"] == pytest.approx(loss, rel=1e-12)
+    assert [line["epoch"] for line in lines["parts"]] == [1, 2, 3, 4, 5]
+    assert len(made["parts"]["weights"]) == 13  # from the end of the second epoch on
+    assert np.array_equal(made["parts"]["mean"], found["mean"])
+    assert np.array_equal(made["parts"]["final"], found["final"])

@@ -15,6 +15,7 @@ from hpclaunch.training.rank.failure import AgreedError
 class JaxAverage:
     """The average of those floating-point arrays of a state that `model` chooses; `arrays`, for a checkpoint.
 
+    Of arrays with fewer than 32 bits it is float32: in bfloat16, a decay of 0.999 is 1.
     Raises AgreedError if `model` gives an array that is no part of the state.
     """
 
@@ -28,10 +29,11 @@ class JaxAverage:
             )
         self._places = [place for place, leaf in enumerate(leaves) if id(leaf) in chosen and _is_floating(leaf)]
         # Copies: the update of the program may give the buffers of its state away.
-        self.arrays = [np.array(jax_ranks.own_part(leaves[place])) for place in self._places]
+        own = [np.array(jax_ranks.own_part(leaves[place])) for place in self._places]
+        self.arrays = [one.astype(np.float32) if one.dtype.itemsize < 4 else one for one in own]
 
         def update(means: Any, weights: Any) -> Any:
-            return [decay * mean + (1 - decay) * weight for mean, weight in zip(means, weights)]
+            return [decay * mean + (1 - decay) * weight.astype(mean.dtype) for mean, weight in zip(means, weights)]
 
         self._update = jax.jit(update)
 
@@ -44,7 +46,8 @@ class JaxAverage:
         """The state with the averages in place of its weights."""
         leaves, tree = jax.tree_util.tree_flatten(state)
         for place, mean in zip(self._places, self.arrays):
-            leaves[place] = mean
+            kind = jax.numpy.result_type(leaves[place])
+            leaves[place] = mean if mean.dtype == kind else mean.astype(kind)
         return jax.tree_util.tree_unflatten(tree, leaves)
 
 

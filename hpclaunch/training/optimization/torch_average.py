@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import torch
 
@@ -11,12 +11,13 @@ import torch
 class TorchAverage:
     """The average of the parameters, by name (`tensors`), which a checkpoint must have.
 
-    A parameter without a gradient stays as it is. Buffers are those of the model itself.
+    Of parameters with fewer than 32 bits it is float32: in bfloat16, mean * 0.999 is rounded back to mean. A parameter
+    without a gradient stays as it is. Buffers are those of the model itself.
     """
 
     def __init__(self, model: Any, decay: float) -> None:
         self._model, self._decay = model, decay
-        self.tensors = {name: one.detach().clone() for name, one in model.named_parameters()}
+        self.tensors = {name: one.detach().to(_type_of(one), copy=True) for name, one in model.named_parameters()}
 
     def begin(self) -> None:
         """Begin with the weights of now."""
@@ -35,21 +36,24 @@ class TorchAverage:
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """A block in which the model has the averages as its parameters."""
-        self._exchange()
+        weights = {name: one.detach().clone() for name, one in self._model.named_parameters()}
+        self.take()
         try:
             yield
         finally:
-            self._exchange()
+            self._put(weights)
 
     def take(self) -> None:
         """Let the averages be the parameters of the model from now on."""
-        with torch.no_grad():
-            for name, one in self._model.named_parameters():
-                one.copy_(self.tensors[name])
+        self._put(self.tensors)
 
-    def _exchange(self) -> None:
+    def _put(self, tensors: Mapping[str, Any]) -> None:
         with torch.no_grad():
             for name, one in self._model.named_parameters():
-                now = one.detach().clone()
-                one.copy_(self.tensors[name])
-                self.tensors[name].copy_(now)
+                one.copy_(tensors[name])
+
+
+def _type_of(parameter: Any) -> Any:
+    """The type of its average."""
+    is_short = parameter.is_floating_point() and parameter.element_size() < 4
+    return torch.float32 if is_short else parameter.dtype

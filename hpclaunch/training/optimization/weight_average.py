@@ -18,6 +18,7 @@ from hpclaunch.training.optimization import precision
 class WeightAverage:
     """The average of the trained weights. variables: one for each, which a checkpoint must have.
 
+    Of weights with fewer than 32 bits it is float32: in bfloat16, mean * 0.999 is rounded back to mean.
     Variables that are not trained, such as the statistics of batch normalization, are those of the model itself.
     """
 
@@ -25,13 +26,13 @@ class WeightAverage:
         self._weights = list(precision.plain(model.trainable_variables))
         names = [str(weight.name).split(":")[0] for weight in self._weights]
         self.variables = [
-            tf.Variable(weight.read_value(), trainable=False, name="average/" + name)
+            tf.Variable(tf.cast(weight.read_value(), _type_of(weight)), trainable=False, name="average/" + name)
             for weight, name in zip(self._weights, names)
         ]
 
         def update() -> None:
             for mean, weight in zip(self.variables, self._weights):
-                mean.assign(decay * mean + (1 - decay) * weight)
+                mean.assign(decay * mean + (1 - decay) * tf.cast(weight, mean.dtype))
 
         self._update = tf.function(update)
 
@@ -42,22 +43,23 @@ class WeightAverage:
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """A block in which the model has the averages as its weights."""
-        self._exchange()
+        weights = [weight.read_value() for weight in self._weights]
+        self.take()
         try:
             yield
         finally:
-            self._exchange()
+            for weight, value in zip(self._weights, weights):
+                weight.assign(value)
 
     def take(self) -> None:
         """Let the averages be the weights of the model from now on."""
         for mean, weight in zip(self.variables, self._weights):
-            weight.assign(mean)
+            weight.assign(tf.cast(mean, weight.dtype))
 
-    def _exchange(self) -> None:
-        for mean, weight in zip(self.variables, self._weights):
-            now = weight.read_value()
-            weight.assign(mean)
-            mean.assign(now)
+
+def _type_of(weight: Any) -> Any:
+    """The type of its average."""
+    return tf.float32 if weight.dtype.is_floating and weight.dtype.size < 4 else weight.dtype
 
 
 class Averaging(tf.keras.callbacks.Callback):
