@@ -37,10 +37,21 @@ _FOLDERS = frozenset(
 _CODE = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".ipynb", ".r", ".jl", ".rs", ".js", ".ts")
 """Code whose name speaks of tokens or secrets, such as ``tokens.py``, is judged by its content."""
 _TEXT = ("", ".txt", ".json", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml", ".md", ".csv", ".dat")
-_WORDS = frozenset(
-    ("token", "tokens", "key", "keys", "pat", "jwt", "auth", "oauth", "oauth2", "cookie", "cookies", "pw", "pwd")
+_KEY_OWNER = (
+    "(?:api|access|private|secret|auth|ssh|encryption|wandb|comet|neptune|kaggle|openai|anthropic|hf|huggingface"
+    "|github|gitlab|aws|azure|gcp)"
+)
+"""What a key that is a secret is for; other keys sort, choose or draw (``sort_key``, ``rng_key``)."""
+_TOKEN_WORD = "token" + "".join(
+    rf"(?<!{kind}[-_. ]token)" for kind in ("pad", "eos", "bos", "sep", "cls", "unk", "mask", "special")
+)
+"""A token that may be a secret, and no word of a text."""
+_FILE_WORD = re.compile(
+    rf"(?:^|[-_. ])(?:{_TOKEN_WORD}|{_KEY_OWNER}[-_. ]?(?:keys?|tokens)|pat|jwt|auth|oauth2?|cookies?|pwd?)"
+    r"(?:[-_. ]|$)"
 )
 """Words in the name of a file of text, such as ``wandb_key.txt``, that speak of a secret."""
+_WHOLE_NAMES = frozenset(("pass", "key", "keys"))
 _TOKENIZER = frozenset(("special_tokens_map.json", "added_tokens.json", "token_counts.json"))
 """Files that tokenizers of languages write."""
 _BACKUP = re.compile(
@@ -68,7 +79,9 @@ TOKEN_FORMS = r"""(?x)
 """Tokens that are known by their form."""
 _TOKEN = re.compile(TOKEN_FORMS.encode())
 _PASSWORD_NAME = rb"(?:passw(?:or)?d|passphrase|pwd)"
-_TOKEN_NAME = rb"(?:token|secret|api_?-?key|access_?-?key|private_?-?key|secret_?-?key|auth)"
+_KEY_NAME = rb"(?i:" + _KEY_OWNER.encode() + rb"[-_]?key)"
+_SINGLE_TOKEN = rb"(?i:" + _TOKEN_WORD.encode() + rb")"
+_TOKEN_NAME = rb"(?:" + _SINGLE_TOKEN + rb"|secret|" + _KEY_NAME + rb"|auth)"
 _EQUALS = rb"""(?:\\?["'])?\]?[ \t]*(?::[ \t]*str[ \t]*)?[:=][ \t]*"""
 """Between a name and its value in Python, JSON, YAML or a shell; also of a member."""
 _LITERAL = rb"""[rb]?\\?["'](?P<value>[^"'\\\s]{%d,200})\\?["']"""
@@ -77,26 +90,37 @@ _WORD = rb"[ \t=](?P<value>[^\s\"'$`(){};,<]{6,200})[ \t]*(?:[;#&].*)?\r?$"
 """A line of a shell, or of a file of variables, up to the name of a secret, and its value without quotes."""
 _SETTING = rb"(?im)^[ \t]*[a-z0-9_-]{0,60}"
 """A line of YAML or of an INI file, up to the name of a secret."""
-_ASSIGNED: tuple[tuple[re.Pattern[bytes], bool], ...] = tuple(
-    (re.compile(pattern), mixed)
-    for pattern, mixed in (
-        (rb"(?i)" + _PASSWORD_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 4, False),
-        (rb"(?i)" + _TOKEN_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 8, True),
-        (rb"(?i)(?<![A-Za-z0-9])key" + _EQUALS + _LITERAL % 32, True),
-        (_EXPORT + rb"(?:PASSW(?:OR)?D|PASSPHRASE|TOKEN|SECRET|API_?KEY|ACCESS_?KEY)" + _WORD, False),
-        (_EXPORT + rb"KEY" + _WORD, True),
-        (_SETTING + rb"passw(?:or)?d:[ \t]+(?P<value>[^\s\"'$`(){}\[\],<]{6,200})[ \t]*\r?$", True),
-        (_SETTING + rb"(?:passw(?:or)?d|token|secret|_key)[ \t]*[:=][ \t]*(?P<value>[\w+/=-]{16,200})[ \t]*\r?$", True),
+_ANY = re.compile(b"")
+_MIXED = re.compile(rb"[A-Za-z].*[0-9]|[0-9].*[A-Za-z]")
+_MADE = re.compile(
+    rb"\A(?=(?:[^0-9]*[0-9]){2})(?=[^A-Za-z]*[A-Za-z])"
+    rb"(?:[^/.]+|(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[A-Za-z0-9+/]{32,}={0,2})\Z"
+)
+"""A value that a program made, and no path, no name of a file or of a model: letters and at least two digits."""
+_ASSIGNED: tuple[tuple[re.Pattern[bytes], re.Pattern[bytes]], ...] = tuple(
+    (re.compile(pattern), form)
+    for pattern, form in (
+        (rb"(?i)" + _PASSWORD_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 4, _ANY),
+        (rb"(?i)" + _TOKEN_NAME + rb"[0-9]?" + _EQUALS + _LITERAL % 8, _MADE),
+        (rb"(?i)(?<![A-Za-z0-9])key" + _EQUALS + _LITERAL % 32, _MADE),
+        (_EXPORT + rb"(?:PASSW(?:OR)?D|PASSPHRASE|" + _SINGLE_TOKEN + rb"|SECRET|API_?KEY|ACCESS_?KEY)" + _WORD, _ANY),
+        (_EXPORT + _KEY_NAME + _WORD, _MIXED),
+        (_SETTING + rb"passw(?:or)?d:[ \t]+(?P<value>[^\s\"'$`(){}\[\],<]{6,200})[ \t]*\r?$", _MIXED),
+        (_SETTING + rb"passw(?:or)?d[ \t]*[:=][ \t]*(?P<value>[\w+/=-]{16,200})[ \t]*\r?$", _MIXED),
+        (
+            _SETTING + rb"(?:" + _SINGLE_TOKEN + rb"|secret|" + _KEY_NAME + rb")[ \t]*[:=][ \t]*"
+            rb"(?P<value>[\w+/=-]{16,200})[ \t]*\r?$",
+            _MADE,
+        ),
     )
 )
-"""Assignments of a literal to a name of a secret, and whether the literal must have letters and digits."""
+"""Assignments of a literal to a name of a secret, and the form that the literal must have."""
 _ADDRESS = re.compile(rb"://[^\s:@/\"'<>{}$]{1,80}:(?P<value>[^\s:@/\"'<>{}$]{3,200})@[A-Za-z0-9\[]")
 _LOGIN = re.compile(rb"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S+")
 _PLACEHOLDER = re.compile(
     rb"(?i)pass|secret|token|your|example|change|dummy|placeholder|xxx|\*\*\*|\.\.\.|[:?]$|^[<$%{\[]"
 )
 """Words of examples, of prompts, and of templates, which stand where a value would."""
-_MIXED = re.compile(rb"[A-Za-z].*[0-9]|[0-9].*[A-Za-z]")
 _NO_TEXT = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f]")
 _ASSIGNED_SIGNS = (b"passw", b"passphrase", b"pwd", b"token", b"secret", b"key", b"auth")
 _TOKEN_SIGNS = (
@@ -104,9 +128,11 @@ _TOKEN_SIGNS = (
     *(b"hf_", b"sk-", b"k_live_", b"xox", b"AIza", b"npm_", b"pypi-", b"eyJ"),
 )
 """What every match has, which is found far faster than a match."""
-SECRET_ENDING = r"(?:(?:api|access|private|secret|auth)?key|token|passw(?:or)?d|pwd|passphrase|secret|credentials?)"
+SECRET_ENDING = rf"(?:{_KEY_OWNER}[-_.]?key|{_TOKEN_WORD}|passw(?:or)?d|pwd|passphrase|secret|credentials?)"
 """The last word of the name of an option for a secret; in small letters or capitals."""
-_SECRET_ARGUMENT = re.compile(rf"-{{0,2}}(?:[\w.-]*[-_.])?{SECRET_ENDING}", re.IGNORECASE)
+SECRET_WORDS = ("key", "token", "passw", "pwd", "secret", "credential", "passphrase")
+"""One of these stands in every such name, in small letters."""
+_SECRET_ARGUMENT = re.compile(rf"(?:--?|[+~]{{1,2}})?(?:(?:[\w.-]*[-_.])?{SECRET_ENDING}|key)", re.IGNORECASE)
 _SET_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]*\])?[:+]?=")
 _SETTING_COMMAND = re.compile(r"(?:^|[;&|({\s])(?:read|mapfile|readarray|printf\s+-v|setenv|set\s+--)\s|<<")
 _SECRET_WORD = re.compile(r"token|secret|passw|passphrase|api_?-?key|login|auth|credential|://[^/\s]*@", re.IGNORECASE)
@@ -142,10 +168,10 @@ def _name_reason(name: str) -> str:
         if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
             return "" if reason == _SAYS_SO and name.endswith(_CODE) else reason
     stem, dot, suffix = name.rpartition(".") if "." in name.strip(".") else (name, "", "")
-    words = frozenset(re.split(r"[-_. ]+", stem))
-    if f"{dot}{suffix}" in _TEXT and name not in _TOKENIZER and (words & _WORDS or stem.strip(".") == "pass"):
-        return _SAYS_SO
-    return ""
+    if f"{dot}{suffix}" not in _TEXT or name in _TOKENIZER:
+        return ""
+    is_whole = stem.strip(".") in _WHOLE_NAMES and suffix != "csv"
+    return _SAYS_SO if is_whole or _FILE_WORD.search(stem) else ""
 
 
 def key_reason(content: bytes) -> str:
@@ -161,10 +187,10 @@ def content_reason(content: bytes) -> str:
     for text in _byte_texts(content):
         if any(sign in text for sign in _TOKEN_SIGNS) and _TOKEN.search(text):
             return "it holds a token"
-        if _LOGIN.search(text) or _has_value(_ADDRESS, text, False):
+        if _LOGIN.search(text) or _has_value(_ADDRESS, text, _ANY):
             return "it holds a password"
         lines = _lines_with(_ASSIGNED_SIGNS, text)
-        if any(_has_value(pattern, lines, mixed) for pattern, mixed in _ASSIGNED):
+        if any(_has_value(pattern, lines, form) for pattern, form in _ASSIGNED):
             return "it holds a password or a token"
     return ""
 
@@ -195,10 +221,10 @@ def _lines_with(signs: tuple[bytes, ...], text: bytes) -> bytes:
     return b"\n".join(text[begin:end] for begin, end in sorted(ends.items()))
 
 
-def _has_value(pattern: re.Pattern[bytes], text: bytes, mixed: bool) -> bool:
-    """Whether a pattern finds a literal that is no placeholder; with ``mixed``, one of letters and digits."""
+def _has_value(pattern: re.Pattern[bytes], text: bytes, form: re.Pattern[bytes]) -> bool:
+    """Whether a pattern finds a literal of a form that is no placeholder."""
     return any(
-        not _PLACEHOLDER.search(value) and (not mixed or _MIXED.search(value))
+        not _PLACEHOLDER.search(value) and form.search(value) is not None
         for value in (found["value"] for found in pattern.finditer(text))
     )
 
@@ -215,7 +241,7 @@ def may_set_secret(line: str) -> bool:
 
 
 def is_secret_argument(name: str) -> bool:
-    """Whether a parameter or an option such as ``--api-key`` is one for a secret: not ``--max-tokens``."""
+    """Whether a parameter, an option (``--api-key``) or an override (``+a.api_key``) is one for a secret."""
     return bool(_SECRET_ARGUMENT.fullmatch(name))
 
 

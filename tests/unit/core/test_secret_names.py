@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.core.secret_names import content_reason, file_reason, is_public_variable, is_text, key_reason
+from hpclaunch.core.secret_names import (
+    content_reason,
+    file_reason,
+    is_public_variable,
+    is_secret_argument,
+    is_text,
+    key_reason,
+)
 
 SECRET_FILES = (
     *(
@@ -40,7 +47,15 @@ COPIES_AND_PROGRAMS = (
     *("cookies.txt", "jwt.txt", "oauth.json", ".bash_history", "pip.conf"),
     *(".Renviron", ".server.key.swp", "#server.key#", "id_rsa.1", "a_token.2024.txt"),
     *("token", "secrets.toml", ".env_old", "x509up_u1000", "krb5cc_0"),
-    *(".kaggle/x", ".secrets/HF"),
+    *(
+        ".kaggle/x",
+        ".secrets/HF",
+        "key.txt",
+        "ssh-key.txt",
+        "hf_tokens.json",
+        "encryption_keys.csv",
+        "a.api.tokens.txt",
+    ),
 )
 ORDINARY_FILES = (
     *("train.py", "tokens.py", "secret_sharing.cpp", "tokenizer.json", "vocab.txt", "keys/model.py", "monkey.txt"),
@@ -48,6 +63,7 @@ ORDINARY_FILES = (
     *("special_tokens_map.json", "added_tokens.json", "tokenizer_config.json", "train_tokens.bin", "tokens.npy"),
     *("history.csv", "checkpoint.old", "train.py.bak", "data.1", "keyboard.txt", "authors.md", "bypass.txt", "~"),
     *("secrets.py", "secrets.sh", "credentials.py", "set_tokens.sh", "first_pass.txt", "keys.npz"),
+    *("tokens.txt", "tokens.json", "keys.csv", "answer_key.csv", "lang/tokens.txt", "pad_token.txt", "sort-key.json"),
 )
 
 
@@ -152,6 +168,9 @@ ORDINARY_TEXT = (
         "SORT_KEY=column",
         'cache_key = "abc12345"',
     ),
+    *('special_token="extra_id_0"', 'token = "facebook/opt-125m"', "model_key: resnet50-imagenet-1k"),
+    *('key="encoder.layer.0.attention.self.query.weight"', 'auth = "model.v12.bin"', "PAD_TOKEN=extra_id_12"),
+    *('pad_token="extra_id_12"', "MODEL_KEY=resnet50", "token: extra_ids_of_the_model_1"),
     *('login(password="Password:")', "password: <password>", 'token="{{ token1234 }}"', "eyJhbGciOi"),
 )
 
@@ -167,6 +186,18 @@ def test_a_token_and_a_password_beside_its_name_are_found(text: str) -> None:
 @pytest.mark.parametrize("text", ORDINARY_TEXT)
 def test_ordinary_code_is_no_secret(text: str) -> None:
     assert content_reason(text.encode()) == content_reason(f"x\n{text}\ny\n".encode()) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["sort_key", "image_key", "rng_key", "--pad-token", "eos_token", "special_token", "keys"]
+)
+def test_an_ordinary_argument_is_none_for_a_secret(name: str) -> None:
+    assert not is_secret_argument(name)
+
+
+@pytest.mark.parametrize("name", ["--api-key", "key", "ssh_key", "wandb.key", "hf_token", "encryption-key", "apikey"])
+def test_an_argument_for_a_secret_is_known_by_its_name(name: str) -> None:
+    assert is_secret_argument(name)
 
 
 def test_a_key_in_utf_16_is_found() -> None:
