@@ -36,10 +36,10 @@ def hidden_values_of(run: Run) -> HiddenValues:
 
 
 def _options_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield options of a command with their values: ``--name=value``, and ``--name`` with the word behind it."""
+    """Yield options with their values: ``--name=value``, ``name=value``, and ``--name`` with the word behind it."""
     for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
-        if name.startswith("-"):
+        if equals or name.startswith("-"):
             yield name, value if equals else following
 
 

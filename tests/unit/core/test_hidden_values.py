@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from hpclaunch.core import hidden_values as module
 from hpclaunch.core.hidden_values import LINE_NOT_SHOWN, NOT_SHOWN, hidden_values, variables_in
 from hpclaunch.render import message
 
@@ -91,7 +92,44 @@ def test_a_secret_is_hidden_whatever_its_name_is_and_looked_for_in_code() -> Non
     assert found.without("offline wordword") == f"{NOT_SHOWN} {NOT_SHOWN}"
     assert found.in_code() == [b"wordword", b"abcdefgh"] or found.in_code() == [b"abcdefgh", b"wordword"]
     assert b"offline" in hidden_values([("MODE", "offline")], secrets=["offline"]).in_code()
-    assert {b'p\\"\\\\q://z', b'p"\\q://z'} < {*hidden_values([("URL", 'p"\\q://z')]).in_code()}
+    assert {b'p\\"\\\\q://z', b'p"\\q://z'} < {*hidden_values([("PASSWORD", 'p"\\q://z')]).in_code()}
+
+
+@pytest.mark.parametrize("value", ["resnet50", "imagenet1k", "/scratch/data", "/scratch/project-123/data", "259200"])
+def test_an_ordinary_value_is_not_looked_for_in_code(value: str) -> None:
+    assert hidden_values([("MODEL", value)]).in_code() == []
+    assert hidden_values([("MODEL_TOKEN", value)]).in_code() == [value.encode()]
+    assert hidden_values(secrets=[value]).in_code() == [value.encode()]
+
+
+@pytest.mark.parametrize("value", ["0123456789abcdef", "postgres://u:leak@h/db"])
+def test_a_value_that_looks_like_a_secret_is_looked_for_in_code(value: str) -> None:
+    assert hidden_values([("MODEL", value)]).in_code() == [value.encode()]
+    assert hidden_values([("MODEL", value[1:16])]).in_code() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("259200", "1259200 2592001 1.259200 259200.5 x259200"),
+        ("100000", "1700100000.5"),
+        ("training", "retraining trainings training_set"),
+    ],
+)
+def test_a_part_of_a_longer_word_or_number_stays(value: str, text: str) -> None:
+    hidden = hidden_values([("LIMIT", value)])
+    assert hidden.without(text) == text
+    for around in ("a {} b", "{}", "({}).", "'{}'", "x={},", r"line\n{}\n", "\x1b[31m{}\x1b[0m"):
+        assert hidden.without(around.format(value)) == around.format(NOT_SHOWN)
+
+
+def test_a_secret_of_letters_and_digits_is_replaced_also_in_a_longer_word() -> None:
+    assert hidden_values([("MY_TOKEN", "hunter2")]).without("xhunter2y") == f"x{NOT_SHOWN}y"
+
+
+def test_a_secret_that_is_a_key_of_a_record_is_replaced_and_an_ordinary_word_is_not() -> None:
+    hidden = hidden_values([("LIMIT", "walltime"), ("MY_TOKEN", "hunter2")])
+    assert hidden.plain({"walltime": "walltime", "hunter2": 1}) == {"walltime": NOT_SHOWN, NOT_SHOWN: 1}
 
 
 LEAKING_LINES = [
@@ -163,6 +201,20 @@ def test_other_lines_of_set_up_stay(line: str) -> None:
         (f"--key={NOT_SHOWN} x", f"--key={NOT_SHOWN} x"),
         ("https://h:8080/x http://h/u@v", "https://h:8080/x http://h/u@v"),
         ("--token 'open\nnext line", "--token 'open\nnext line"),
+        ('{"argv": ["--api-key", "abc"]}', f'{{"argv": ["--api-key", "{NOT_SHOWN}"]}}'),
+        ('--api-key="a b" c', f'--api-key="{NOT_SHOWN}" c'),
+        ("x wandb.api_key=LEAK +logger.token='a b' y", f"x wandb.api_key='{NOT_SHOWN}' +logger.token='{NOT_SHOWN}' y"),
+        ("'a.token=two words' b", f"'a.token={NOT_SHOWN}' b"),
+        ('["a.token=LEAK", 1]', f'["a.token={NOT_SHOWN}", 1]'),
+        ("'a_token=1.5' b", "'a_token=1.5' b"),
+        ("++a.password=LEAK ~b.secret=LEAK", f"++a.password='{NOT_SHOWN}' ~b.secret='{NOT_SHOWN}'"),
+        ("loss_per_token=2.31 max_token=512, key=lambda", "loss_per_token=2.31 max_token=512, key=lambda"),
+        ("TOKEN=$(cat 'x') API_KEY=\"$B\"", "TOKEN=$(cat 'x') API_KEY=\"$B\""),
+        ("model.pad_token=LEFT sort_key=name", "model.pad_token=LEFT sort_key=name"),
+        ("--pad-token LEFT --sort-key name --rng_key=1", "--pad-token LEFT --sort-key name --rng_key=1"),
+        ("--ssh-key LEAK --wandb_key=LEAK", f"--ssh-key '{NOT_SHOWN}' --wandb_key='{NOT_SHOWN}'"),
+        ("\u0130\n--API-KEY LEAK\n--TOKEN \\\n  LEAK", f"\u0130\n--API-KEY '{NOT_SHOWN}'\n--TOKEN \\\n  '{NOT_SHOWN}'"),
+        ("a\n--API-KEY LEAK\n--TOKEN \\\n  LEAK", f"a\n--API-KEY '{NOT_SHOWN}'\n--TOKEN \\\n  '{NOT_SHOWN}'"),
     ],
 )
 def test_the_value_of_an_option_for_a_secret_is_left_out(text: str, shown: str) -> None:
@@ -177,6 +229,34 @@ def test_words_and_parameters_are_left_out_by_their_names() -> None:
     pairs = {"parameters": [["api_key", "LEAK"], ["epochs", "3"]], "settings": [["key", 7]]}
     assert hidden.plain(pairs) == {**pairs, "parameters": [["api_key", NOT_SHOWN], ["epochs", "3"]]}
     assert (hidden.parameter("hf-token", "x"), hidden.parameter("tokens", "x")) == (NOT_SHOWN, "x")
+
+
+def test_an_override_for_a_secret_is_left_out_of_words() -> None:
+    words = ["train.py", "wandb.api_key=abcdef99", "+logger.token=x", "~a.secret=y", "model.pad_token=z", "lr=1"]
+    shown = [
+        "train.py",
+        f"wandb.api_key={NOT_SHOWN}",
+        f"+logger.token={NOT_SHOWN}",
+        f"~a.secret={NOT_SHOWN}",
+        *words[4:],
+    ]
+    assert hidden_values().words(words) == shown
+
+
+def test_lines_without_a_word_for_a_secret_are_not_searched_for_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    def note(text: str) -> str:
+        searched.append(text)
+        return text
+
+    monkeypatch.setattr(module, "_hide_options", note)
+    ordinary = "epoch 3 - loss: 0.12 --x 1\n" * 3
+    assert (
+        hidden_values().without(f"{ordinary}--TOKEN \\\n x\n{ordinary}a pwd")
+        == f"{ordinary}--TOKEN \\\n x\n{ordinary}a pwd"
+    )
+    assert searched == ["--TOKEN \\\n x", "a pwd"]
 
 
 def test_the_value_of_an_argument_is_hidden_elsewhere_unless_it_is_a_plain_word() -> None:

@@ -78,17 +78,17 @@ def test_the_lines_of_set_up_of_the_script_and_of_the_ranks_are_hidden(run: Run)
 def test_a_secret_among_the_arguments_and_the_parameters_appears_nowhere(run: Run, tmp_path: Path) -> None:
     spec = json.loads((run.path / "spec.json").read_text())
     spec |= {
-        "command": ["x", "--api-key", "LEAKVAR1", "--url=s://u:LEAKVAR2@h"],
-        "parameters": [["pw_key", "LEAKVAR3"]],
+        "command": ["x", "--api-key", "LEAKVAR1", "--url=s://u:LEAKVAR2@h", "+wandb.api_key=LEAKVAR5"],
+        "parameters": [["ssh_key", "LEAKVAR3"]],
     }
     (run.path / "spec.json").write_text(json.dumps(spec))
     request = json.loads((run.path / "request.json").read_text())
     request["arguments"] = ["--token", "LEAKVAR4"]
     (run.path / "request.json").write_text(json.dumps(request))
-    (run.path / "job.sh").write_text("x --api-key \\\n  LEAKVAR1 --url=s://u:LEAKVAR2@h --pw-key=LEAKVAR3\n")
-    (run.path / "logs/4711.out").write_text("LEAKVAR1 and LEAKVAR3 at s://u:LEAKVAR2@h\n")
+    (run.path / "job.sh").write_text("x --api-key \\\n  LEAKVAR1 --url=s://u:LEAKVAR2@h --ssh-key=LEAKVAR3\n")
+    (run.path / "logs/4711.out").write_text("LEAKVAR1, LEAKVAR5 and LEAKVAR3 at s://u:LEAKVAR2@h\n")
     recorded = read_run(load(run.path))
-    assert recorded.parameters["pw_key"] == "(value not shown)"
+    assert recorded.parameters["ssh_key"] == "(value not shown)"
     text = "".join(map(str, (recorded.spec, recorded.script, recorded.log_end, recorded.request)))
     text += json.dumps(html._render(run_page(recorded, fabricated.NOW, "1.2.3"), {}, 40))
     assert "LEAKVAR" not in text
