@@ -237,19 +237,28 @@ class _Records:
         """Return a file without the machine's folders, unless they stay, and without values that may be secrets."""
         text = raw.decode("utf-8", errors="surrogateescape")
         if path in ("spec.json", "environment.json"):
-            text = self._public_values(path, text)
-        text = self._names.without(text)
-        # The library is hpclaunch's own; it sets variables, and holds no value of the user's.
-        text = text if path in (LIBRARY, SAMPLER) else self._hidden.without(text)
+            text = self._names.without(self._public_values(path, text))
+        elif path == METRICS:
+            lines = (self._public_values(path, line) for line in text.split("\n"))
+            text = self._names.without("\n".join(lines))
+        else:
+            text = self._names.without(text)
+            # The library is hpclaunch's own; it sets variables, and holds no value of the user's.
+            text = text if path in (LIBRARY, SAMPLER) else self._hidden.without(text)
         return text.encode("utf-8", "surrogateescape")
 
     def _public_values(self, path: str, text: str) -> str:
-        """Return a record of JSON as `_public` does; what is no object has no value that could be told from another."""
-        values = json_object(text)
-        public = self._hidden.plain(values)
-        if path == "environment.json" and self._names.names:
-            public.pop("host", None)
-        return text if public == values else json.dumps(public, indent=2) + "\n"
+        """Return JSON without values that may be secrets: these are replaced in its strings, so it stays JSON."""
+        try:
+            values = json.loads(text, object_pairs_hook=_distinct)
+            public = self._hidden.plain(values)
+            if path == "environment.json" and self._names.names and isinstance(public, dict):
+                public.pop("host", None)
+            if public == values:
+                return text
+            return json.dumps(public) if path == METRICS else json.dumps(public, indent=2) + "\n"
+        except (ValueError, RecursionError):
+            return self._hidden.without(text)
 
 
 class _Chooser:
@@ -378,6 +387,14 @@ def thinned_lines(run: Run) -> tuple[list[bytes], int]:
         seen = number + 1
     kept = sorted(item for one in kinds.values() for _, item in one.kept())
     return [line for _, line in kept], seen
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError if a key stands twice, as only one of the values would be seen."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _pieces(home: Path, name: str) -> Iterator[bytes]:

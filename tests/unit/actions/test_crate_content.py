@@ -248,6 +248,48 @@ def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -
     assert bytes_of(kept, "job.sh") == f"cd {run.path}\nexport MY_TOKEN='(value not shown)'\n".encode()
 
 
+def test_numbers_in_records_stay_whole(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec |= {
+        "walltime": 259200,
+        "environment": [["LIMIT", "259200"], ["STEPS", "100000"]],
+        "argv": ["--api-key", "abc"],
+    }
+    spec["parameters"] = [["rng_token", "1000000"]]
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    lines = [{"step": 100000, "time": 1700100000.5, "key": 1000000}, {"event": "note", "said": "at 100000, 259200"}]
+    damaged = '{"said": "259200'
+    (run.path / "metrics.jsonl").write_text("\n".join([*map(json.dumps, lines), damaged]))
+    environment(run.path, ["train.py"], limit=259200, told="259200")
+    found = content(run, with_paths=False)
+    public = json.loads(bytes_of(found, "spec.json"))
+    assert (public["walltime"], public["argv"]) == (259200, ["--api-key", "(value not shown)"])
+    first, second, last = bytes_of(found, "metrics.jsonl").decode().split("\n")
+    assert first == json.dumps(lines[0]), "what has nothing to hide is as it was"
+    assert json.loads(second) == {"event": "note", "said": "at (value not shown), (value not shown)"}
+    assert last == '{"said": "(value not shown)'
+    own = json.loads(bytes_of(found, "environment.json"))
+    assert (own["limit"], own["told"]) == (259200, "(value not shown)")
+
+
+@pytest.mark.parametrize("text", ['{"a": "hunter2hunter2", "a": 1}', "[" * 900 + '"hunter2hunter2"' + "]" * 900])
+def test_no_odd_json_keeps_a_value(run: Run, text: str) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "environment": [["MY_TOKEN", "hunter2hunter2"]]}))
+    (run.path / "metrics.jsonl").write_text(f"{text}\n")
+    assert b"hunter2" not in bytes_of(content(run), "metrics.jsonl")
+
+
+def test_an_ordinary_value_leaves_the_program_in_the_crate(run: Run) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    variables = [["MODEL", "resnet50"], ["DATASET", "imagenet1k"], ["DATA", "/scratch/data"]]
+    (run.path / "spec.json").write_text(json.dumps({**spec, "environment": variables}))
+    (run.path / "code/train.py").write_text("resnet50('/scratch/data', 'imagenet1k')\n")
+    (run.path / "model/tokens.txt").write_text("<blk> 0\n")
+    found = content(run)
+    assert found.left_out == {} and {"code/train.py", "model/tokens.txt"} <= set(found.files)
+
+
 def test_what_has_no_value_to_hide_is_as_it_was(run: Run) -> None:
     (run.path / "metrics.jsonl").write_text('{"event":"start"}\n')
     (run.path / "spec.json").write_text('{"name":  "x"}')
