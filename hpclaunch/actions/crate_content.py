@@ -286,7 +286,8 @@ class _Chooser:
             name = path.removeprefix("code/")
             if (library and name.startswith(library)) or "__pycache__/" in path:
                 continue
-            if name in linked:
+            # A pattern such as '*.py' does not mean what another folder holds: only the name itself does.
+            if name in linked and not {path, name, os.path.basename(name)}.intersection(self._include):
                 self.left_out[path] = "it was copied through a link that leads out of the folder of the code"
                 continue
             if copied is not None and name not in copied:

@@ -88,6 +88,8 @@ def test_what_links_out_of_the_code_lead_to_is_told_and_not_exported(desk: Desk)
     for name in ("helper.py", "notes.md"):
         assert f"code/{name}: it was copied through a link that leads out" in told
     assert not [name for name, text in texts_in(crate).items() if "5af2c9" in text]
+    crate, told = crate_of(desk, Path(done.out.strip()), "all", "--include", "code/helper.py")
+    assert sorted(os.listdir(crate / "code")) == ["helper.py", "job.yaml", "train.py"] and "code/helper.py" not in told
 
 
 def test_an_include_that_matches_nothing_is_refused(desk: Desk, run: Path) -> None:
