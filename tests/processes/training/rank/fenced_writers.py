@@ -135,7 +135,8 @@ def metrics_cut(place: Place) -> Writer:
 
 def export(place: Place) -> Writer:
     run, model = place.run(), tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(1)])
-    data: Any = Namespace(source=Namespace(wanted=Namespace(shape=(4,)), sample_type=np.float32, classes=()))
+    source = Namespace(wanted=Namespace(shape=(4,)), sample_type=np.float32, several_inputs=None, classes=())
+    data: Any = Namespace(source=source)
     return Writer(lambda: trained_model.write(run, model, data), lambda: trained_model.write(run, model, data))
 
 
