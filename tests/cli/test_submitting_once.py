@@ -311,7 +311,7 @@ def kill_while_it_makes_the_run_directory(desk: Desk) -> None:
     """Submit and kill; a submission that was faster than this process ends as usual, is forgotten, and made anew."""
     while True:
         process = desk.start("submit", "./train.py")
-        while process.poll() is None and not list(desk.project.glob("runs/*/run.json")):
+        while process.poll() is None and not any(record.read_text() for record in desk.project.glob("runs/*/run.json")):
             time.sleep(0.001)
         process.send_signal(signal.SIGSTOP)  # what its record says now stays so
         if json.loads((the_run(desk) / "run.json").read_text())["state"] == "INCOMPLETE":
