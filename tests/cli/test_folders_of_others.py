@@ -343,7 +343,7 @@ def make_job(shared: Shared) -> Path:
         "jobs/own/pack.py",
         f"import sys; open(sys.argv[1] + '/made', 'w'); open('{shared.desk.spool}/ran', 'w')",
     )
-    assert shared.type(ADA, "trust").code == 0
+    assert shared.type(ADA, "trust").out == f"{shared.desk.project}\n"
     return file.parent
 
 

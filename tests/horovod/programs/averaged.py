@@ -16,14 +16,7 @@ settings = training.settings(
 with training.start(settings) as run:
     import numpy as np
     import tensorflow as tf
-
-    class Stop(tf.keras.callbacks.Callback):
-        made = 0
-
-        def on_train_batch_begin(self, batch, logs=None):
-            if 0 < settings.stop_after == self.made:
-                raise RuntimeError("the attempt ends here")
-            self.made += 1
+    from stopping import StopAfter
 
     def network():
         dense = tf.keras.layers.Dense(1, kernel_initializer="zeros", dtype="float64")
@@ -38,7 +31,7 @@ with training.start(settings) as run:
             loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
         model = loop.model
     else:
-        model = training.fit(run, network, data, loss="mse", callbacks=[Stop()])
+        model = training.fit(run, network, data, loss="mse", callbacks=[StopAfter(settings.stop_after)])
     training.evaluate(run, model, data)
     final = np.concatenate([one.numpy().ravel() for one in model.trainable_variables])
     np.savez(os.path.join(run.folder, f"final-{run.rank}.npz"), final=final)

@@ -1,6 +1,7 @@
 """Trains on streamed images; --stop-after ends an attempt after some steps, --own-loop trains in a loop of its own."""
 
 import tensorflow as tf
+from stopping import StopAfter
 
 from hpclaunch import training
 
@@ -14,15 +15,6 @@ settings = training.settings(
     stop_after={"default": 0, "help": "the steps of this attempt; 0: all"},
     own_loop={"default": False, "help": "train in a loop of one's own"},
 )
-
-
-class Stop(tf.keras.callbacks.Callback):
-    made = 0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if 0 < settings.stop_after == self.made:
-            raise RuntimeError("the attempt ends here")
-        self.made += 1
 
 
 def network():
@@ -40,4 +32,4 @@ with training.start(settings) as run:
                 loss = tf.reduce_mean(tf.keras.losses.sparse_categorical_crossentropy(targets, found))
             loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
     else:
-        training.fit(run, network, data, callbacks=[Stop()])
+        training.fit(run, network, data, callbacks=[StopAfter(settings.stop_after)])

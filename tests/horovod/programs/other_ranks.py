@@ -1,6 +1,7 @@
 """A metric is the mean of the targets; the program fails after some steps of an attempt."""
 
 import tensorflow as tf
+from stopping import StopAfter
 
 from hpclaunch import training
 
@@ -14,15 +15,6 @@ settings = training.settings(
 )
 
 
-class Stop(tf.keras.callbacks.Callback):
-    made = 0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if 0 < settings.stop_after == self.made:
-            raise RuntimeError("the attempt ends here")
-        self.made += 1
-
-
 def target(y, predicted):
     return tf.reduce_mean(y, axis=-1)
 
@@ -33,4 +25,4 @@ def network():
 
 with training.start(settings) as run:
     data = training.arrays(run, inputs="x", targets="y")
-    training.fit(run, network, data, loss="mse", metrics=[target], callbacks=[Stop()])
+    training.fit(run, network, data, loss="mse", metrics=[target], callbacks=[StopAfter(settings.stop_after)])

@@ -35,6 +35,7 @@ def train(run, network, data, **more):
 with training.start(settings) as run:
     import numpy as np
     import tensorflow as tf
+    from stopping import StopAfter
 
     layers = tf.keras.layers
     found = []
@@ -42,14 +43,7 @@ with training.start(settings) as run:
     def target(y, predicted):
         return tf.reduce_mean(y, axis=-1)
 
-    class Logs(tf.keras.callbacks.Callback):
-        made = 0
-
-        def on_train_batch_begin(self, batch, logs=None):
-            if 0 < settings.stop_after == self.made:
-                raise RuntimeError("the attempt ends here")
-            self.made += 1
-
+    class Logs(StopAfter):
         def on_epoch_end(self, epoch, logs=None):
             found.append({name: float(value) for name, value in logs.items()})
 
@@ -84,7 +78,7 @@ with training.start(settings) as run:
     else:
         data = read(run)
     optimizer = tf.keras.optimizers.SGD(settings.learning_rate, momentum=0.5)
-    how = {"optimizer": optimizer, "callbacks": [Logs()]}
+    how = {"optimizer": optimizer, "callbacks": [Logs(settings.stop_after)]}
     if settings.classes:
         measures = {"metrics": ["accuracy"], "weighted_metrics": ["accuracy"]}
         model = training.fit(run, network, data, class_weight={0: 0.5, 1: 2.0, 2: 1.0}, **measures, **how)
