@@ -47,6 +47,10 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     )
     case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context, code_folders=folders)
     case = sized(case)
+    if request.sweep:
+        from hpclaunch.actions.program_source import with_program_options  # loads a parser of Python
+
+        case = with_program_options(case)
     return with_run_dir(system, with_active_python(system, case), runs_dir)
 
 

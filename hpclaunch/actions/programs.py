@@ -29,7 +29,7 @@ def program_job(system: System, request: Request) -> Job | None:
     try:
         system.catalog.find(JOB, request.target)
     except NotFound as error:
-        if _find_on_path(system.environment.get("PATH", os.defpath), request.target):
+        if find_on_path(system.environment.get("PATH", os.defpath), request.target):
             return command_job(request.target, _folder_of(system, request.target))
         (fault,) = error.faults
         allowed = f"a job ({fault.allowed}), the path of a script, or a program on PATH"
@@ -41,11 +41,11 @@ def _folder_of(system: System, program: str) -> Path:
     """Return the folder that the program is in; the root folder if that is not known."""
     if os.sep in program:
         return (system.cwd / program).parent
-    found = _find_on_path(system.environment.get("PATH", os.defpath), program)
+    found = find_on_path(system.environment.get("PATH", os.defpath), program)
     return Path(found).parent if found else Path("/")
 
 
-def _find_on_path(path: str, program: str) -> str:
+def find_on_path(path: str, program: str) -> str:
     """Return the path of a program. Folders that depend on where one types do not count."""
     folders = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     is_name = program not in ("", ".", "..") and os.sep not in program and "\0" not in program
@@ -79,7 +79,7 @@ def unseen_program(case: Case) -> str:
     """Return the name of a command that is not on PATH here; empty if it is, or was typed with a path."""
     program = case.job.command[0] if _is_command(case.job) else ""
     path = case.context.environment.get("PATH", os.defpath)
-    return program if program and os.sep not in program and not _find_on_path(path, program) else ""
+    return program if program and os.sep not in program and not find_on_path(path, program) else ""
 
 
 def _is_command(job: Job) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from hpclaunch.actions.array_parts import submit_array
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.load import load
+from hpclaunch.actions.program_source import with_program_options
 from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.start import create_run, follow_present, refuse_untrusted
 from hpclaunch.actions.submit import Prepared, prepare_case
@@ -67,7 +68,7 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
     Raises HpclaunchError with every problem of the terms. Problems of the allocation are in ``prepared.faults``.
     """
     request = typed.request
-    case = load(system, request, runs_dir, program_job(system, request))
+    case = with_program_options(load(system, request, runs_dir, program_job(system, request)))
     terms = _terms_of(system, typed, case.job)
     settings, notices = _settings_for(terms, case)
     request = replace(case.request, search=terms.space.names, settings=settings, recipe="job")
@@ -80,7 +81,12 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
     trials, sweep = prepared.spec.trials, prepared.spec.sweep
     at_once = sweep.count if sweep else trials.per_node * prepared.spec.layout.nodes if trials else 1
     searched = SearchRecord(
-        terms=terms, target=case.job.name, at_once=at_once, created=prepared.spec.created, free=not job.parameters
+        terms=terms,
+        target=case.job.name,
+        at_once=at_once,
+        created=prepared.spec.created,
+        free=not job.parameters,
+        options=trials.options if trials else (),
     )
     return PreparedSearch(prepared=prepared, searched=searched, notices=notices)
 

@@ -13,6 +13,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.documents import read_text_file, read_yaml
 from hpclaunch.core.errors import Fault, NotFound, Refused, unwritable
 from hpclaunch.core.files import write_text
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.runs import Run
@@ -135,7 +136,7 @@ def settings_of(system: System, text: str) -> tuple[Pairs, str]:
         row, searched = found.table.row(int(which)), found.searched
     if searched.free:
         what = f"{searched.target} declares no parameters, so the values of a trial cannot be set"
-        values = " ".join(f"--{key}={value}" for key, value in texts_of(row.values).items())
+        values = " ".join(map(shell_word, searched.words_of(texts_of(row.values))))
         raise Refused(Fault(where="--from", what=what, next=f"type them after --: {values}"))
     request, _ = read_request(run.path)
     own = texts_of(row.values)

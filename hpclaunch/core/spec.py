@@ -228,6 +228,11 @@ def parameter_word(name: str, text: str, *, default: bool = False) -> str:
     return f"--default={option}={text}" if default else f"--{option}={text}"
 
 
+def free_word(name: str, text: str, options: Pairs) -> str:
+    """Return the word that gives a value to a program without parameters. ``options``: those of another spelling."""
+    return f"{dict(options).get(name, f'--{name}=')}{text}"
+
+
 @record
 class Followers:
     """Parameters of a sweep that follow swept ones, because every run has the recipe of its own values.
@@ -250,7 +255,8 @@ class Sweep:
     limit). ``position``: the place of a run's own words in the command. ``followers``: parameters that depend on swept
     ones. ``free``: the program declares no parameters, so names and values are passed on as they were typed.
     ``filled``: the names that stand as ``{NAME}`` in arguments of the command, where the value is put; the command has
-    no other word for them. ``arguments``: the number of typed arguments, the last words of the command.
+    no other word for them. ``options``: what stands before the value of a name that the program spells in another way
+    (``--learning-rate=``). ``arguments``: the number of typed arguments, the last words of the command.
     """
 
     axes: tuple[tuple[str, tuple[str, ...]], ...]
@@ -259,6 +265,7 @@ class Sweep:
     followers: Followers | None = None
     free: bool = False
     filled: tuple[str, ...] = ()
+    options: Pairs = ()
     arguments: int = 0
 
     @property
@@ -268,7 +275,7 @@ class Sweep:
 
     def word(self, name: str, text: str) -> str:
         """Return the word of a run that has the value of a swept parameter."""
-        return f"--{name}={text}" if self.free else parameter_word(name, text)
+        return free_word(name, text, self.options) if self.free else parameter_word(name, text)
 
     @property
     def digits(self) -> int:

@@ -11,7 +11,8 @@ class TrialLayout:
 
     - ``cpus``, ``gpus``: those of one trial. ``python``: the interpreter of the workers, which is that of hpclaunch.
     - ``names``: the parameters whose values differ. ``free``: the program declares no parameters, so names are passed
-      on as they were typed. ``filled``: the names that stand as ``{NAME}`` in typed arguments, where the value is put.
+      on as they were typed, or as ``options`` has them. ``filled``: the names that stand as ``{NAME}`` in typed
+      arguments, where the value is put.
     - ``position``: the place of a trial's own words in the command. ``arguments``: the number of typed arguments, the
       last words of the command.
     """
@@ -23,5 +24,6 @@ class TrialLayout:
     names: tuple[str, ...]
     free: bool = False
     filled: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
     position: int = 0
     arguments: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hpclaunch.config.job import Job
+from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import Fault
@@ -43,8 +44,9 @@ class Case:
 
     ``needs_account``: whether a missing account is a fault where the site requires one. It is False for commands
     that submit nothing, such as ``plan``. ``interactive``: a person waits for a shell, so that partitions and QOS for
-    interactive work come first. ``advice`` is empty where the planner was not asked. ``code_folders``: what the command
-    has examined of its code, which is carried along and never read here.
+    interactive work come first. ``advice`` is empty where the planner was not asked. ``program_options``: what the
+    source of a program without parameters says (None: it is not Python, or not here). ``code_folders``: what the
+    command has examined of its code, which is carried along and never read here.
     """
 
     site: Site
@@ -56,6 +58,7 @@ class Case:
     interactive: bool = False
     advice: Advice = field(default_factory=Advice)
     calibration_key: str = ""
+    program_options: ProgramOptions | None = None
     code_folders: CodeFolders = field(default_factory=CodeFolders, compare=False, repr=False)
 
     @property

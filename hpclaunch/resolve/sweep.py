@@ -15,6 +15,7 @@ from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.option_words import option_words
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
@@ -49,12 +50,15 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         before.add(key)
     if not axes:
         return None  # every one of them is a fault
+    free = not job.parameters
+    filled = tuple(name for name, _ in axes if free and _is_filled(name, request.arguments))
     sweep = Sweep(
         axes=tuple(axes),
         at_once=request.at_once or 0,
         followers=case.advice.followers,
-        free=not job.parameters,
-        filled=() if job.parameters else tuple(name for name, _ in axes if _is_filled(name, request.arguments)),
+        free=free,
+        filled=filled,
+        options=option_words([name for name, _ in axes if name not in filled], case, decisions) if free else (),
     )
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)

@@ -9,6 +9,7 @@ from hpclaunch.core.trials import TrialLayout
 from hpclaunch.core.units import count
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.option_words import option_words
 
 
 def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout | None:
@@ -26,6 +27,8 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
         per_node = max(1, at_once // layout.nodes)
         _check(case, layout, at_once, decisions)
     free = not case.job.parameters
+    filled = tuple(name for name in request.search if free and _is_filled(name, case))
+    words = option_words([name for name in request.search if name not in filled], case, decisions) if free else ()
     return TrialLayout(
         per_node=per_node,
         cpus=max(1, layout.cpus_per_task // per_node),
@@ -33,7 +36,8 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
         python=case.context.python,
         names=request.search,
         free=free,
-        filled=tuple(name for name in request.search if _is_filled(name, case)) if free else (),
+        filled=filled,
+        options=words,
     )
 
 

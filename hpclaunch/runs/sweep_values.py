@@ -87,7 +87,7 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
     if not words or whole_number(words[0]) != index:
         return {}
     try:
-        pairs = [decode(word).removeprefix("--default=").removeprefix("--").partition("=") for word in words[1:]]
+        pairs = [decode(word).removeprefix("--default=").lstrip("-").partition("=") for word in words[1:]]
     except ValueError:
         return {}
     return {name.replace("-", "_"): value for name, _, value in pairs}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.files import json_object, write_text
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import Pairs, free_word, parameter_word
 from hpclaunch.runs.leases import make_once
 from hpclaunch.search.terms import SearchTerms, terms_of_json
 
@@ -37,7 +38,8 @@ _FORMAT = 1
 class SearchRecord:
     """What ``search.json`` holds: the terms, and how many trials run at once.
 
-    ``target``: the job that is searched. ``free``: it declares no parameters, so their names are passed on as typed.
+    ``target``: the job that is searched. ``free``: it declares no parameters, so their names are passed on as typed, or
+    as ``options`` has them: (name, what stands before its value).
     """
 
     terms: SearchTerms
@@ -45,6 +47,13 @@ class SearchRecord:
     at_once: int
     created: str
     free: bool = False
+    options: Pairs = ()
+
+    def words_of(self, texts: Mapping[str, str]) -> list[str]:
+        """Return the words with which the program gets the values of a trial."""
+        if self.free:
+            return [free_word(name, text, self.options) for name, text in texts.items()]
+        return [parameter_word(name, text) for name, text in texts.items()]
 
 
 class SearchFolder:
@@ -77,6 +86,7 @@ class SearchFolder:
                 at_once=int(values["at_once"]),
                 created=str(values["created"]),
                 free=values["free"] is True,
+                options=tuple((str(name), str(word)) for name, word in values.get("options", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"the record of the search cannot be read: {error}"

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.core.spec import parameter_word
 from hpclaunch.runs.sweep_values import encode
 from hpclaunch.search.claims import FolderClaims
 from hpclaunch.search.events import COMPLETED, INTERRUPTED, MACHINE, PRUNED, TrialBegin, TrialEnd
@@ -35,8 +34,7 @@ class SearchWorker:
     """One worker. ``program``: the file of bash that a trial runs; ``number``: the worker's number in the search."""
 
     def __init__(self, folder: SearchFolder, searched: SearchRecord, number: int, slots: Sequence[Slot]) -> None:
-        self._folder, self._terms, self._number = folder, searched.terms, number
-        self._free_names = searched.free
+        self._folder, self._searched, self._terms, self._number = folder, searched, searched.terms, number
         self._free = list(reversed(slots))
         self._claims = FolderClaims(folder, number)
         self._total = searched.terms.total or 0
@@ -105,7 +103,7 @@ class SearchWorker:
             begin = self._begin_of(number, attempt, slot)
             trial = TrialProcess(begin, slot, self._folder.trial(number), self._terms.metric)
             self._journal.add(begin)
-            words = words_of(begin.values, self._free_names)
+            words = words_of(begin.values, self._searched)
             try:
                 trial.start(program, {**with_port(environment, slot), "HPCLAUNCH_SWEPT": words})
             except OSError as error:
@@ -165,10 +163,9 @@ class SearchWorker:
                 trial.ask_to_end(PRUNED, signal.SIGTERM)
 
 
-def words_of(values: Values, free: bool) -> str:
+def words_of(values: Values, searched: SearchRecord) -> str:
     """Return the words of a trial as its script reads them: joined by tabs, encoded as in the ``values`` of a sweep."""
-    texts = texts_of(values).items()
-    return "\t".join(encode(f"--{name}={text}" if free else parameter_word(name, text)) for name, text in texts)
+    return "\t".join(map(encode, searched.words_of(texts_of(values))))
 
 
 def _sleep(reader: int) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -246,3 +247,68 @@ def test_the_results_are_drawn(local: Desk) -> None:
     few = local.type("search", "./objective.py", "--metric", "loss", *SPACE, "--trials", "3", "--wait")
     assert few.code == 0, few.err
     assert local.type("search", "results", "--plot", "few.svg").code == 0, "too few trials for an importance"
+
+
+REPORT = """
+import json, os
+with open(os.path.join(os.environ["HPCLAUNCH_RUN_DIR"], "metrics.jsonl"), "a") as file:
+    file.write(json.dumps({"loss": 10 * learning_rate}) + "\\n")
+"""
+# Programs as their libraries' own pages write them; each takes --learning-rate or --learning_rate, and not the other.
+STRANGERS = {
+    "argparse": """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning_rate", type=float)
+learning_rate = parser.parse_args().learning_rate
+""",
+    "dashes": """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("-l", "--learning-rate", type=float)
+learning_rate = parser.parse_args().learning_rate
+""",
+    "beside": "from options import learning_rate\n",
+    "click": """import click
+@click.command()
+@click.option("--learning-rate", type=float)
+def main(learning_rate): globals().update(learning_rate=learning_rate)
+main(standalone_mode=False)
+""",
+    "typer": """import typer
+app = typer.Typer()
+@app.command()
+def main(learning_rate: float = 0.5): globals().update(learning_rate=learning_rate)
+app(standalone_mode=False)
+""",
+    "library": """from hpclaunch import training
+learning_rate = training.settings(epochs=1).learning_rate
+""",
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+@pytest.mark.parametrize("name", ["learning_rate", "learning-rate"])
+def test_a_strangers_program_gets_its_values_as_it_spells_its_options(local: Desk, kind: str, name: str) -> None:
+    local.write("options.py", STRANGERS["dashes"])
+    local.write("train.py", STRANGERS[kind] + REPORT)
+    words = ("--sweep", f"{name}=0.2,0.4", "--metric", "loss", "--python", sys.executable)
+    done = local.type("search", "./train.py", *words, "--wait", "--json")
+    assert done.code == 0, done.err
+    assert [one["value"] for one in done.json["trials"]] == [2.0, 4.0]
+    assert [one["values"] for one in done.json["trials"]] == [{name: "0.2"}, {name: "0.4"}]
+
+
+def test_an_option_that_the_program_does_not_have_is_refused_before_the_first_trial(local: Desk) -> None:
+    local.write("train.py", STRANGERS["dashes"])
+    refused = local.type("search", "./train.py", "--sweep", "learning_rat=1,2")
+    assert refused.code == 1
+    assert "train.py has no option --learning_rat; did you mean 'learning-rate'?" in refused.err
+    assert not (local.project / "runs").exists()
+    taken = local.type("search", "./train.py", "--sweep", "x=1,2", "--dry-run", "--", "--learning-rate={x}")
+    assert taken.code == 0, taken.err
+    assert '--learning-rate="${own[0]#*=}"' in taken.out
+
+
+def test_a_program_that_says_nothing_of_its_options_gets_them_as_typed_with_a_note(local: Desk) -> None:
+    done = local.type("search", "./objective.py", *SPACE, "--dry-run")
+    assert done.code == 0, done.err
+    assert "how objective.py spells its options is not known, so it gets --x=… --y=…" in done.err

@@ -437,3 +437,24 @@ def test_an_array_is_cleaned_as_a_whole(site: Desk) -> None:
     assert site.type("runs", "clean", path.name, "--yes").code == 0
     assert not path.exists()
     assert site.type("status").out == ""
+
+
+DASHES = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--learning-rate')\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("./train.py",), ("--", "python3", "train.py"), ("--", "python3", "-m", "pack.train"), ("--", "./tool")],
+)
+def test_the_runs_of_a_sweep_get_an_option_as_the_program_spells_it(cluster: Desk, words: tuple[str, ...]) -> None:
+    cluster.write("train.py", DASHES)
+    cluster.write("pack/train.py", DASHES)
+    cluster.write("tool", f"#!/usr/bin/env python3\n{DASHES}")
+    (cluster.project / "tool").chmod(0o755)
+    cut = words.index("--") if "--" in words else len(words)
+    done = cluster.type("submit", *words[:cut], "--sweep", "learning_rate=0.1,0.2", *words[cut:])
+    assert done.code == 0, done.err
+    assert "option          --learning-rate=…        (train.py:3)" in done.err.replace("tool:4", "train.py:3")
+    (array,) = (cluster.project / "runs").iterdir()
+    lines = (array / "values").read_text().splitlines()
+    assert lines == ["0000\t--learning-rate=0.1", "0001\t--learning-rate=0.2"]
