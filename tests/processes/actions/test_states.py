@@ -537,6 +537,21 @@ def test_a_failure_of_an_old_array_stays_without_a_code(slurm: FakeSlurm) -> Non
     assert refreshed([runs.task_of(runs.load(array.path), 1)])[0].exit_code == "3:0"
 
 
+def test_of_an_old_array_that_goes_on_only_its_open_runs_are_asked_about(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "RUNNING", tasks=4)
+    known = {0: task("COMPLETED", 0, "0:0"), 1: task("FAILED", 1), 2: task("RUNNING", 2), 3: task("FAILED", 3, "5:0")}
+    runs.record_tasks(array, known)
+    for number in range(1, 4):
+        line_of_task(slurm, array, "sacct", f"7_{number}", "FAILED", "3:0", "")
+    long_ago = time.time() - 400
+    os.utime(array.path / runs.STATES, (long_ago, long_ago))
+    found = refreshed([runs.load(array.path)])[0]
+    codes = [runs.task_of(found, number).exit_code for number in range(4)]
+    assert codes == ["0:0", "", "3:0", "5:0"]
+    (call,) = slurm.calls("squeue")
+    assert call.endswith("--jobs=7_2")
+
+
 def test_only_the_runs_of_an_array_that_are_named_are_asked_about(slurm: FakeSlurm) -> None:
     array = slurm.run("7", "RUNNING", tasks=3)
     runs.record_tasks(array, {number: task("RUNNING", number) for number in range(3)})

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from hpclaunch.actions.identity import other_users
 from hpclaunch.actions.repair import repair, wanted_reason, wanted_state
 from hpclaunch.actions.resume import Changes, resume
 from hpclaunch.actions.retry import ending_of, retry
+from hpclaunch.actions.retry import script_of as script_to_submit
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import exit_code_of, wait
 from hpclaunch.core.errors import (
@@ -31,7 +33,7 @@ from hpclaunch.core.errors import (
     Unanswered,
 )
 from hpclaunch.runs import Run, leases
-from tests.builders import leave_proof
+from tests.builders import leave_proof, partition_line
 from tests.processes.actions.conftest import FakeSlurm
 
 SAME = Changes()
@@ -151,6 +153,16 @@ def test_the_number_of_an_earlier_start_is_cancelled_and_the_script_submitted_ag
     with pytest.raises(SchedulerError, match="gives run-9 the number of an earlier start, 8, again and again"):
         hand_over(runs.change(found, state="FAILED"), "#!/bin/sh\n", 60, earlier=("7", "8", "9", "10"))
     assert len(slurm.calls("sbatch")) == 2 + 5
+
+
+def test_the_options_of_a_start_are_sbatchs_at_each_try(slurm: FakeSlurm) -> None:
+    run = slurm.run("9", "FAILED", earlier=("7",))
+    count = f"n=$(grep -c '^sbatch' {slurm.folder}/calls)"
+    slurm.put("sbatch", f"{count}; [ $n = 1 ] && echo Submitted batch job 7 || echo Submitted batch job 10\n")
+    slurm.queue(run, "PENDING", job_id="7")
+    assert hand_over(run, "#!/bin/sh\n", 60, options=("--exclude=n1",), earlier=("7", "9")).job_id == "10"
+    calls = slurm.calls("sbatch")
+    assert len(calls) == 2 and all(" --exclude=n1 " in call for call in calls)
 
 
 # --- retry and resume
@@ -296,6 +308,88 @@ def test_a_script_of_another_directory_or_without_a_text_is_not_started_again(sl
         resume(System(), run, SAME)
 
 
+def test_a_node_that_is_avoided_already_gets_no_second_reason(keeping: FakeSlurm) -> None:
+    """The scheduler may give it all the same, as with a node list that changed meanwhile."""
+    run = keeping.run("7", "NODE_FAIL", nodes="n[1-3]", excluded="n[1-2]", excluded_because="n1: old")
+    spec(run)
+    began(run, "7.0")
+    (run.path / "logs").mkdir()
+    (run.path / "logs/slurm-7.out").write_text("srun: error: Node failure on n[2-3]\n")
+    found = retry(run, lambda words: None)
+    because = "n1: old; n3: in the log: srun: error: Node failure on n[2-3]"
+    assert (found.excluded, found.excluded_because) == ("n[1-2],n3", because)
+
+
+@pytest.mark.parametrize(
+    ("walltime", "partitions", "longest"),
+    [
+        (3600, {"partition": "long"}, None),
+        (3600, {"partition": "hour"}, None),
+        (3601, {"partition": "hour"}, "01:00:00"),
+        (3601, {"partition": "free"}, None),
+        (3601, {"partition": "gone"}, None),
+        (3601, {"partition": "long,hour"}, None),
+        (3601, {"partition": "long", "further": [{"partition": "hour"}]}, "01:00:00"),
+        (3601, {}, "01:00:00"),
+        (0, {"partition": "hour"}, None),
+        ("1:00:01", {"partition": "hour"}, None),
+    ],
+)
+def test_a_script_that_asks_for_more_time_than_a_job_gets_now_is_not_queued_for_ever(
+    keeping: FakeSlurm, walltime: object, partitions: dict[str, Any], longest: str | None
+) -> None:
+    times = {"hour": "01:00:00", "long": "2-00:00:00", "free": "UNLIMITED"}
+    lines = "\n".join(
+        partition_line(name, longest=time, default="YES" if name == "hour" else "NO") for name, time in times.items()
+    )
+    (keeping.folder / "partitions").write_text(f"{lines}\n")
+    keeping.put("scontrol", 'case "$*" in *partition*) cat partitions ;; *config*) echo "ClusterName = lab" ;; esac\n')
+    run = keeping.run("7", "TIMEOUT")
+    spec(run, **partitions, walltime=walltime)
+    if longest is None:
+        assert resume(System(), run, SAME)[0].job_id == "99"
+        return
+    for one, step in (
+        (run, "hpclaunch resume run-7 --walltime"),
+        (replace(run, tasks=2), "hpclaunch submit --walltime"),
+    ):
+        with pytest.raises(Refused) as caught:
+            script_to_submit(one)
+        (fault,) = caught.value.faults
+        assert fault.what == f"its script asks for 01:00:01, but Slurm allows {longest} per job now"
+        assert (fault.where, fault.next) == (str(run.script), f"{step} {longest}")
+
+
+@pytest.mark.parametrize(
+    ("array", "layout", "step"),
+    [
+        (False, {"nodes": 1, "tasks_per_node": 1}, "hpclaunch resume run-7 --nodes N writes it again; or "),
+        (False, {"nodes": 1, "further": [{"nodes": 1}]}, "hpclaunch resume run-7 --walltime T writes it again; or "),
+        (True, {"nodes": 1, "tasks_per_node": 1}, ""),
+    ],
+)
+def test_what_to_do_with_the_script_of_a_directory_that_was_moved(
+    slurm: FakeSlurm, array: bool, layout: dict[str, Any], step: str
+) -> None:
+    run = slurm.run("7", "TIMEOUT", tasks=2 if array else 0)
+    spec(run, run_dir="/elsewhere", layout=layout)
+    for one in [run, runs.task_of(run, 0)] if array else [run]:
+        with pytest.raises(
+            Refused, match="was moved or copied from /elsewhere, which its script still names"
+        ) as caught:
+            script_to_submit(one)
+        (fault,) = caught.value.faults
+        assert fault.next == f"{step}a new run of its code: hpclaunch submit {run.path}/code"
+
+
+def test_a_directory_by_another_name_is_the_one_where_it_was_made(slurm: FakeSlurm, tmp_path: Path) -> None:
+    run = slurm.run("7", "TIMEOUT")
+    (tmp_path / "other-mount").symlink_to(run.path)
+    for made_in in (str(tmp_path / "other-mount"), None, 7):
+        spec(run, run_dir=made_in)
+        assert script_to_submit(run) == run.script.read_text()
+
+
 # --- repair
 
 
@@ -345,6 +439,47 @@ def test_the_state_and_the_reason_of_a_repair_are_checked(slurm: FakeSlurm) -> N
     for reason in ("", "  ", "r" * 501, "a\nb", "a\x1b[1m"):
         with pytest.raises(InvalidRequest):
             wanted_reason(reason)
+
+
+def test_a_repair_that_cannot_be_written_is_said(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = slurm.run("7", "FAILED")
+
+    def fail(old: str, new: str, **more: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(HpclaunchError, match="No space left on device") as caught:
+        repair(run, "CANCELLED", "x")
+    assert caught.value.faults[0].where == str(run.path)
+    assert runs.load(run.path) == run
+
+
+@pytest.mark.parametrize(
+    ("state", "job_id", "attempts", "wanted", "is_allowed"),
+    [
+        ("FAILED", "7", True, "COMPLETED", True),
+        ("FAILED", "7", False, "COMPLETED", False),
+        ("FAILED", "7", False, "TIMEOUT", True),
+        ("COMPLETED", "7", False, "FAILED", True),
+        ("FORGOTTEN", "7", True, "COMPLETED", True),
+        ("NOT_SUBMITTED", "", True, "COMPLETED", False),
+        ("COMPLETED", "7", True, "COMPLETED", False),
+    ],
+)
+def test_which_end_a_run_can_be_given(
+    slurm: FakeSlurm, state: str, job_id: str, attempts: bool, wanted: str, is_allowed: bool
+) -> None:
+    run = slurm.run(job_id, state)
+    if attempts:
+        began(run, "7.0")
+    if not is_allowed:
+        with pytest.raises(Refused):
+            repair(run, wanted, "x")
+        assert runs.load(run.path) == run
+        return
+    assert repair(run, wanted, "x").state == wanted
+    (end,) = [line for line in run.history() if line.get("repaired")]
+    assert end["state"] == wanted
 
 
 # --- cancel and forget
@@ -474,6 +609,9 @@ def test_nothing_is_adopted_if_one_directory_cannot_be(slurm: FakeSlurm, tmp_pat
         ([("FAILED", "130:0")], 1),
         ([("FAILED", "0:9")], 1),
         ([("FAILED", "")], 1),
+        ([("FAILED", "\u00b2:0")], 1),
+        ([("FAILED", "007:0")], 7),
+        ([("FAILED", f"{'7' * 5000}:0")], 1),
         ([("TIMEOUT", "0:0")], 1),
         ([("COMPLETED", "0:0"), ("FAILED", "7:0"), ("FAILED", "8:0")], 7),
         ([("FAILED", "7:0"), ("RUNNING", "")], 124),

@@ -159,6 +159,22 @@ def test_a_run_without_a_queue_is_looked_at_every_half_second(slurm: FakeSlurm) 
     assert pauses == [0.5] * 10
 
 
+def test_the_last_pause_is_what_is_left_until_the_deadline(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a run without a queue, Slurm is asked no more often than alone."""
+    clock, pauses = [100.0], list[float]()
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    run = slurm.run("7")
+    slurm.queue(run, "RUNNING")
+    here = slurm.run("8", scheduler="local", cluster="", controller="", host="elsewhere")
+
+    def poll(seconds: float) -> None:
+        pauses.append(seconds)
+        clock[0] += seconds
+
+    list(wait([here, run], 4, 0, print, poll))
+    assert pauses == [1.5, 2.25, 0.25]
+
+
 def test_who_waits_for_no_time_looks_once(slurm: FakeSlurm) -> None:
     run = slurm.run("7")
     slurm.queue(run, "RUNNING")
