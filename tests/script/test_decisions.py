@@ -339,3 +339,78 @@ def test_of_a_large_log_the_last_16_mib_count(tmp_path: Path) -> None:
         done = with_library(f"exec 2>> {log}; log_begins=0; slurm_lost_node")
         assert (done.stdout == f"{FAILED_NODE}\n") is is_seen
     assert with_library("log_begins=0; slurm_lost_node").stdout == "", "a pipe cannot be read again"
+
+
+# --- signals
+
+SIGNALS = """
+kill() { [ "$1" = -s ] && echo "$2 ${*:4}"; }
+step() { echo "step $1"; [ "$STEP" = takes ]; }
+processes_with() { [ -z "$RANKS" ] || printf '%s\\n' $RANKS; }
+launcher=50 HPCLAUNCH_EXIT_FILE=/x signal_to=$TO
+[ "$STEP" = none ] || signal_by=step
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "step", "ranks", "signal", "sent"),
+    [
+        ("launcher", "none", "60 61", "TERM", "TERM 50"),
+        ("launcher", "takes", "60 61", "TERM", "step TERM"),
+        ("launcher", "refuses", "60 61", "USR1", "step USR1 USR1 50"),
+        ("group", "none", "60 61", "USR2", "USR2 -50"),
+        ("group", "refuses", "", "TERM", "step TERM TERM -50"),
+        ("ranks", "none", "60 61", "TERM", "TERM 60 61"),
+        ("ranks", "none", "60 61", "USR1", "USR1 60 61"),
+        ("ranks", "none", "", "TERM", "TERM 50"),
+        ("ranks", "none", "", "USR1", "USR1"),
+    ],
+)
+def test_who_gets_a_signal(to: str, step: str, ranks: str, signal: str, sent: str) -> None:
+    known = {"TO": to, "STEP": step, "RANKS": ranks}
+    done = with_library(f"{SIGNALS}signal_ranks {signal}", **known)
+    assert " ".join(done.stdout.split()) == sent, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("signals", "pass_on", "launcher", "sent", "asked", "marked"),
+    [
+        ("TERM", "", "50", "TERM", "3", True),
+        ("USR1", "", "50", "USR1", "3", False),
+        ("USR1", "TERM", "50", "TERM", "3", False),
+        ("USR1 TERM", "USR2", "50", "USR2 USR2", "3", True),
+        ("USR2", "", "", "", "3", False),
+    ],
+)
+def test_a_signal_is_passed_on_and_the_first_one_counts(
+    tmp_path: Path, signals: str, pass_on: str, launcher: str, sent: str, asked: str, marked: bool
+) -> None:
+    steps = "; ".join(f"SECONDS={3 + number}; pass_signal {one}" for number, one in enumerate(signals.split()))
+    text = f'signal_ranks() {{ echo "$1"; }}; pass_on={pass_on} launcher={launcher} attempt={tmp_path}'
+    done = with_library(f'unset SECONDS; {text}; {steps}; echo "asked $asked, received $received"')
+    *told, last = done.stdout.splitlines()
+    assert " ".join(told) == sent
+    assert last == f"asked {asked}, received {sent.split(maxsplit=1)[0] if sent else signals}"
+    assert (tmp_path / "terminated").exists() is marked
+
+
+@pytest.mark.parametrize(
+    ("fails", "lead_ends", "asked", "pauses", "code"),
+    [
+        (0, 60, 1, "", 0),
+        (1, 60, 2, "1", 0),
+        (5, 60, 6, "1 2 4 8 16", 0),
+        (6, 60, 6, "1 2 4 8 16", 1),
+        (9, 1, 1, "", 1),
+        (9, 2, 2, "1", 1),
+        (9, 5, 3, "1 2", 1),
+    ],
+)
+def test_the_scheduler_is_asked_again_while_the_lead_lasts(
+    tmp_path: Path, fails: int, lead_ends: int, asked: int, pauses: str, code: int
+) -> None:
+    call = f"call() {{ echo >> calls; [ $(wc -l < calls) -gt {fails} ]; }}"
+    sleep = "sleep() { echo $1; SECONDS=$((SECONDS + $1)); }; unset SECONDS; SECONDS=0"  # no clock's any more
+    done = with_library(f"cd {tmp_path}; {call}; {sleep} lead_ends={lead_ends}; patiently call; echo code $?")
+    assert done.stdout.split() == [*pauses.split(), "code", str(code)]
+    assert len((tmp_path / "calls").read_text()) == asked
