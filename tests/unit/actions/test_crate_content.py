@@ -97,6 +97,11 @@ def test_what_came_through_a_link_out_of_the_folder_stays_out_unless_it_is_named
     for name in ("code/notes.md", "notes.md"):
         found = content(run, name)
         assert "code/notes.md" in found.files and found.left_out == {}
+    (run.path / "code/sub").mkdir()
+    (run.path / "code/notes.md").rename(run.path / "code/sub/notes.md")
+    environment(run.path, ["train.py", "sub/notes.md"], code_files_from_outside=["sub/notes.md"])
+    for name in ("code/sub/notes.md", "notes.md"):
+        assert "code/sub/notes.md" in content(run, name).files
 
 
 def test_a_secret_is_found_wherever_it_stands_in_a_file(run: Run) -> None:
@@ -230,6 +235,10 @@ def test_a_large_record_is_left_out_and_a_large_file_of_metrics_thinned(
     assert f"of its {1102:,} lines, the first, the last and some at even distances" in found.shortened["metrics.jsonl"]
     assert "metrics.jsonl" in found.changed
     assert thinned_lines(run)[1] == 1102
+    for name in ("hpclaunch.sh", "metrics.jsonl"):
+        (run.path / name).write_text("{}\n" + " " * (2**20 - 3))
+    found = content(run)
+    assert (found.left_out, found.shortened, found.changed) == ({}, {}, frozenset()), "a MiB is not too large"
 
 
 def test_values_of_variables_and_folders_of_the_machine_are_replaced(run: Run) -> None:
@@ -514,11 +523,12 @@ def test_the_data_set_is_named_with_its_fingerprint(run: Run, need: object, told
 def test_the_fingerprint_of_the_data_is_found_at_the_beginning_of_long_metrics(run: Run) -> None:
     start = json.dumps({"event": "start", "data": {"fingerprint": "f1"}})
     line = json.dumps({"event": "own", "note": "x" * 2**19})
-    (run.path / "metrics.jsonl").write_text("\n".join([start, *[line] * 34, ""]))
+    before = json.dumps({"event": "own", "data": {"fingerprint": "of another"}})
+    (run.path / "metrics.jsonl").write_text("\n".join([before, start, *[line] * 34, ""]))
     spec = json.loads((run.path / "spec.json").read_text())
     (run.path / "spec.json").write_text(json.dumps({**spec, "data": {"name": "mnist"}}))
     assert facts_of(load(run.path), "", True).data == ("mnist", "f1")
-    assert len(hpclaunch.run(run.path).metrics("own")) == 34 and len(hpclaunch.run(run.path).metrics("start")) == 1
+    assert len(hpclaunch.run(run.path).metrics("own")) == 35 and len(hpclaunch.run(run.path).metrics("start")) == 1
 
 
 def test_a_run_that_never_began_has_no_beginning(run: Run) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from hpclaunch.schedulers.slurm.refusals import read_answer
@@ -118,3 +122,94 @@ def test_endless_words_are_kept_in_part() -> None:
     assert (queued.job_id, refused.meaning) == ("4711", "refused")
     for answer in (queued, refused):
         assert 9_000 < len(answer.printed) < 11_000 and answer.printed.endswith("more characters)")
+
+
+NOT_TAKEN = {
+    "Unable to contact slurm controller (connect failure)",
+    "Slurm backup controller in standby mode",
+    "Controller is in standby mode, try a different controller",
+    "Connection refused",
+    "Rate limit exceeded, please retry later",
+    "Rate limit exceeded, please retry momentarily",
+}
+"""No controller took the request."""
+DOUBTFUL = {
+    # of Slurm's table
+    "Unexpected message received",
+    "Communication connection failure",
+    "Message send failure",
+    "Message receive failure",
+    "Communication shutdown failure",
+    "Incompatible versions of client and server code",
+    "Protocol authentication error",
+    "Insane message length",
+    "Unexpected missing socket error",
+    "Unable to contact slurm controller (send failure)",
+    "Unable to contact slurm controller (receive failure)",
+    "Unable to contact slurm controller (shutdown failure)",
+    "Received zero length message",
+    "Received message length < 0",
+    "Failed to send entire message",
+    "Socket timed out on send/recv operation",
+    "Zero Bytes were transmitted or received",
+    "Invalid authentication credential",
+    "Failed to connect to authentication agent",
+    "Authentication credential invalid",
+    "Slurm temporarily unable to accept job, sleeping and retrying",
+    # of the system
+    "No route to host",
+    "Broken pipe",
+    "Interrupted system call",
+    "Interrupted system call should be restarted",
+    "No buffer space available",
+    "Protocol error",
+    "Host is down",
+    "Resource temporarily unavailable",
+    "Transport endpoint is already connected",
+    "Transport endpoint is not connected",
+    "Cannot send after transport endpoint shutdown",
+    "Input/output error",
+    "Remote I/O error",
+    "Operation already in progress",
+    "Operation now in progress",
+    "Network is down",
+    "Network is unreachable",
+    "Network dropped connection on reset",
+    "Communication error on send",
+    "Link has been severed",
+    "Connection timed out",
+    "Connection reset by peer",
+    "Software caused connection abort",
+    "Timer expired",
+}
+"""The controller may have read the request."""
+
+
+def texts() -> set[str]:
+    """The texts of Slurm 22.05's table and of the system's, and those of newer versions of Slurm."""
+    stored = Path(__file__).parents[3] / "processes/schedulers/slurm/slurm_22_05_errors.txt"
+    return {*stored.read_text().splitlines(), *map(os.strerror, errno.errorcode), *NOT_TAKEN, *DOUBTFUL}
+
+
+def meaning(*words: str, code: int = 1) -> str:
+    return read_answer(code, b"", "".join(f"{FAILED}{text}\n" for text in words).encode()).meaning
+
+
+def test_of_all_texts_only_those_of_a_broken_conversation_leave_a_doubt() -> None:
+    found: dict[str, set[str]] = {}
+    for text in texts():
+        found.setdefault(meaning(text), set()).add(text)
+    assert (found["unreachable"], found["unknown"]) == (NOT_TAKEN, DOUBTFUL)
+    assert len(found["refused"]) > 300
+
+
+def test_a_doubt_counts_more_than_a_refusal_and_that_more_than_a_controller_that_was_not_reached() -> None:
+    refusal = "Invalid qos specification"
+    for text in DOUBTFUL:
+        assert read_answer(1, b"", f"sbatch: error: {text.upper()}\n".encode()).meaning == "unknown", text
+        for other in (refusal, *NOT_TAKEN):
+            assert meaning(text, other) == meaning(other, text) == "unknown", (text, other)
+    for text in NOT_TAKEN:
+        assert meaning(text, refusal) == meaning(refusal, text) == "refused", text
+        assert [meaning(text, code=code) for code in (0, 124, -9, 143)] == ["unknown"] * 4
+    assert meaning(*NOT_TAKEN) == "unreachable"
