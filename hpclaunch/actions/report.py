@@ -26,14 +26,16 @@ from hpclaunch.reports.page.model import Page, PageSection, Sentence
 from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import MOST_READ, runs_page
-from hpclaunch.reports.page.search_section import search_section
+from hpclaunch.reports.page.search_section import FailedTrials, search_section
 from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.runs import Run
+from hpclaunch.runs.hidden import hidden_values_of
 from hpclaunch.runs.scaling_study import RESULTS, STUDY, ScalingStudy, load_study
 from hpclaunch.runs.unread import READ_BY_A_PAGE, refuse_strange_names, refuse_unread
 from hpclaunch.search.folder import SearchFolder, is_search
 from hpclaunch.search.journal import JournalReader
-from hpclaunch.search.results import summary_of
+from hpclaunch.search.results import failed_among, failures_in_words, summary_of
+from hpclaunch.search.table import TrialRow
 
 
 @record
@@ -172,7 +174,20 @@ def _search_section(run: Run) -> PageSection:
         words = Sentence(text=f"The record of the search cannot be read: {error.faults[0].what}.", tone="warning")
         return PageSection(name="search", title="The search", blocks=(words,))
     table = JournalReader(SearchFolder(run.path)).read()
-    return search_section([*table.rows()], searched.terms, summary_of(table, searched.terms, searched.at_once))
+    rows = [*table.rows()]
+    summary = summary_of(table, searched.terms, searched.at_once)
+    return search_section(rows, searched.terms, summary, _failed_trials(run, rows))
+
+
+def _failed_trials(run: Run, rows: Sequence[TrialRow]) -> FailedTrials | None:
+    """Return what the page says of failed trials, without values that may be secrets; None if there are none."""
+    failed = failed_among(rows)
+    if not failed:
+        return None
+    hidden, first = hidden_values_of(run), failed[0].number
+    lines = "\n".join(SearchFolder(run.path).last_lines(first))
+    words = hidden.without(failures_in_words(failed, len(rows)))
+    return FailedTrials(words=words, first=first, log_end=hidden.without(lines))
 
 
 def _array_of(run: Run) -> Run | None:

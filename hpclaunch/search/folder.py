@@ -31,6 +31,8 @@ from hpclaunch.search.terms import SearchTerms, terms_of_json
 FILE = "search.json"
 TRIALS = "trials"
 METRICS = "metrics.jsonl"
+LOG = "log.out"
+_LAST_LINES, _LONGEST_LINE, _END_OF_LOG = 12, 500, 2**14
 _FORMAT = 1
 
 
@@ -120,6 +122,16 @@ class SearchFolder:
     def trial(self, number: int) -> Path:
         """Return the folder of a trial."""
         return self.path / TRIALS / f"{number // 1000:03d}" / f"{number:06d}"
+
+    def log(self, number: int) -> Path:
+        """Return the log of a trial."""
+        return self.trial(number) / LOG
+
+    def last_lines(self, number: int) -> list[str]:
+        """Return the last lines of a trial's log; none if it has no log."""
+        name = self.log(number).relative_to(self.path).as_posix()
+        text = inside.read_end(self.path, name, _END_OF_LOG).decode("utf-8", errors="replace")
+        return [line[:_LONGEST_LINE] for line in text.replace("\r", "\n").splitlines()[-_LAST_LINES:]]
 
     def add_worker(self, values: dict[str, Any]) -> int:
         """Record a new worker and return its number. Raises OSError."""

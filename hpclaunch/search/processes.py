@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hpclaunch.search.events import TrialBegin
-from hpclaunch.search.folder import METRICS
+from hpclaunch.search.folder import LOG, METRICS
 from hpclaunch.search.objective import Reports
 from hpclaunch.search.slots import GPU_VARIABLES, Slot
 
 WORKER_VARIABLE = "HPCLAUNCH_SEARCH_WORKER"
 """Names the worker in the environment of every process of its trials: ``RUN_DIR:NUMBER``."""
-LOG = "log.out"
 _LEFT_OUT = ("SLURM_", "PMI_", "PMIX_", "PALS_", "OMPI_COMM_", "PRTE_", "HYDI_")
 """Beginnings of variables that describe the worker's own task: an MPI library in a trial would take it for its own."""
 _KEPT = ("SLURM_CONF", "SLURM_TMPDIR")

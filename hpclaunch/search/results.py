@@ -10,6 +10,7 @@ from typing import Any
 
 from hpclaunch.core.quoting import spreadsheet_text
 from hpclaunch.core.records import record
+from hpclaunch.core.units import count
 from hpclaunch.search.events import COMPLETED, FAILED, FINISHED, INTERRUPTED, LOST, MACHINE, PRUNED, RUNNING
 from hpclaunch.search.names import texts_of
 from hpclaunch.search.table import TrialRow, TrialTable, row_of_first_start
@@ -32,6 +33,11 @@ class SearchSummary:
     best: TrialRow | None
     trials_per_second: float | None
     busy: float | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every trial has ended and none was of use: a search fails if all its trials have FAILED."""
+        return set(self.states) == {FAILED} and not self.waiting
 
 
 def summary_of(
@@ -66,6 +72,18 @@ def best_of(rows: Iterable[TrialRow], terms: SearchTerms) -> TrialRow | None:
         if is_known and terms.is_better(row.value or 0.0, best.value if best else None):
             best = row
     return best
+
+
+def failed_among(rows: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return the trials that have failed, by number."""
+    return [row for row in rows if row.state == FAILED]
+
+
+def failures_in_words(failed: Sequence[TrialRow], begun: int) -> str:
+    """Return how many trials have failed, and why the first did."""
+    first = failed[0]
+    why = first.end.reason if first.end and first.end.reason else f"exit code {first.end.exit_code if first.end else 1}"
+    return f"{len(failed)} of {count(begun, 'trial')} FAILED; the first is trial {first.number}: {why}"
 
 
 def best_so_far(rows: Iterable[TrialRow], terms: SearchTerms) -> list[tuple[float, float]]:

@@ -312,3 +312,38 @@ def test_a_program_that_says_nothing_of_its_options_gets_them_as_typed_with_a_no
     done = local.type("search", "./objective.py", *SPACE, "--dry-run")
     assert done.code == 0, done.err
     assert "how objective.py spells its options is not known, so it gets --x=… --y=…" in done.err
+
+
+FAILING = """import sys
+x = sys.argv[1].partition("=")[2]
+print("begin", x)
+sys.exit("train.py: error: unrecognized arguments" if {bad} else 0)
+"""
+
+
+def test_a_search_whose_trials_failed_is_failed_and_shows_the_last_lines_of_the_first(local: Desk) -> None:
+    local.write("train.py", FAILING.format(bad="True"))
+    done = local.type("search", "./train.py", "--sweep", "x=1,2", "--wait")
+    assert done.code == 1
+    assert "2 of 2 trials FAILED; the first is trial 0: " in done.err
+    assert "  | begin 1\n  | train.py: error: unrecognized arguments\n" in done.err
+    assert local.type("status", "--json").json["runs"][0]["state"] == "FAILED"
+    assert local.type("search", "status", "--json").json["state"] == "FAILED"
+    assert "  | train.py: error: unrecognized arguments\n" in local.type("search", "results").err
+    assert "  | train.py: error: unrecognized arguments\n" in local.type("logs").out
+    if find_spec("matplotlib"):
+        assert local.type("report", "@1", "-o", "page.html").code == 0
+        page = (local.project / "page.html").read_text()
+        assert "2 of 2 trials FAILED; the first is trial 0: " in page
+        assert "The last lines of the log of trial 0" in page
+    again = local.type("search", "resume")
+    assert (again.code, "nothing to continue" in again.err) == (1, True)
+
+
+def test_a_search_with_a_failed_trial_among_others_completes_and_counts_it(local: Desk) -> None:
+    local.write("train.py", FAILING.format(bad="x == '2'"))
+    done = local.type("search", "./train.py", "--sweep", "x=1,2,3", "--wait")
+    assert done.code == 0, done.err
+    assert "1 of 3 trials FAILED; the first is trial 1: " in done.err
+    assert "  | begin 2\n  | train.py: error: unrecognized arguments\n" in done.err
+    assert local.type("search", "status", "--json").json["state"] == "COMPLETED"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show.console import fact, say, table, write, write_json
 from hpclaunch.core.units import count
+from hpclaunch.search.folder import SearchFolder
 from hpclaunch.search.importance import importances
 from hpclaunch.search.names import texts_of
-from hpclaunch.search.results import cells_of, columns_of, csv_of, json_of, ranked
+from hpclaunch.search.results import cells_of, columns_of, csv_of, failed_among, failures_in_words, json_of, ranked
 
 if TYPE_CHECKING:
     from hpclaunch.actions.search_results import SearchResults
@@ -95,15 +96,14 @@ def show_results(run: Run, found: SearchResults, most: int, as_json: bool) -> No
     table(columns_of(terms), [cells_of(row, terms) for row in shown], state_column=1)
     if len(rows) > len(shown):
         say(f"{len(rows) - len(shown)} more trials: --most {len(rows)}, or --csv")
-    failed = [row for row in rows if row.state == "FAILED" and row.end and row.end.reason]
-    for row in failed[:3]:
-        say(f"trial {row.number} failed: {row.end.reason if row.end else ''}; its log: {_log_of(run, row)}")
+    failed = failed_among(rows)
+    if failed:
+        folder, first = SearchFolder(run.path), failed[0].number
+        say(f"{failures_in_words(failed, len(rows))}; its log: {folder.log(first)}")
+        for line in folder.last_lines(first):
+            say(f"  | {line}")
     if shares:
         say("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
-
-
-def _log_of(run: Run, row: TrialRow) -> str:
-    return str(run.path / "trials" / f"{row.number // 1000:03d}" / f"{row.number:06d}" / "log.out")
 
 
 def write_csv(found: SearchResults) -> None:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.reports.page.amounts import duration, percent, short
-from hpclaunch.reports.page.model import Block, Fact, Facts, Figure, Listing, PageSection, Sentence, Value
+from hpclaunch.reports.page.model import (
+    Block,
+    CodeText,
+    Fact,
+    Facts,
+    Figure,
+    Listing,
+    PageSection,
+    Sentence,
+    Value,
+)
 from hpclaunch.reports.search_chart import best_panel, importance_panel
 from hpclaunch.reports.study_chart import Panel
 from hpclaunch.search.events import COMPLETED
@@ -19,10 +30,25 @@ _MOST_LISTED = 50
 _MOST_NAMES = 8
 
 
-def search_section(rows: Sequence[TrialRow], terms: SearchTerms, summary: SearchSummary) -> PageSection:
+@record
+class FailedTrials:
+    """The failed trials in words, and the last lines of the log of the ``first`` of them."""
+
+    words: str
+    first: int
+    log_end: str
+
+
+def search_section(
+    rows: Sequence[TrialRow], terms: SearchTerms, summary: SearchSummary, failed: FailedTrials | None = None
+) -> PageSection:
     """Return what a search has found so far."""
     metric = terms.metric or "value"
     blocks: list[Block] = [Sentence(text=_search_in_words(summary, len(rows), metric))]
+    if failed is not None:
+        blocks.append(Sentence(text=f"{failed.words}.", tone="bad" if summary.has_failed else "warning"))
+        title = f"The last lines of the log of trial {failed.first}"
+        blocks += [CodeText(title=title, text=failed.log_end)] if failed.log_end else []
     if summary.best is not None:
         best = tuple(Fact(name=name, value=text) for name, text in texts_of(summary.best.values).items())
         blocks.append(Facts(title=f"The best trial: number {summary.best.number}", rows=best))

@@ -220,3 +220,22 @@ def test_a_folder_that_is_no_search_ends_the_worker_with_a_sentence(bench: Bench
     assert ended(worker) == 1
     assert "there is no search" in bench.log()
     assert "Traceback" not in bench.log()
+
+
+def test_a_search_whose_trials_all_fail_has_failed_and_shows_the_end_of_the_first_log(bench: Bench) -> None:
+    bench.ask('echo "of trial ${own[0]#*=}"; echo "train.py: no such option" >&2; exit 2', 6)
+    workers = [bench.start("1.0"), bench.start("1.0")]
+    codes = sorted(ended(worker) for worker in workers)
+    assert codes[-1] == 1, bench.log()
+    assert bench.states() == ["FAILED"] * 6
+    assert "6 of 6 trials FAILED; the first is trial 0: " in bench.log()
+    end = "log.out\n  | of trial 0\n  | train.py: no such option\n"
+    assert f"its log: {bench.folder.trial(0)}/{end}" in bench.log()
+    assert not (bench.root / "attempts/1.0/first-failure").exists(), "it asks for no further start"
+
+
+def test_a_search_with_one_completed_trial_has_not_failed(bench: Bench) -> None:
+    bench.ask('[ "${own[0]#*=}" -eq 3 ]', 6)
+    assert ended(bench.start()) == 0, bench.log()
+    assert bench.states().count("FAILED") == 5
+    assert "FAILED" not in bench.log()

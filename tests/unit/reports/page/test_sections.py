@@ -26,7 +26,7 @@ from hpclaunch.reports.page.model import (
 from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import is_smaller_better, runs_page
-from hpclaunch.reports.page.search_section import search_section
+from hpclaunch.reports.page.search_section import FailedTrials, search_section
 from hpclaunch.reports.page.speed import slowest_rank
 from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.reports.study_chart import Panel
@@ -248,8 +248,15 @@ def test_a_loss_is_better_when_it_is_smaller(name: str, smaller: bool) -> None:
 def test_a_search_shows_its_best_trial_and_all_others(tmp_path: Path) -> None:
     folder = SearchFolder(fabricated.search(tmp_path))
     terms, table = folder.read().terms, JournalReader(folder).read()
-    found = search_section([*table.rows()], terms, summary_of(table, terms, 2))
+    found = search_section(
+        [*table.rows()],
+        terms,
+        summary_of(table, terms, 2),
+        FailedTrials(words="1 FAILED", first=7, log_end="the last line"),
+    )
     words = texts(found)
+    assert "1 FAILED." in words
+    assert CodeText(title="The last lines of the log of trial 7", text="the last line") in found.blocks
     assert "8 trials begun of 8: 7 COMPLETED, 1 FAILED. The best test_accuracy is 0.895 (trial 2)." in words
     assert "learning_rate 0.01" in words
     listing = next(block for block in found.blocks if isinstance(block, Listing))
