@@ -132,7 +132,7 @@ def _prepare_probe(system: System, request: Request, runs_dir: str | None) -> tu
         if first.spec.layout.world_size > 1 or request.tasks_per_node is not None:
             return first, []
         pair = prepare(system, replace(request, nodes=1, tasks_per_node=2), runs_dir, probe_job())
-        return (pair if _has_launcher(pair) else first), []
+        return (pair if _has_launcher(pair) and not pair.faults else first), []  # faults: one GPU for two ranks
     if request.nodes is not None:
         return first, []
     several = prepare(system, replace(request, nodes=NODES), runs_dir, probe_job())

@@ -45,13 +45,25 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         own_site=chosen.own,
         notices=tuple(_own_files(system, job, request, chosen.site)),
     )
-    case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context, code_folders=folders)
+    site, context = looked_at(chosen.site, context)
+    case = Case(site=site, job=job, request=request, settings=settings, context=context, code_folders=folders)
     case = sized(case)
     if request.sweep:
         from hpclaunch.actions.program_source import with_program_options  # loads a parser of Python
 
         case = with_program_options(case)
     return with_run_dir(system, with_active_python(system, case), runs_dir)
+
+
+def looked_at(site: Site, context: Context) -> tuple[Site, Context]:
+    """Return site and context with the hardware of this machine, if the site is this machine."""
+    from hpclaunch.sites.found import find_hardware, is_this_machine, with_hardware  # loads ctypes
+
+    if not is_this_machine(site):
+        return site, context
+    hardware = find_hardware(context.environment)
+    context = replace(context, cpus=hardware.cpus, hardware=hardware, notices=(*context.notices, *hardware.remarks))
+    return with_hardware(site, hardware), context
 
 
 def with_run_dir(system: System, case: Case, runs_dir: str | None = None) -> Case:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.config.catalog import SITE, Catalog, Found
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import values
-from hpclaunch.config.site import load_site
+from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.sites.card import sections_of
-from hpclaunch.sites.card.lines import Section
+from hpclaunch.sites.card.lines import Row, Section
 from hpclaunch.sites.card.short import gpus_in_short, lacks
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
+    from hpclaunch.core.hardware import Hardware
 
 
 @record
@@ -59,18 +62,40 @@ def site_file(catalog: Catalog, name: str) -> Found:
     return catalog.find(SITE, name)
 
 
-def site_card(catalog: Catalog, name: str) -> list[Section]:
+def site_card(catalog: Catalog, name: str, environment: Mapping[str, str] = os.environ) -> list[Section]:
     """Return the sections of a site's card. Raises NotFound or InvalidFile."""
-    found = site_file(catalog, name)
-    return sections_of(load_site(catalog, name), read_yaml(found.path), f"{found.path} ({found.origin})")
+    found, site = site_file(catalog, name), load_site(catalog, name)
+    return [
+        *sections_of(site, read_yaml(found.path), f"{found.path} ({found.origin})"),
+        *_found_here(site, environment),
+    ]
 
 
-def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
+def _found_here(site: Site, environment: Mapping[str, str]) -> list[Section]:
+    """Return what is found on this machine, and how, if the site is this machine."""
+    hardware = hardware_of(site, environment)
+    if hardware is None:
+        return []
+    rows = [Row(label=what, pieces=((how, ""),)) for what, how in hardware.how]
+    rows += [Row(label="note", pieces=((remark, "third-party"),)) for remark in hardware.remarks]
+    return [Section(title="Found on this machine", rows=tuple(rows))]
+
+
+def hardware_of(site: Site, environment: Mapping[str, str]) -> Hardware | None:
+    """Return the hardware of this machine, if the site is this machine."""
+    from hpclaunch.sites.found import find_hardware, is_this_machine  # loads ctypes
+
+    return find_hardware(environment) if is_this_machine(site) else None
+
+
+def site_as_json(catalog: Catalog, name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Return a site as plain values; ``provenance`` lists every value of its file with its sources."""
     found, site = site_file(catalog, name), load_site(catalog, name)
     provenance = [asdict(value) for value in values(site, read_yaml(found.path))]
     place = {"path": str(found.path), "origin": found.origin}
-    return {**place, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
+    hardware = hardware_of(site, environment)
+    seen = {"found": asdict(hardware)} if hardware else {}
+    return {**place, **seen, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
 
 
 def usual_site(system: System) -> tuple[str, str]:

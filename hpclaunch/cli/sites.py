@@ -79,9 +79,9 @@ def show(
         console.write(content.decode("utf-8", errors="surrogateescape"))
         return
     if json:
-        console.write_json("site", sites.site_as_json(system.catalog, site))
+        console.write_json("site", sites.site_as_json(system.catalog, site, system.environment))
         return
-    sections = sites.site_card(system.catalog, site)
+    sections = sites.site_card(system.catalog, site, system.environment)
     console.show_lines(lambda width: lines_of(sections, width))
 
 

@@ -111,10 +111,14 @@ class NodeType:
     ``frameworks`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot
     compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the memory that the planner
     takes them and their nodes to have, so that plans of large models can be tested with small ones. ``mtbf_days``: mean
-    time between two failures of one node, in days.
+    time between two failures of one node, in days. ``this_machine``: the node is the machine on which hpclaunch runs;
+    its processor, memory and GPUs are looked at, and values of the file come first.
     """
 
     title: str = field(metadata=shown("{}"))
+    this_machine: bool = field(
+        default=False, metadata=shown(yes="this machine, which is looked at", no="as the file says", row="found")
+    )
     nodes: PositiveInt | None = field(default=None, metadata=shown(noun="node", row="nodes"))
     constraint: Line | None = field(default=None, metadata=shown(row="nodes"))
     partition: Line | None = field(default=None, metadata=shown(row="nodes"))

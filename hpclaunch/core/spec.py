@@ -12,6 +12,7 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.component import Component
 from hpclaunch.core.data_need import DataNeed
+from hpclaunch.core.hardware import Hardware
 from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
@@ -96,7 +97,8 @@ class Context:
     ``longest_job``: the longest walltime (seconds) that the scheduler accepts now; 0: not asked, or no limit.
     ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
     submitting shell, in words, if the request has it from there. ``allocation``: the one in which the run begins at
-    once (None: it is submitted).
+    once (None: it is submitted). ``hardware``: that of this machine, where the site is this machine (None: it is not,
+    or nobody has looked).
     """
 
     now: str
@@ -116,6 +118,7 @@ class Context:
     predecessors: tuple[Predecessor, ...] = ()
     active: str = ""
     allocation: Allocation | None = None
+    hardware: Hardware | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.core.spec import Layout
+from hpclaunch.core.units import count
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.placement import Placement
@@ -67,7 +68,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
 def _cpus_by_formula(case: Case, node_type: str, size: Size, whole: bool) -> int | None:
     node = case.node(node_type)
     here = not case.site.scheduler_row.has_queue and not case.request.hosts_file
-    cores = case.context.cpus if here else node.cores
+    cores = case.context.cpus if here else 1 if node.this_machine else node.cores  # those of other hosts: not known
     if cores is None:
         return None
     if not whole and size.gpus and node.gpus_per_node:
@@ -130,6 +131,9 @@ def _check_hosts(case: Case, layout: Layout, decisions: Decisions) -> None:
             where=hosts_file,
             allowed=f"at most {len(hosts)}, the number of hosts in this file",
         )
+    elif layout.gpus_per_node and case.context.hardware is not None and case.request.gpus_per_node is None:
+        alike = f"every host of {hosts_file} is taken to have {count(layout.node_gpus, 'GPU')}, as this machine has"
+        decisions.warnings.append(f"{alike}; --gpus-per-node N says otherwise")
 
 
 def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
-from hpclaunch.core.spec import Pairs
+from hpclaunch.core.spec import Layout, Pairs
 from hpclaunch.resolve.broadcast import call_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of, parameters_of
@@ -49,7 +49,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     sizing, launcher, software = parts.sizing, parts.launcher, parts.software
     layout = parts.rank_layout
     scheduler = case.site.scheduler_row
-    environment = _environment(parts)
+    environment = _environment(case, parts)
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
     if parts.trials and container.step_options:
@@ -86,7 +86,7 @@ def secrets_of(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*case.site.secret_env, *case.job.secret_env)))
 
 
-def _environment(parts: Parts) -> dict[str, str]:
+def _environment(case: Case, parts: Parts) -> dict[str, str]:
     """Return the variables that the script exports: defaults, those of the software, and the contract with the ranks.
 
     docs/contract.md lists the contract; the template adds the variables whose values are known only inside the job.
@@ -94,12 +94,23 @@ def _environment(parts: Parts) -> dict[str, str]:
     layout, restarts, data = parts.rank_layout, parts.restarts, parts.data
     variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task), **parts.software.variables}
     variables["HPCLAUNCH_WORLD_SIZE"] = str(layout.world_size)
-    variables["HPCLAUNCH_EXPECT_GPU"] = "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0"
+    variables["HPCLAUNCH_EXPECT_GPU"] = _expected_gpus(case, layout)
     if restarts.most:
         variables["HPCLAUNCH_SIGNAL"] = restarts.signal
     if data and data.folder:
         variables["HPCLAUNCH_DATA_DIR"] = data.folder
     return variables
+
+
+def _expected_gpus(case: Case, layout: Layout) -> str:
+    """Return what a rank that sees no GPU does: ``1``, it stops; ``found``, it warns; ``0``, nothing.
+
+    GPUs that were only found here stop no run: many a laptop has one, and a framework that was built for CPUs.
+    """
+    if not layout.gpus_per_node or layout.stand_in_gpus:
+        return "0"
+    asked = (case.request.gpus_per_node, case.job.resources.gpus_per_node)
+    return "found" if case.context.hardware is not None and asked == (None, None) else "1"
 
 
 def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:

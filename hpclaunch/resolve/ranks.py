@@ -208,11 +208,28 @@ def _own_variables(layout: Layout, chosen: dict[str, str]) -> tuple[str, ...]:
 
 def _setup_of_component(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
     node, layout = case.node(sizing.node_type), sizing.layout
-    if not layout.gpus_per_node or not case.site.scheduler_row.assigns_gpus:
+    if not layout.gpus_per_node:
         return ()
+    if not case.site.scheduler_row.assigns_gpus:
+        return _divided_gpus(case, layout, launcher, chosen)
     own = node.rank_setup if LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout) else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
+
+
+def _divided_gpus(case: Case, layout: Layout, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
+    """Return the line that gives each rank a MIG device of its own, where this machine's GPUs are divided.
+
+    A process can use one MIG device, and without the variable all ranks would use the first (MIG User Guide, "CUDA
+    Device Enumeration").
+    """
+    gpus = case.context.hardware.gpus if case.context.hardware else ()
+    variable = "CUDA_VISIBLE_DEVICES"
+    several = layout.tasks_per_node > 1 and rank_identity_of(layout, launcher) and not case.request.hosts_file
+    if not several or variable in chosen or not any(gpu.parent for gpu in gpus):
+        return ()
+    names = " ".join(shlex.quote(gpu.uuid or gpu.name) for gpu in gpus[: layout.tasks_per_node])
+    return (f"local gpus=({names})", f'export {variable}="${{gpus[$LOCAL_RANK]}}"')
 
 
 def python_path_of(case: Case) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from posixpath import join, normpath
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core.broadcast import CONDA_PREFIX
+from hpclaunch.core.hardware import NO_GPU, first_gpus
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import (
     JAX,
@@ -154,9 +155,30 @@ def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str
     if merged.container:  # where the container sees the home folder, ~/.local would hide packages of the image
         variables.setdefault("PYTHONNOUSERSITE", "1")
     if not case.site.scheduler_row.assigns_gpus:
-        gpus = min(layout.gpus_per_node, layout.node_gpus)  # _check_gpus of resolve.layout refuses more
-        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
+        variables = {**_shown_gpus(case, layout), **variables}
     return variables
+
+
+def _shown_gpus(case: Case, layout: Layout) -> dict[str, str]:
+    """Return the variables that leave the ranks so many GPUs as were asked for, where no scheduler assigns any.
+
+    The shell's own variables reach the ranks as they are, and stay a limit. A run without a number of GPUs of its own
+    sees all that the shell sees. A site file that gives a number has it for the machine. Where the GPUs are divided,
+    each rank sets its own (resolve.ranks).
+    """
+    gpus = min(layout.gpus_per_node, layout.node_gpus)  # _check_gpus of resolve.layout refuses more
+    asked = (case.request.gpus_per_node, case.job.resources.gpus_per_node) != (None, None)
+    hardware, is_here = case.context.hardware, case.request.hosts_file is None
+    if not asked and (hardware is not None or not gpus):
+        return {}
+    if hardware is not None and is_here:
+        divided = layout.tasks_per_node > 1 and any(gpu.parent for gpu in hardware.gpus[:gpus])
+        return {} if divided else first_gpus(hardware, gpus, case.context.environment)
+    limit = case.context.environment.get("CUDA_VISIBLE_DEVICES") if is_here else None
+    if limit is not None and not limit.strip():
+        return {}  # the shell hides all
+    named = [word.strip() for word in limit.split(",")] if limit else [str(number) for number in range(gpus)]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(named[:gpus]) or NO_GPU}
 
 
 def _unset(site: Site, variables: dict[str, str]) -> tuple[str, ...]:

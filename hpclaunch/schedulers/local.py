@@ -147,8 +147,15 @@ def _start(run: Run, walltime: int) -> str:
     executor = LocalExecutor(folder=run.path / "logs")
     minutes = walltime / 60 + _BACKSTOP_MINUTES if walltime else _YEAR_MINUTES
     executor.update_parameters(timeout_min=minutes, tasks_per_node=1, stderr_to_stdout=True)
-    job: LocalJob[None] = executor._submit_command(f"bash {shlex.quote(str(run.script))}")
+    words = [*_shells_gpus(os.environ), "bash", str(run.script)]
+    job: LocalJob[None] = executor._submit_command(shlex.join(words))
     return str(job.job_id)
+
+
+def _shells_gpus(environment: Mapping[str, str]) -> list[str]:
+    """Return what gives the script the GPUs of this shell: submitit empties the variable, which hides all GPUs."""
+    name = "CUDA_VISIBLE_DEVICES"
+    return ["env", f"{name}={environment[name]}"] if name in environment else ["env", "-u", name]
 
 
 def search(runs: Sequence[Run]) -> Search:

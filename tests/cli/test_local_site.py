@@ -216,3 +216,21 @@ def test_a_script_run_by_hand_twice_shows_its_last_run(local: Desk) -> None:
         assert state(local, run)[0] == ended
         for mark in run.glob("attempts/*/started"):
             os.utime(mark, (0, 0))  # the next one begins later, however coarse the file system's clock is
+
+
+@pytest.mark.parametrize("limit", [None, "3,1", ""])
+def test_a_run_sees_the_gpus_that_the_shell_sees(local: Desk, limit: str | None) -> None:
+    if limit is not None:
+        local.environment["CUDA_VISIBLE_DEVICES"] = limit
+    told = 'printf "visible: %s\\n" "${CUDA_VISIBLE_DEVICES-all}"'
+    done = local.type("submit", "--tasks-per-node", "1", "--wait", "--", "bash", "-c", told)
+    assert f"visible: {'all' if limit is None else limit}\n" in done.err
+
+
+def test_the_card_of_this_machine_tells_what_was_found_and_how(local: Desk) -> None:
+    shown = local.type("sites", "show", "local").out
+    _, _, found = shown.partition("Found on this machine\n")
+    labels = [line.split()[0] for line in found.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert {"CPUs", "memory", "GPUs"} <= set(labels)
+    assert json.loads(local.type("sites", "show", "local", "--json").out)["found"]["cpus"] >= 1
+    assert "Found on this machine" not in local.type("sites", "show", "perlmutter").out

@@ -15,7 +15,7 @@ def gpu_check(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
     requested, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
     if not requested:
-        return Check(name=GPUS, verdict="PASS", what="none requested")
+        return _unrequested_check(evidence)
     blind = [rank for rank in evidence.ranks if not _has_gpu(rank, stand_in)]
     if blind:
         return _blind_rank_check(evidence, blind)
@@ -30,9 +30,24 @@ def gpu_check(evidence: ProbeEvidence) -> Check:
     return Check(name=GPUS, verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
 
 
+def _unrequested_check(evidence: ProbeEvidence) -> Check:
+    """Return the check of a probe without GPUs; on a machine without a scheduler, its idle GPUs are named."""
+    first = evidence.ranks[0] if evidence.ranks else {}
+    idle = (first.get("topology") or {}).get("gpus") or []
+    if evidence.scheduler.has_queue or not idle:
+        return Check(name=GPUS, verdict="PASS", what="none requested")
+    models = " and ".join(dict.fromkeys(str(gpu["model"]) for gpu in idle))
+    what = f"none requested, but {first['host']} has {count(len(idle), 'GPU')} ({models})"
+    site = evidence.spec["site"]
+    hint = (
+        f"hpclaunch sites show {site} says why; without --gpus-per-node 0, every GPU that a program can use gets a rank"
+    )
+    return Check(name=GPUS, verdict="WARN", what=what, next=hint)
+
+
 def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
-    """Return the failed check of ranks that see no GPU."""
-    has_devices = bool(_visible_gpus(blind[0]))
+    """Return the check of ranks that see no GPU: failed, unless the GPUs were only found here."""
+    has_devices = bool(_visible_gpus(blind[0])) or not evidence.scheduler.assigns_gpus
     cause = f"{_framework_title(evidence)} sees none" if has_devices else f"{evidence.scheduler.title} gave none"
     first = f"rank {blind[0]['rank']} on {blind[0]['host']}: {cause}"
     requested = evidence.spec["layout"]["gpus_per_node"]
@@ -43,7 +58,8 @@ def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     if has_devices and built_for_cpus:
         built = f"this {_framework_title(evidence)} is built for CPUs"
         hint = f"{built}: name another module, venv or container under 'environment:'"
-    return Check(name=GPUS, verdict="FAIL", what=what, next=hint)
+    was_found = dict(evidence.spec["environment"]).get("HPCLAUNCH_EXPECT_GPU") == "found"  # runs go on, on CPUs
+    return Check(name=GPUS, verdict="WARN" if was_found else "FAIL", what=what, next=hint)
 
 
 def _framework_title(evidence: ProbeEvidence) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from typing import Any, Mapping
 
 from hpclaunch.training.rank import placement
@@ -38,8 +39,21 @@ def run_dir(environ: Mapping[str, str], job: str) -> str:
 
 
 def check_gpus(environ: Mapping[str, str], gpus: int, framework: str, version: str = "") -> None:
-    """Raise TrainingError if the site promises GPUs, and the framework sees none."""
-    if not gpus and environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
+    """Raise TrainingError if the site promises GPUs, and the framework sees none.
+
+    GPUs that were only found on this machine are no promise: the first rank of a node warns, and computes on the CPU.
+    """
+    expected = environ.get("HPCLAUNCH_EXPECT_GPU")
+    if not gpus and expected == "found" and environ.get("LOCAL_RANK", "0") == "0":
+        print(
+            "warning: {} has GPUs, but {} sees none: this run computes on CPUs. Install a GPU build of {} and its "
+            "libraries, or type --gpus-per-node 0 to leave the GPUs out.".format(
+                socket.gethostname(), " ".join(filter(None, (framework, version))), framework
+            ),
+            file=sys.stderr,
+            flush=True,
+        )
+    if not gpus and expected == "1":
         raise TrainingError(
             "the site promises GPUs, but {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the job requests "
             "GPUs, that this {} is a GPU build, and that its CUDA libraries are loaded.".format(

@@ -20,7 +20,6 @@ export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
-export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=8
 export HPCLAUNCH_EXPECT_GPU=0
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
@@ -38,6 +37,6 @@ set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 8 --map-by ppr:2:node --bind-to none --hostfile \
   /home/ada/project/runs/train-20260102-030405-abcd/hosts -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
   HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x HPCLAUNCH_START -x \
-  MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x \
-  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x TF_USE_LEGACY_KERAS
+  MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU -x TF_USE_LEGACY_KERAS
 finish

@@ -20,7 +20,6 @@ export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=8
-export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
 enter /home/ada/project

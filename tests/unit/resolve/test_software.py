@@ -147,8 +147,9 @@ def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> N
     assert "CUDA_VISIBLE_DEVICES" in planned(by_nobody).unset
 
 
-def test_without_a_scheduler_the_script_names_the_gpus_unless_the_job_does() -> None:
-    assert dict(planned(a_desk()).environment)["CUDA_VISIBLE_DEVICES"] == ""
+def test_without_a_scheduler_no_script_hides_the_gpus_of_the_shell_unless_the_job_does() -> None:
+    assert "CUDA_VISIBLE_DEVICES" not in dict(planned(a_desk()).environment)
+    assert "CUDA_VISIBLE_DEVICES" not in planned(a_desk()).unset
     job = a_job(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": "3"}))
     assert dict(planned(a_desk(), job).environment)["CUDA_VISIBLE_DEVICES"] == "3"
     assert "CUDA_VISIBLE_DEVICES" not in dict(planned().environment)

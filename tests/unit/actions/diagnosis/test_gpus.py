@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hpclaunch.actions.diagnosis import diagnose
@@ -67,3 +69,27 @@ def test_the_scheduler_that_gave_no_gpu_is_named_with_its_own_command() -> None:
         hints[scheduler] = check.next
     assert "sinfo --format='%P %G' shows the GPUs that Slurm has" in hints["slurm"]
     assert "sinfo" not in hints["local"]
+
+
+def of_this_machine(expected: str, **layout: int) -> dict[str, Any]:
+    spec = a_spec(**layout)
+    environment = {**dict(spec["environment"]), "HPCLAUNCH_EXPECT_GPU": expected}
+    return {**spec, "scheduler": "local", "launcher": "horovodrun", "environment": list(environment.items())}
+
+
+def test_gpus_that_nobody_asked_for_are_named_on_a_machine_without_a_scheduler() -> None:
+    topology = {"gpus": [{"model": "NVIDIA H200"}] * 2}
+    spec = of_this_machine("0", gpus_per_node=0)
+    (check,) = [one for one in diagnose(evidence(spec=spec, ranks=with_ranks(topology=topology))) if one.name == "GPUs"]
+    assert (check.verdict, check.what) == ("WARN", "none requested, but n0 has 2 GPUs (NVIDIA H200)")
+    on_a_cluster = evidence(spec=a_spec(gpus_per_node=0), ranks=with_ranks(topology=topology))
+    assert [one.what for one in diagnose(on_a_cluster) if one.name == "GPUs"] == ["none requested"]
+
+
+@pytest.mark.parametrize(("expected", "verdict"), [("found", "WARN"), ("1", "FAIL")])
+def test_a_framework_without_the_gpus_that_were_found_is_a_warning(expected: str, verdict: str) -> None:
+    build = {"version": "2.15.1", "cuda": False, "rocm": False, "gpus": 0}
+    ranks = with_ranks(tensorflow=build, assigned={})
+    checks = diagnose(evidence(spec=of_this_machine(expected), ranks=ranks))
+    (check,) = [one for one in checks if one.name == "GPUs"]
+    assert check.verdict == verdict and "TensorFlow sees none" in check.what and "built for CPUs" in check.next

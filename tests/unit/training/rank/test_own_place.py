@@ -34,3 +34,11 @@ def test_a_promised_gpu_that_is_missing_ends_the_rank() -> None:
     own_place.check_gpus({"HPCLAUNCH_EXPECT_GPU": "0"}, 0, "PyTorch")
     with pytest.raises(TrainingError, match="promises GPUs, but PyTorch on"):
         own_place.check_gpus({"HPCLAUNCH_EXPECT_GPU": "1"}, 0, "PyTorch")
+
+
+def test_gpus_that_were_only_found_are_missed_with_one_warning_a_node(capsys: pytest.CaptureFixture[str]) -> None:
+    for local_rank in ("0", "1"):
+        own_place.check_gpus({"HPCLAUNCH_EXPECT_GPU": "found", "LOCAL_RANK": local_rank}, 0, "PyTorch", "2.7")
+    own_place.check_gpus({"HPCLAUNCH_EXPECT_GPU": "found"}, 1, "PyTorch")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "has GPUs, but PyTorch 2.7 sees none: this run computes on CPUs" in line and "--gpus-per-node 0" in line
