@@ -71,6 +71,7 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
     case = with_program_options(load(system, request, runs_dir, program_job(system, request)))
     terms = _terms_of(system, typed, case.job)
     settings, notices = _settings_for(terms, case)
+    notices = (*notices, *_ranges_of_all_numbers(system, typed, case.job))
     request = replace(case.request, search=terms.space.names, settings=settings, recipe="job")
     job = replace(
         case.job,
@@ -163,9 +164,22 @@ def _read_terms(system: System, typed: TypedSearch, job: Job, faults: list[Fault
 
     file = typed.space_file or ""
     names = dict(typed.names)
-    floats = {name for name, row in job.parameters.items() if row.value_type == "float"}
-    floats |= {old for old, new in names.items() if new in floats}
-    return terms_of(read_yaml(system.cwd / file), file, floats, faults)
+    whole = {name for name, row in job.parameters.items() if row.value_type == "int"}
+    whole |= {old for old, new in names.items() if new in whole}
+    return terms_of(read_yaml(system.cwd / file), file, whole, faults)
+
+
+def _ranges_of_all_numbers(system: System, typed: TypedSearch, job: Job) -> list[str]:
+    """Return a notice if ranges of a space file may be meant as whole numbers, as they were before ``int: true``."""
+    if typed.space_file is None or job.parameters:  # the type of a parameter says what is meant
+        return []
+    from hpclaunch.search.space_file import unsaid_ranges
+
+    names = unsaid_ranges(read_yaml(system.cwd / typed.space_file))
+    if not names:
+        return []
+    what = f"{', '.join(names)}: any number of the range is tried, where earlier versions of hpclaunch tried whole ones"
+    return [f"{typed.space_file}: {what}; int: true tries whole numbers only, int: false says that any number is meant"]
 
 
 def _space_of_words(words: Pairs, job: Job, faults: list[Fault]) -> SearchSpace:

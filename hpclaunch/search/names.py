@@ -66,7 +66,7 @@ def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:
         return [Fault(what=what, where=one.name, next="list its values")]
     if not one.values and parameter.value_type == "int" and not one.whole:
         what = "the range has numbers with a fraction, but the parameter is a whole number"
-        return [Fault(what=what, where=one.name, next="an integer range, or list its values")]
+        return [Fault(what=what, where=one.name, next="int: true, or list its values")]
     if not one.values and parameter.choices:
         return [
             Fault(what="it has choices, and no range", where=one.name, allowed=", ".join(map(spell, parameter.choices)))

@@ -347,3 +347,34 @@ def test_a_search_with_a_failed_trial_among_others_completes_and_counts_it(local
     assert "1 of 3 trials FAILED; the first is trial 1: " in done.err
     assert "  | begin 2\n  | train.py: error: unrecognized arguments\n" in done.err
     assert local.type("search", "status", "--json").json["state"] == "COMPLETED"
+
+
+def test_a_range_with_whole_ends_has_all_numbers_and_says_how_to_have_whole_ones(local: Desk) -> None:
+    words = ("search", "./objective.py", "--space", "space.yaml", "--sampler", "random", "--trials", "4")
+    local.write("space.yaml", "metric: loss\nparameters: {x: {min: 0, max: 1}, y: {min: 0, max: 1, int: true}}\n")
+    done = local.type(*words, "--wait", "--json")
+    assert done.code == 0, done.err
+    assert "space.yaml: x: any number of the range is tried" in done.err
+    assert "int: true tries whole numbers only" in done.err
+    rows = [one["values"] for one in done.json["trials"]]
+    assert all(0 < row["x"] < 1 and row["y"] in (0, 1) for row in rows)
+    local.write("space.yaml", "metric: loss\nparameters: {x: {min: 0, max: 1, int: false}, y: [0]}\n")
+    assert "any number of the range" not in local.type(*words, "--dry-run").err
+
+
+def test_a_search_that_was_begun_with_whole_numbers_continues_with_them(local: Desk) -> None:
+    local.write("slow.py", GATED)
+    local.write("space.yaml", "parameters: {n: {min: 0, max: 5, int: true}}\n")
+    assert local.type("search", "./slow.py", "--space", "space.yaml").code == 0
+
+    def finished() -> int:
+        return int(local.type("search", "status", "--json").json["trials"].get("COMPLETED", 0))
+
+    wait_for(lambda: finished() == 3, "all but those at the gate have ended")
+    local.type("search", "cancel")
+    local.write("space.yaml", "parameters: {n: {min: 0, max: 5}}\n")  # as it meant whole numbers before
+    local.write("open", "")
+    assert local.type("search", "resume").code == 0
+    wait_for(lambda: local.type("search", "status", "--json").json["state"] == "COMPLETED", "the search has ended")
+    trials = local.type("search", "results", "--json").json["trials"]
+    assert [one["values"]["n"] for one in trials] == [0, 1, 2, 3, 4, 5]

@@ -19,7 +19,7 @@ def test_the_example_has_only_settings_with_an_effect() -> None:
     text = PAGE.read_text(encoding="utf-8")
     (block,) = [each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "sampler: random" in each]
     parameters = bundled_job("cifar").parameters
-    floats = {name for name, row in parameters.items() if row.value_type == "float"}
+    whole = {name for name, row in parameters.items() if row.value_type == "int"}
     faults: list[Fault] = []
-    terms = terms_of(yaml.safe_load(block), "space.yaml", floats, faults)
+    terms = terms_of(yaml.safe_load(block), "space.yaml", whole, faults)
     assert not faults and not idle(terms.space, parameters, {})

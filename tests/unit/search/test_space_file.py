@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hpclaunch.core.errors import Fault
-from hpclaunch.search.space_file import terms_of
+from hpclaunch.search.sampling import values_by_number
+from hpclaunch.search.space_file import terms_of, unsaid_ranges
 from hpclaunch.search.terms import SearchTerms, faults_of
 
 
 def read(**content: Any) -> tuple[SearchTerms, list[Fault]]:
     faults: list[Fault] = []
-    return terms_of(content, "space.yaml", {"learning_rate", "dropout"}, faults), faults
+    return terms_of(content, "space.yaml", {"layers"}, faults), faults
 
 
 def test_lists_ranges_and_scales_are_read() -> None:
@@ -33,9 +36,50 @@ def test_lists_ranges_and_scales_are_read() -> None:
     assert terms.total == 30
 
 
-def test_a_range_of_a_number_with_a_fraction_is_not_a_range_of_whole_numbers() -> None:
-    terms, _ = read(parameters={"dropout": {"min": 0, "max": 1}, "layers": {"min": 1, "max": 4}})
-    assert [one.whole for one in terms.space.dimensions] == [False, True]
+@pytest.mark.parametrize(
+    ("name", "row", "is_whole"),
+    [
+        ("x", {"min": 0, "max": 1}, False),
+        ("x", {"min": 1, "max": 64, "scale": "log"}, False),
+        ("x", {"min": 0, "max": 1, "int": True}, True),
+        ("x", {"min": 0, "max": 1, "int": False}, False),
+        ("x", {"min": 0, "max": 10, "step": 2}, True),
+        ("x", {"min": 0, "max": 10, "step": 2, "int": False}, False),
+        ("x", {"min": 0, "max": 1, "step": 0.5}, False),
+        ("layers", {"min": 1, "max": 4}, True),
+        ("layers", {"min": 1, "max": 4.5}, False),
+        ("x", "1..4", True),
+        ("x", {"min": 0, "max": 1, "type": "int"}, True),
+        ("x", {"min": 0, "max": 1, "type": "float"}, False),
+        ("x", {"mean": 3, "deviation": 1, "int": True}, True),
+        ("x", {"mean": 3, "deviation": 1}, False),
+    ],
+)
+def test_a_range_has_whole_numbers_only_if_it_or_the_job_says_so(name: str, row: Any, is_whole: bool) -> None:
+    terms, faults = read(parameters={name: row})
+    assert not faults
+    assert terms.space.dimensions[0].whole == is_whole
+
+
+def test_a_range_between_whole_ends_has_all_numbers_between_them() -> None:
+    terms, _ = read(parameters={"x": {"min": 0, "max": 1}}, sampler="random", trials=50)
+    values = [value["x"] for number in range(50) if (value := values_by_number(terms.space, "random", 3)(number))]
+    assert len(set(values)) == 50
+    assert all(isinstance(value, float) and 0 < value < 1 for value in values)
+
+
+def test_ranges_that_could_mean_whole_numbers_are_known() -> None:
+    rows = {
+        "a": {"min": 0, "max": 1},
+        "b": {"min": 1, "max": 8, "scale": "log", "points": 3},
+        "c": {"min": 0, "max": 1, "int": False},
+        "d": {"min": 0.0, "max": 1},
+        "e": {"min": 0, "max": 4, "step": 1},
+        "f": [0, 1],
+        "g": "0..3",
+    }
+    assert unsaid_ranges({"parameters": rows}) == ["a", "b"]
+    assert unsaid_ranges({"parameters": 3}) == []
 
 
 def test_every_mistake_is_named() -> None:
@@ -49,13 +93,15 @@ def test_every_mistake_is_named() -> None:
             "f": {"mean": 1},
             "g": {"min": 1, "max": 2.5, "type": "int"},
             "h": {"min": 1, "max": 2, "step": -1},
+            "i": {"min": 1, "max": 2, "int": "yes"},
+            "j": {"min": 1, "max": 2.5, "int": True},
         },
         sampler="gird",
         metrc="x",
         trials=0,
     )
     text = "\n".join(map(str, faults))
-    for name in "abcdefgh":
+    for name in "abcdefghij":
         assert f"parameters.{name}" in text
     assert "did you mean 'grid'" in text
     assert "did you mean 'metric'" in text
@@ -65,11 +111,12 @@ def test_every_mistake_is_named() -> None:
 def test_terms_that_cannot_be_met_are_refused() -> None:
     terms, _ = read(parameters={"dropout": {"min": 0, "max": 1}})
     assert "how many values" in str(faults_of(terms)[0])
+    assert faults_of(terms)[0].next.startswith("int: true, points: 5")
     terms, _ = read(parameters={"n": {"mean": 0, "deviation": 1}}, sampler="tpe", metric="loss", trials=3)
     assert "no normal distributions" in str(faults_of(terms)[0])
     terms, _ = read(parameters={"n": [1, 2]}, sampler="tpe")
     assert "name of a metric" in str(faults_of(terms)[0])
     terms, _ = read(parameters={"n": [1, 2]}, sampler="tpe", metric="loss", repeats=2)
     assert "every combination once" in str(faults_of(terms)[0])
-    terms, _ = read(parameters={f"n{number}": {"min": 1, "max": 1000} for number in range(3)})
+    terms, _ = read(parameters={f"n{number}": "1..1000" for number in range(3)})
     assert "1000000000 trials" in str(faults_of(terms)[0])
