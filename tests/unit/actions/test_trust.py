@@ -225,6 +225,67 @@ def test_a_folder_that_others_can_change_is_trusted_only_despite_this(open_folde
         assert not trust.is_trusted(project.environment, project.folder), "it was given for the mode of then"
 
 
+@pytest.mark.parametrize(
+    ("name", "is_code"),
+    [
+        ("train.py", True),
+        ("own/helper.py", True),
+        ("run.sh", True),
+        ("fast.so", True),
+        ("data.csv", False),
+        ("py", False),
+    ],
+)
+@pytest.mark.parametrize("way", ["data", "model"])
+def test_code_of_a_trusted_job_that_others_can_change_runs_only_with_a_consent(
+    open_folder: Path, name: str, is_code: bool, way: str
+) -> None:
+    project = Project(open_folder)
+    parts = {"data": "data: {name: x, layouts: [x], make: {program: train.py}}\n"}
+    parts["model"] = "parameters: {epochs: 1}\ntraining: {samples: 9, model: 'model:make'}\n"
+    project.write("jobs/mine/job.yaml", JOB.replace("PYTHON", "current") + parts[way])
+    project.write("jobs/mine/train.py")
+    file = project.write(f"jobs/mine/{name}")
+    trust.trust_folder(project.environment, project.folder)
+
+    def refusal() -> str:
+        case = project.case("mine")
+        if way == "model":
+            return trust.model_refusal(project.system, case)
+        return trust.data_refusal(project.system, case.job)
+
+    assert refusal() == ""
+    file.chmod(0o666)
+    refused = refusal()
+    if not is_code:
+        assert refused == ""
+        return
+    command = f"hpclaunch trust {file.parent} --despite-group"
+    words = f"others can change {file}: {file} can be written by everybody (if you trust them: {command})"
+    assert refused == words
+    trust.trust_folder(project.environment, file.parent, despite_group=True)
+    assert refusal() == "" and project.asked == []
+
+
+def test_a_folder_to_which_a_link_of_a_job_leads_is_code_too(open_folder: Path) -> None:
+    project = Project(open_folder)
+    project.write(
+        "jobs/mine/job.yaml",
+        JOB.replace("PYTHON", "current") + "data: {name: x, layouts: [x], make: {program: train.py}}\n",
+    )
+    project.write("jobs/mine/train.py")
+    shared = open_folder / "elsewhere"
+    (project.folder / "jobs/mine/lib").symlink_to(shared)
+    trust.trust_folder(project.environment, project.folder)
+    assert trust.data_refusal(project.system, project.case("mine").job) == ""
+    shared.chmod(0o777)
+    refused = trust.data_refusal(project.system, project.case("mine").job)
+    assert refused.startswith(f"others can change {project.folder}/jobs/mine/lib: {shared} can be written by everybody")
+    assert trust.data_refusal(project.system, project.case("transformer").job) == "", (
+        "a bundled job's code is not theirs"
+    )
+
+
 # --- the list
 
 

@@ -159,6 +159,13 @@ def test_consents_that_others_could_write_allow_nothing(base: Path, keeper: Keep
     consent(keeper, base / "group/p")
     state = base / "home/state"
     assert (stat.S_IMODE(state.stat().st_mode), stat.S_IMODE((state / FILE).stat().st_mode)) == (0o700, 0o600)
+    assert keeper.doubtful(base / "group/p/s.yaml") == []
+    for path, mode in ((state / FILE, 0o666), (base / "home", 0o777)):
+        before = stat.S_IMODE(path.stat().st_mode)
+        state.chmod(0o755)  # a closed folder keeps others from its files
+        path.chmod(mode)
+        assert keeper.doubtful(base / "group/p/s.yaml") != []
+        path.chmod(before)
     state.chmod(0o777)
     assert keeper.doubtful(base / "group/p/s.yaml") != []
     with pytest.raises(ChangeableByOthers) as caught:

@@ -141,6 +141,18 @@ def test_what_does_not_exist_and_what_leads_nowhere_is_nobodys(base: Path) -> No
         assert told(base / name, base) == []
 
 
+def test_as_many_links_are_followed_as_the_kernel_follows(base: Path) -> None:
+    put(base / "p/s.yaml", 0o666)
+    (base / "1").symlink_to("p/s.yaml")
+    for number in range(2, 42):
+        (base / str(number)).symlink_to(str(number - 1))
+    assert told(base / "40", base) == ["/p/s.yaml can be written by everybody"]
+    assert told(base / "41", base) == []
+    assert (base / "40").exists()
+    with pytest.raises(OSError, match="Too many levels"):
+        (base / "41").stat()
+
+
 def test_below_a_folder_that_lets_nobody_in_permissions_do_not_count(base: Path) -> None:
     put(base / "home", 0o700)
     put(base / "home/open", 0o777)

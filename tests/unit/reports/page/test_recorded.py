@@ -66,8 +66,11 @@ def test_the_changes_of_a_run_are_those_of_its_history(tmp_path: Path) -> None:
         ("FAILED", "", ""),
     ]
     assert changes[1].time - changes[0].time == 60
-    task = task_of(load(fabricated.array(tmp_path / "sweep")), 0)
-    assert read_run(task).changes == (), "the history is the array's"
+    array = fabricated.array(tmp_path / "sweep")
+    (array / "states.jsonl").write_text((path / "states.jsonl").read_text())
+    assert len(read_run(load(array)).changes) == 2
+    for index in (0, 1):
+        assert read_run(task_of(load(array), index)).changes == (), "the history is the array's"
 
 
 def test_the_end_of_the_log_is_shown_of_a_run_that_failed_alone(tmp_path: Path) -> None:
@@ -104,3 +107,35 @@ def test_the_result_is_that_of_the_last_end(tmp_path: Path) -> None:
 def test_a_start_takes_no_time_below_zero(began: float | None, ended: float | None, seconds: float | None) -> None:
     """A clock may step back."""
     assert RunStart(name="7.0", began=began, ended=ended).seconds == seconds
+
+
+def test_the_time_of_a_run_is_that_of_all_its_starts_that_ended(tmp_path: Path) -> None:
+    found = read_run(load(fabricated.finished(tmp_path)))
+    ended, open_start = RunStart(name="7.0", began=5.0, ended=9.0), RunStart(name="7.1", began=20.0)
+    later = RunStart(name="7.2", began=30.0, ended=33.0)
+    assert replace(found, starts=(ended, open_start, later)).seconds == 7.0
+    assert replace(found, starts=(open_start,)).seconds is None
+    assert replace(found, starts=()).seconds is None
+
+
+@pytest.mark.parametrize(
+    ("sweep", "runs"),
+    [
+        ({"axes": [["a", ["1", "2"]], ["b", ["1", "2", "3"]]]}, 6),
+        ({"axes": [["a", ["1", "2"]], "damaged", ["b"]]}, 2),
+        ({"axes": []}, 1),
+        (None, 1),
+    ],
+)
+def test_how_many_runs_an_array_has(tmp_path: Path, sweep: object, runs: int) -> None:
+    path = fabricated.finished(tmp_path)
+    add(path / "spec.json", sweep=sweep)
+    assert read_run(load(path)).runs_of_array == runs
+
+
+def test_a_script_is_shown_whole_up_to_a_limit(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    (path / "job.sh").write_text("#" * 100_000)
+    assert read_run(load(path)).script == "#" * 100_000
+    (path / "job.sh").write_text("#" * 100_001)
+    assert read_run(load(path)).script == "#" * 100_000 + "\n# the rest is left out of this page\n"
