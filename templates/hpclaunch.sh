@@ -390,7 +390,7 @@ watch_start() { # watch_start [LOCAL TASKS]: kill what this start runs on this n
     await_later_start $$ "$began" $((watch_every * (${1:-0} % turns + 1))) $((watch_every * turns)) && kill_start
   ) < /dev/null > /dev/null 2>&1 &
   watcher=$!
-  disown # else this shell reports how it ended
+  disown 2> /dev/null # else this shell reports how it ended; it may have ended by now
 }
 
 kill_start() { # kill the processes of this start on this node, but this rank's shell, which says why, and copiers of logs.
@@ -499,7 +499,7 @@ sample_rank() { # list this rank for the sampler of its node; the first rank of 
       exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF HPCLAUNCH_SAMPLES_OF="$HPCLAUNCH_EXIT_FILE" \
         python3 -I -S "$sampler" "$node" "${start##*/}" "$folder"
     ) < /dev/null > /dev/null 2>&1 &
-    disown # else this shell reports how it ended
+    disown 2> /dev/null # else this shell reports how it ended; it may have ended by now
   elif [ "$RANK" = 0 ]; then
     echo "hpclaunch: no samples: there is no program python3 on $node" >&2
   fi

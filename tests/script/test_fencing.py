@@ -163,6 +163,15 @@ def test_the_ranks_of_a_node_look_in_turn(tmp_path: Path) -> None:
     assert (tmp_path / "looks").read_text() == "30 30\n", "without a number each looks for itself"
 
 
+def test_a_watch_that_has_ended_at_once_is_no_word_in_the_log(tmp_path: Path) -> None:
+    """As where it cannot wait. bash says that there is no such job, if it has ended before it is let go."""
+    note = f"await_later_start() {{ return 1; }}; later={tmp_path}/2 watcher="
+    done = with_library(
+        f'{note}; disown() {{ wait "$watcher"; builtin disown; }}; watch_start; echo "${{watcher:+began}}"'
+    )
+    assert (done.stdout, done.stderr) == ("began\n", "")
+
+
 def test_who_cannot_wait_does_not_look_again_and_again(tmp_path: Path) -> None:
     """As in a container without /dev/fd: nothing would lie between two looks."""
     count = "began_at() { echo >> looks; [ $(wc -l < looks) -gt 3 ] || printf 5; }; exec() { return 1; }"
