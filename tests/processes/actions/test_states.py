@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -474,6 +475,28 @@ def test_an_array_whose_runs_have_ended_is_not_asked_about(slurm: FakeSlurm) -> 
     assert len(slurm.calls("sq")) == before
 
 
+def test_the_states_of_an_array_that_ended_long_ago_are_not_read(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have 100,000 runs. Within five minutes accounting may add exit codes."""
+    array = slurm.run("7", "FAILED", tasks=2)
+    runs.record_tasks(array, {0: task("COMPLETED", 0, "0:0"), 1: task("FAILED", 1, "7:0")})
+    array, read = runs.load(array.path), list[object]()
+    present_states = runs.present_states
+
+    def note(*words: Any) -> Any:
+        read.append(words)
+        return present_states(*words)
+
+    monkeypatch.setattr(runs, "present_states", note)
+    for age, is_read in ((400, False), (200, True)):
+        os.utime(array.path / runs.STATES, (time.time() - age, time.time() - age))
+        read.clear()
+        assert refreshed([array])[0].state == "FAILED"
+        assert bool(read) is is_read
+    assert not slurm.calls("sq")
+
+
 def test_a_run_without_a_cluster_is_proven_here_too(slurm: FakeSlurm) -> None:
     run = slurm.run("7", listed=False, cluster="", controller="")
     slurm.queue(run, "RUNNING")
@@ -548,8 +571,8 @@ def test_of_an_old_array_that_goes_on_only_its_open_runs_are_asked_about(slurm: 
     found = refreshed([runs.load(array.path)])[0]
     codes = [runs.task_of(found, number).exit_code for number in range(4)]
     assert codes == ["0:0", "", "3:0", "5:0"]
-    (call,) = slurm.calls("squeue")
-    assert call.endswith("--jobs=7_2")
+    (call,), (of_sacct,) = slurm.calls("squeue"), slurm.calls("sacct")
+    assert call.endswith("--jobs=7_2") and of_sacct.endswith("--jobs=7"), "sacct is asked about whole arrays"
 
 
 def test_only_the_runs_of_an_array_that_are_named_are_asked_about(slurm: FakeSlurm) -> None:
@@ -738,6 +761,8 @@ def test_runs_are_chosen_by_their_states_and_those_of_an_array_one_by_one(slurm:
     array = runs.load(array.path)
     assert in_states([one, two], [], False) == [one, two]
     assert in_states([one, two], ["failed", " Timeout,cancelled"], False) == [two]
+    for names in ([" failed"], ["TIMEOUT, failed"], ["failed ,TIMEOUT"], ["TIMEOUT", "Failed "]):
+        assert in_states([one, two], names, False) == [two]
     assert in_states([one, two, array], ["FAILED"], False) == [two]
     assert [run.index for run in in_states([array], ["FAILED"], True)] == [1]
 

@@ -308,6 +308,17 @@ def test_a_script_of_another_directory_or_without_a_text_is_not_started_again(sl
         resume(System(), run, SAME)
 
 
+def test_nodes_that_were_typed_do_not_replace_those_of_failures_before(keeping: FakeSlurm) -> None:
+    run = keeping.run("7", "NODE_FAIL", nodes="n[1-3]", excluded="n8,n2", excluded_because="n2: old")
+    spec(run, directives=[["exclude", "n8"]])
+    run.script.write_text("#!/bin/bash\n#SBATCH --exclude=n8\n")
+    began(run, "7.0")
+    (run.path / "logs").mkdir()
+    (run.path / "logs/slurm-7.out").write_text("srun: error: Node failure on n3\n")
+    assert retry(run, lambda words: None).excluded == "n8,n2,n3"
+    assert "#SBATCH --exclude=n8,n2,n3\n" in submitted(keeping)
+
+
 def test_a_node_that_is_avoided_already_gets_no_second_reason(keeping: FakeSlurm) -> None:
     """The scheduler may give it all the same, as with a node list that changed meanwhile."""
     run = keeping.run("7", "NODE_FAIL", nodes="n[1-3]", excluded="n[1-2]", excluded_because="n1: old")
@@ -911,6 +922,36 @@ def test_only_the_runs_of_an_array_that_a_start_can_help_are_started_again(keepi
     assert told[0].startswith("2 runs of run-7: a node failed, it was preempted; starting again without n9,n1 (n1: ")
     assert "#SBATCH --exclude=n9,n1\n" in submitted(keeping)
     assert "--array=1,3\n" in submitted(keeping)
+
+
+def test_each_run_of_an_array_is_judged_by_its_own_nodes_which_are_asked_about_once(keeping: FakeSlurm) -> None:
+    array = array_of(keeping, a="NODE_FAIL 0:0", b="NODE_FAIL 0:0", c="NODE_FAIL 0:0", d="FAILED 69:0")
+    known = runs.present_states(array)
+    runs.record_tasks(array, {number: known[number]._replace(nodes="n1,n2") for number in (1, 3)}, any_state=True)
+    show = "show node n1,n2"
+    keeping.put(
+        "scontrol",
+        f"""case "$*" in
+  *'{show}') echo 'NodeName=n1 X=1 State=IDLE Y=1'; echo 'NodeName=n2 X=1 State=DOWN* Y=1' ;;
+  *config) echo 'ClusterName = lab'; echo 'SlurmctldHost[0] = ctl(10.0.0.1)' ;;
+esac
+""",
+    )
+    found = retry(runs.load(array.path), lambda words: None)
+    assert (found.job_id, found.parts[-1]) == ("99", ""), "all of them"
+    reasons = dict(part.split(": ", 1) for part in found.excluded_because.split("; "))
+    alone = dict.fromkeys(("n0", "n2"), "the only node of a run that ended as NODE_FAIL")
+    assert reasons == {"n9": "old", **alone, "n2": "Slurm reports it as down and not responding"}
+    assert len([call for call in keeping.calls("scontrol") if call.endswith(show)]) == 1
+
+
+@pytest.mark.parametrize("verb", ["retry", "resume"])
+def test_an_array_of_another_cluster_is_not_started_here(slurm: FakeSlurm, verb: str) -> None:
+    array = runs.change(array_of(slurm, a="NODE_FAIL 0:0", b="NODE_FAIL 0:0"), cluster="other")
+    for run in (array, runs.task_of(array, 0)):
+        with pytest.raises(Refused, match="is a run of the cluster other"):
+            retry(run, lambda words: None) if verb == "retry" else resume(System(), run, SAME)
+    assert not slurm.calls("sbatch") and not list(array.path.glob("*/resumed"))
 
 
 def test_one_run_of_an_array_is_started_again_alone(keeping: FakeSlurm) -> None:

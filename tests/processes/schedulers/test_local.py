@@ -106,6 +106,17 @@ def test_a_process_that_got_the_number_of_an_ended_run_is_neither_the_run_nor_en
     assert stranger.poll() is None
 
 
+@pytest.mark.parametrize(
+    ("word", "is_controller"), [("logs", True), ("logs/1.out", False), ("logs2", False), ("", False)]
+)
+def test_only_a_process_with_the_whole_path_of_the_logs_is_the_controller_of_an_older_run(
+    run: Run, starts: Starts, word: str, is_controller: bool
+) -> None:
+    """Its beginning is not recorded; somebody may look at the run's files with a program that has got its number."""
+    process = starts(str(run.path / word))
+    assert (state(replace(run, job_id=str(process.pid))).state == "RUNNING") is is_controller
+
+
 def test_the_processes_of_another_run_with_the_same_number_are_left_alone(run: Run, starts: Starts) -> None:
     """Its ranks have the number in a variable, as those of the old run had."""
     other = run.path.parent / "other"

@@ -218,6 +218,28 @@ def test_an_offset_is_the_index_of_a_run_of_the_array(tmp_path: Path, offsets: o
         runs.load(run.path)
 
 
+def test_a_run_that_is_no_array_has_no_offsets_and_no_parts(tmp_path: Path) -> None:
+    run = runs.save(a_run(tmp_path, "1"))
+    record = json.loads((run.path / "run.json").read_text())
+    for tasks in (None, 0, -1, "3", 10**9):
+        (run.path / "run.json").write_text(json.dumps({**record, "tasks": tasks, "parts": ["0-2"]}))
+        assert (runs.load(run.path).tasks, runs.load(run.path).parts) == (0, ())
+        (run.path / "run.json").write_text(json.dumps({**record, "tasks": tasks, "offsets": [0]}))
+        with pytest.raises(NotFound, match="an invalid offset of the array"):
+            runs.load(run.path)
+
+
+def test_a_record_has_at_most_6_mib(tmp_path: Path) -> None:
+    """Thousands are read at once."""
+    run = runs.save(a_run(tmp_path, "1"))
+    record = (run.path / "run.json").read_text()
+    (run.path / "run.json").write_text(record + " " * (6 * 2**20 - len(record)))
+    assert runs.load(run.path) == run
+    (run.path / "run.json").write_text(record + " " * (6 * 2**20 - len(record) + 1))
+    with pytest.raises(NotFound):
+        runs.load(run.path)
+
+
 def test_an_edition_counts_up_to_the_whole_numbers_that_json_keeps(tmp_path: Path) -> None:
     run = runs.save(a_run(tmp_path, "1"))
     assert (run.edition, runs.save(run).edition) == (1, 2)

@@ -158,6 +158,8 @@ def test_the_line_of_a_start_that_was_requeued_does_not_end_the_next_one(run: Ru
     began(run, restart=1, code=143)
     logged(run, LINE.format(what="JOB 7", time="2026-11-21T06:00:00", cause=" DUE TO PREEMPTION"))
     assert status_by_markers(run, "").state == "FAILED"
+    logged(run, LINE.format(what="JOB 7", time="2026-99-99T00:00:00", cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "FAILED", "of a damaged time it is not known to be later"
     logged(run, LINE.format(what="JOB 7", time="2026-11-21T20:00:00", cause=" DUE TO TIME LIMIT"))
     assert status_by_markers(run, "").state == "TIMEOUT"
 
