@@ -203,6 +203,40 @@ def test_a_run_of_another_cluster_is_not_asked_about_unless_its_end_is_known(slu
     assert now(ended) == ended
 
 
+@pytest.mark.parametrize(
+    ("state", "fields", "is_settled"),
+    [
+        ("COMPLETED", {}, True),
+        ("FAILED", {"exit_code": "7:0"}, True),
+        ("FAILED", {}, False),
+        ("FAILED", {"repaired": "2026-01-02T03:04:05Z"}, True),
+        ("CANCELLED", {}, True),
+        ("PENDING", {}, False),
+        ("COMPLETED", {"tasks": 2}, True),
+        ("NOT_SUBMITTED", {"tasks": 2}, True),
+        ("NOT_SUBMITTED", {"tasks": 2, "earlier": ("6",)}, False),
+        ("NOT_SUBMITTED", {"earlier": ("6",)}, True),
+    ],
+)
+def test_of_which_runs_the_end_is_known_wherever_their_cluster_is(
+    slurm: FakeSlurm, state: str, fields: dict[str, Any], is_settled: bool
+) -> None:
+    """Of an array of which a part was refused, earlier jobs may run."""
+    run = slurm.run("7", state, cluster="other", **fields)
+    found = now(run)
+    assert ("is a run of the cluster other" in found.reason) is not is_settled
+    assert (found.state, found.tasks) == (state, run.tasks)
+    assert not slurm.calls("sq") and runs.load(run.path) == run
+
+
+def test_an_array_of_others_is_shown_as_one_run(slurm: FakeSlurm) -> None:
+    """Its record may claim 100,000 runs, which nobody asked for."""
+    theirs = slurm.run("7", "RUNNING", uid="4711", tasks=9, parts=("0-4",), earlier=("6",))
+    mine = slurm.run("8", "RUNNING", tasks=9, cluster="other", parts=("0-4",), earlier=("6",))
+    found, own = refreshed([theirs, mine])
+    assert (found.tasks, found.parts, own.tasks, own.parts) == (0, (), 9, ("0-4",))
+
+
 def test_a_start_by_hand_is_found_by_the_newest_claim_and_by_no_time_of_a_file(slurm: FakeSlurm) -> None:
     run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
     claimed(run.path, "7.0", "9.0", "10.0", "free", "8.0")

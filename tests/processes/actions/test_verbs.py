@@ -122,6 +122,27 @@ def test_a_run_that_changed_meanwhile_is_not_submitted(slurm: FakeSlurm) -> None
     assert not slurm.calls("sbatch")
 
 
+@pytest.mark.parametrize(
+    ("tasks", "is_ours", "again"), [(2, True, True), (2, False, False), (0, True, False), (0, False, False)]
+)
+def test_only_an_array_goes_on_after_its_state_has_changed_and_only_where_its_last_part_was_submitted(
+    slurm: FakeSlurm, tasks: int, is_ours: bool, again: bool
+) -> None:
+    """Its first part may run before the next one is submitted; another process may not come between them."""
+    run = slurm.run("", "RENDERED", tasks=tasks)
+    first = hand_over(run, "#!/bin/sh\n", 60)
+    if not is_ours:
+        (run.path / "submissions/1").write_text("elsewhere x x 1 1 1.0 x\n")
+    runs.change(first, state="RUNNING")
+    slurm.put("sbatch", "echo Submitted batch job 100\n")
+    if again:
+        assert hand_over(first, "#!/bin/sh\n", 60, earlier=("99",)).job_id == "100"
+        return
+    with pytest.raises(Refused, match="is being submitted by another process"):
+        hand_over(first, "#!/bin/sh\n", 60, earlier=("99",))
+    assert len(slurm.calls("sbatch")) == 1 and runs.load(run.path).state == "RUNNING"
+
+
 def test_a_refusal_is_recorded_in_slurms_words(slurm: FakeSlurm) -> None:
     slurm.put("sbatch", "echo 'sbatch: error: no such   partition' >&2; exit 1\n")
     run = slurm.run("7", "FAILED", earlier=("6",))

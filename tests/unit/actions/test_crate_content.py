@@ -15,7 +15,7 @@ import pytest
 import hpclaunch
 from hpclaunch.actions import crate_content as module
 from hpclaunch.actions.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
-from hpclaunch.actions.export import CrateOptions, export
+from hpclaunch.actions.export import CrateOptions, export, next_command
 from hpclaunch.actions.recorded_times import times_of
 from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused
 from hpclaunch.core.inside import InsideFile
@@ -489,6 +489,25 @@ def test_no_fact_has_the_value_of_a_variable(run: Run) -> None:
     assert facts.parameters == {"note": hidden}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train.py", "--api-key=s3cretw0rd"],
+        ["train.py", "--api-key", "s3cretw0rd"],
+        ["train.py", "api_key=s3cretw0rd"],
+        ["train.py", "--api-key=s3cretw0rd", "--epochs=3"],
+        ["train.py", "--epochs", "3", "--api-key", "s3cretw0rd", "--verbose"],
+    ],
+)
+def test_the_value_of_an_option_for_a_secret_is_hidden_in_the_log_wherever_the_option_stands(
+    run: Run, command: list[str]
+) -> None:
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "command": command}))
+    (run.path / "logs/4711.out").write_text("login with s3cretw0rd, 3 epochs\n")
+    assert bytes_of(content(run), "logs/4711.out") == b"login with (value not shown), 3 epochs\n"
+
+
 def test_logs_are_what_the_script_and_its_ranks_printed(run: Run) -> None:
     for name in ("rank-0.out", "rank-1.err", "notes.txt"):
         (run.path / "logs" / name).write_text("x\n")
@@ -625,6 +644,25 @@ def test_thinned_metrics_have_both_ends_of_every_kind_and_whole_lines(
     assert seen == 300 and len(kept) < 20
     assert [lines.index(line.decode()) for line in kept] == sorted(lines.index(line.decode()) for line in kept)
     assert {line.decode() for line in kept} >= {*lines[:3], *lines[-3:]}
+
+
+@pytest.mark.parametrize(
+    ("form", "place", "command"),
+    [
+        ("tensorboard", "out", "tensorboard --logdir out"),
+        ("mlflow", "my runs", "mlflow ui --backend-store-uri 'my runs'"),
+        ("tensorboard", "a;b", "tensorboard --logdir 'a;b'"),
+        ("ro-crate", "out", ""),
+    ],
+)
+def test_the_command_that_shows_an_export_can_be_typed(form: str, place: str, command: str) -> None:
+    assert next_command(form, Path(place)) == command
+
+
+def test_of_an_array_each_run_is_exported_and_named(tmp_path: Path) -> None:
+    array = load(fabricated.array(tmp_path / "sweep"))
+    done = export([array], "mlflow", tmp_path / "out", CrateOptions())
+    assert [one.index for one in done.runs] == list(range(24))
 
 
 def test_several_runs_and_an_array_are_exported_together(run: Run, tmp_path: Path) -> None:

@@ -161,6 +161,13 @@ def test_components_are_compared_one_by_one(cluster: Cluster) -> None:
     assert found.differs == "nodes of component 1 4, not 3"
 
 
+def test_a_component_is_named_although_only_one_is_listed(cluster: Cluster) -> None:
+    """The others may have ended, or squeue may have been cut off."""
+    cluster.asks_for([*ASKED, ["hetjob", ""], ["partition", "cpu"]])
+    found = asked_of(cluster, "4711+0|2|2:00:00|m1|normal|preempt|FOLDER")
+    assert found.differs == "partition of component 0 preempt, not regular"
+
+
 def test_a_controller_that_does_not_answer_claims_nothing(cluster: Cluster) -> None:
     cluster.put("squeue", "exit 1")
     run = cluster.submitted()

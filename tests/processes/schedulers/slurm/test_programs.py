@@ -41,6 +41,28 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     assert answer == Answer(ok=False, messages="did not answer within 0.2 s")
 
 
+def test_each_program_gets_the_time_and_the_room_that_it_is_asked_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, ...]] = []
+    communicate = programs.waiting.communicate
+
+    def note(
+        process: subprocess.Popen[bytes], name: str, seconds: float, *words: bytes, most: int
+    ) -> tuple[bytes, bytes]:
+        given.append((seconds, most))
+        return communicate(process, name, seconds, *words, most=most)
+
+    monkeypatch.setattr(programs.waiting, "communicate", note)
+    path = program(tmp_path, ":")
+    ask([path])
+    ask([path], seconds=7, most=room_for(3))
+    controllers(tmp_path, monkeypatch, "UP")
+    programs.down_controllers()
+    largest = programs.waiting.MOST_BYTES
+    assert given == [(60, largest), (7, 2**20 + 3 * 2**10), (4, largest)]
+
+
 def test_a_program_that_ctrl_c_interrupts_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(process: subprocess.Popen[bytes], *_: object, **__: object) -> None:
         assert process.stdout is not None and process.stdout.readline() == b"begun\n"
