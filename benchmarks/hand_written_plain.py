@@ -20,7 +20,8 @@ def places(ranks: int) -> list[dict[str, str]]:
         listener.bind(("localhost", 0))
         port = str(listener.getsockname()[1])
     shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "NODE_RANK": 0, "MASTER_ADDR": "localhost"}
-    shared |= {"MASTER_PORT": port, "SLURM_JOB_ID": os.getpid(), "SLURM_STEP_NODELIST": "localhost"}
+    # JAX takes the port of its coordinator from the number of the job, so each side needs its own.
+    shared |= {"MASTER_PORT": port, "SLURM_JOB_ID": port, "SLURM_STEP_NODELIST": "localhost"}
     shared |= {"SLURM_NTASKS": ranks}
     own = [{"RANK": n, "LOCAL_RANK": n, "SLURM_PROCID": n, "SLURM_LOCALID": n} for n in range(ranks)]
     return [{name: str(value) for name, value in {**shared, **one}.items()} for one in own]

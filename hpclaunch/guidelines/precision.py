@@ -10,6 +10,8 @@ from hpclaunch.guidelines.reasoning import Number, Reason
 
 NumberFormat = Literal["float32", "float16", "bfloat16"]
 
+HALVES = ("float16", "bfloat16")
+"""Formats of 16 bits. Any other one, such as TF32, rounds within a product and keeps its numbers in float32."""
 GUIDE = "tensorflow.org/guide/mixed_precision"
 SOURCE = (
     f"{GUIDE}; vendors' dense peaks; on a CPU without units for it bfloat16 was 9 times slower"
@@ -71,8 +73,8 @@ def choose_precision(
     """
     name, why = recommended(device, on_gpu=on_gpu)
     suggestion = ""
-    if name != current:
-        compared = gain is not None and current == "float32"
+    if name != current and (name in HALVES or current in HALVES):
+        compared = gain is not None and current not in HALVES
         faster = f", {gain:.2g} times as fast according to the GPU model" if compared else ""
         origin = "as typed" if typed else "the job's own format"
         suggestion = f"{name} is recommended on {device}{faster}; this plan uses {current}, {origin}"

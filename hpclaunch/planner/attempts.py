@@ -122,11 +122,11 @@ def _values_of(name: RungName, place: NodePlace) -> Iterator[Values]:
 def _combinations(name: RungName, place: NodePlace) -> Iterator[tuple[Values, Values]]:
     """Yield the values of a rung's own parameters, and those of an earlier rung that may be added."""
     work = work_with(place, {})
-    half = _half_precision(place) if "precision" in work.names and work.number_format == "float32" else {}
+    half = _half_precision(place) if "precision" in work.names and work.precision == "float32" else {}
     recompute: Values = {"recompute": "true"} if "recompute" in work.names and not work.recompute else {}
     if name in ("data parallel", "larger node type"):
         yield {}, {}
-    elif name == "16-bit arithmetic" and work.number_format == "float32":
+    elif name == "16-bit arithmetic" and work.precision == "float32":
         yield _half_precision(place), {}
     elif name == "smaller micro-batch" and "batch_size_per_rank" not in work.typed:
         yield {}, half

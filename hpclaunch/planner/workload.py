@@ -14,6 +14,7 @@ from hpclaunch.core.spec import Request
 from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import SLOTS, Precision
+from hpclaunch.guidelines.precision import HALVES
 from hpclaunch.guidelines.rates import Rule
 from hpclaunch.guidelines.reasoning import Origin
 
@@ -169,7 +170,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
         tuned_for=_optimizer(_values_of(job, names, {})[0]),
         optimizers=_optimizers(job, training.names.get("optimizer", "optimizer")),
-        precision="float32" if number_format == "float32" else "mixed",
+        precision="mixed" if number_format in HALVES else "float32",
         number_format=number_format,
         tensor_parallel=_positive_whole(values, "tensor_parallel") or 1,
         pipeline_stages=_positive_whole(values, "pipeline_stages") or 1,

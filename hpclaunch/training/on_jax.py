@@ -114,10 +114,17 @@ class Loop(plain_loop.PlainLoop):
         if self._average:
             self.state = self._average.in_place(self.state)
 
+    lag = 1  # JAX computes while Python goes on
+
     def step(self, state: Any, loss: Any) -> None:
         """End a step: the next state, and the loss of the batch of all ranks, for the log."""
         self.state = state
         self._end_step(loss)
+
+    def _begin_reading(self, loss: Any) -> Callable[[], float]:
+        if hasattr(loss, "copy_to_host_async"):
+            loss.copy_to_host_async()
+        return lambda: float(loss)
 
     def own_state(self) -> Any:
         """This rank's copy of the state, as NumPy arrays: for the evaluation, which every rank makes alone."""

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
-import numpy as np
 import torch
 
 from hpclaunch.training.checkpoints.resuming import Place
@@ -29,17 +28,18 @@ from hpclaunch.training.exports import torch_files
 from hpclaunch.training.input import torch_loader
 from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.input.torch_device import DeviceBatches
 from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader, as_numpy
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
-from hpclaunch.training.optimization import techniques
+from hpclaunch.training.optimization import techniques, torch_speed
 from hpclaunch.training.optimization.torch_average import TorchAverage
 from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
 from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
-from hpclaunch.training.program.settings import plain_settings as settings
+from hpclaunch.training.program.settings import torch_settings as settings
 from hpclaunch.training.rank import torch_ranks, watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 from hpclaunch.training.rank.world import World
@@ -75,6 +75,7 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     def begin(name: str) -> World:
         world = torch_ranks.start(name, settings.seed, settings.stall_minutes)
         techniques.check_plain(settings, world)
+        torch_speed.set_arithmetic(settings, world)
         return world
 
     with running(settings, name, begin) as run:
@@ -133,6 +134,8 @@ class Loop(plain_loop.PlainLoop):
         self, run: Run, model: Any, optimizer: Any, data: RankSamples, validate: Validate | None, **options: Any
     ) -> None:
         device = run.world.torch_device  # type: ignore[attr-defined]
+        self._batches = DeviceBatches(device)
+        self.lag = int(device.type == "cuda")
         self._proof = TorchProof(run.world, model, optimizer)
         self._proof.prove_structure()
         decay = getattr(run.settings, "ema_decay", 0.0)
@@ -142,7 +145,8 @@ class Loop(plain_loop.PlainLoop):
         super().__init__(run, data, state, validate)
         self._own_model, self._optimizer = model, optimizer
         self.share, self._ends_step = 1.0, True
-        self._begins_step, self._was_asked = True, False
+        self._begins_step, self._was_asked, self._resets = True, False, False
+        self._context, self._forward = torch_speed.forward_contexts(run.settings, device), contextlib.ExitStack()
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
         self._exchange = TorchExchange(model, device) if run.size > 1 else None
@@ -156,6 +160,10 @@ class Loop(plain_loop.PlainLoop):
         if self._replica is None and not hasattr(model, "no_sync"):
             model.no_sync = contextlib.nullcontext
 
+    def __iter__(self) -> Iterator[Any]:
+        with self._forward:
+            yield from super().__iter__()
+
     @property
     def ends_step(self) -> bool:
         """Whether the optimizer's step follows this batch."""
@@ -168,8 +176,10 @@ class Loop(plain_loop.PlainLoop):
         loss: of this rank's batch, a tensor [], the mean over its samples; it must come from `model`. With accumulation
         the gradient is the mean over the samples of several batches, and the optimizer's step follows the last one.
         """
-        if self._begins_step:
+        self._forward.close()
+        if self._begins_step and not self._resets:
             self._optimizer.zero_grad()
+        self._resets = True
         (loss if self.share == 1 else loss * self.share).backward()
         if self._ends_step:
             if self._replica is not None:
@@ -193,6 +203,7 @@ class Loop(plain_loop.PlainLoop):
         self._end_batch(loss)
 
     def _end_batch(self, loss: Any) -> None:
+        self._forward.close()
         self._end_step(loss)
         if self._exchange and self._ends_step:
             self._exchange.step_ended()
@@ -201,16 +212,33 @@ class Loop(plain_loop.PlainLoop):
         return self._exchange.seconds if self._exchange else 0.0
 
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
-        return self._data.micro_batches(epoch, first)
+        return self._batches.ahead(self._data.micro_batches(epoch, first))
+
+    def _begin_reading(self, loss: Any) -> Callable[[], float]:
+        loss = loss.detach() if torch.is_tensor(loss) else loss
+        if not torch.is_tensor(loss) or not loss.is_cuda:
+            return super()._begin_reading(loss)
+        host = torch.empty((), dtype=loss.dtype, pin_memory=True)
+        host.copy_(loss.reshape(()), non_blocking=True)
+        copied = torch.cuda.current_stream(loss.device).record_event()
+
+        def read() -> float:
+            copied.synchronize()
+            return float(host)
+
+        return read
 
     def _ready(self, micro: MicroBatch) -> Any:
         for group, rate in zip(self._optimizer.param_groups, self._rates):
             group["lr"] = rate * self.learning_rate
         self._begins_step, self._ends_step, self.share = self._ends_step, micro.is_last, micro.share
         self._was_asked = False
+        if self._resets and self._begins_step:
+            self._optimizer.zero_grad()  # before the forward pass, whose activations then take the gradients' place
         if self._replica is not None and self._run.settings.accumulation > 1:
             self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
-        return tuple(_tensor(self._run, array) for array in micro.batch)
+        self._forward.enter_context(self._context())
+        return tuple(micro.batch)
 
     def _export(self) -> dict[str, Any]:
         writers = {torch_files.STATE: lambda path: torch_files.write_state(self._own_model, path)}
@@ -238,7 +266,7 @@ class Loop(plain_loop.PlainLoop):
         try:
             averaged = self._average.in_use() if self._average else contextlib.nullcontext()
             with averaged, _evaluation_of(self._run, model):
-                yield lambda *batch: validate(model, *(_tensor(self._run, array) for array in batch))
+                yield lambda *batch: validate(model, *self._batches.put(batch))
         finally:
             if self._replica is not None:
                 self._replica.is_alone = False
@@ -290,9 +318,11 @@ def loop(
             ),
             speaks=run.is_root,
         )
+    model = model.to(run.world.torch_device)  # type: ignore[attr-defined]
+    torch_speed.prepare(run.settings, run.world, model)
     return Loop(
         run,
-        model.to(run.world.torch_device),  # type: ignore[attr-defined]
+        model,
         optimizer,
         data,
         validate,
@@ -314,8 +344,9 @@ def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = 
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
     TorchProof(run.world, model).prove("before the evaluation")
+    put = DeviceBatches(run.world.torch_device).put  # type: ignore[attr-defined]
     with _evaluation_of(run, model):
-        return plain_loop.evaluate(run, lambda inputs: as_numpy(model(_tensor(run, inputs))), data, threshold, as_numpy)
+        return plain_loop.evaluate(run, lambda inputs: as_numpy(model(put(inputs))), data, threshold, as_numpy)
 
 
 @contextlib.contextmanager
@@ -325,24 +356,8 @@ def _evaluation_of(run: Run, model: Any) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch_speed.forward_contexts(run.settings, run.world.torch_device)():  # type: ignore[attr-defined]
             yield
     finally:
         for module, mode in modes:
             module.training = mode
-
-
-def _tensor(run: Run, part: Any) -> Any:
-    """A part of a batch on this rank's device: an array, what has `to`, or lists and dictionaries of them."""
-    if isinstance(part, np.ndarray):
-        part = torch.from_numpy(part)
-    if torch.is_tensor(part):
-        return part.to(run.world.torch_device, non_blocking=True)  # type: ignore[attr-defined]
-    if hasattr(part, "to"):  # such as a PackedSequence
-        return part.to(run.world.torch_device)  # type: ignore[attr-defined]
-    if isinstance(part, dict):
-        return {name: _tensor(run, one) for name, one in part.items()}
-    if not isinstance(part, (list, tuple)):
-        return part
-    own = [_tensor(run, one) for one in part]
-    return type(part)(*own) if hasattr(part, "_fields") else type(part)(own)

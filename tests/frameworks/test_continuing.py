@@ -16,16 +16,19 @@ KILLS = 5
 """Of one training of 18 steps, each after two to four steps of an attempt; checkpoints come after every second one."""
 
 
-def started(job: str, run_dir: Path, size: int, *arguments: str) -> Started:
+def houses(run_dir: Path, size: int) -> str:
+    """The option that names a file of 24 samples for each of `size` ranks, and 4 for the test."""
     draws = np.random.default_rng(5)
     features = draws.normal(size=(24 * size + 4, 3)).astype(np.float32)
     price = features @ np.array([1.0, -2.0, 0.5], np.float32)
     run_dir.mkdir(exist_ok=True)
     split = {"features_train": features[4:], "price_train": price[4:]}
     np.savez(run_dir / "houses.npz", features_test=features[:4], price_test=price[:4], **split)
-    return start_program(
-        job, PROGRAMS / PROGRAM[job], run_dir, f"--data-dir={run_dir / 'houses.npz'}", *arguments, size=size
-    )
+    return f"--data-dir={run_dir / 'houses.npz'}"
+
+
+def started(job: str, run_dir: Path, size: int, *arguments: str) -> Started:
+    return start_program(job, PROGRAMS / PROGRAM[job], run_dir, houses(run_dir, size), *arguments, size=size)
 
 
 def finals(run_dir: Path, size: int) -> list[np.ndarray]:

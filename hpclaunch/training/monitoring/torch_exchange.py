@@ -7,7 +7,7 @@ puts its wait for the averaged gradients at the end of the backward pass; a call
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -26,11 +26,12 @@ class TorchExchange:
         self._passes = self._measured = 0
         self._total = 0.0
         self._open: list[Any] = []
+        self._ended: list[Any] = []
         self._last: Any = None
         self._hooks = {one: one.register_hook(self._hook(one)) for one in model.parameters() if one.requires_grad}
 
     def step_ended(self) -> None:
-        """After the loss of a step is known, so that a GPU has made the whole step."""
+        """After a step; a GPU may still compute it."""
         self._passes += 1
         if self._passes == 1:
             for parameter, hook in self._hooks.items():
@@ -38,13 +39,22 @@ class TorchExchange:
                     hook.remove()
         elif self._open:
             self._measured += 1
-            self._total += sum(self._stamp.seconds(*pair) for pair in self._open)
+            self._ended += self._open
+            self._add_up(self._stamp.has_passed)
         self._open = []
 
     @property
     def seconds(self) -> float | None:
-        """None if the last gradient was missing in a step: then other gradients were the last ones there."""
+        """None if the last gradient was missing in a step: then other gradients were the last ones there.
+
+        Waits until a GPU has made all steps.
+        """
+        self._add_up(self._stamp.wait)
         return self._total if self._measured == max(0, self._passes - 1) else None
+
+    def _add_up(self, is_known: Callable[[Any], bool]) -> None:
+        while self._ended and is_known(self._ended[0][1]):
+            self._total += self._stamp.seconds(*self._ended.pop(0))
 
     def _hook(self, parameter: Any) -> Any:
         def ready(gradient: Any) -> None:
@@ -67,6 +77,12 @@ class _Clock:
     now = staticmethod(time.perf_counter)
 
     @staticmethod
+    def has_passed(stamp: float) -> bool:
+        return True
+
+    wait = has_passed
+
+    @staticmethod
     def seconds(began: float, ended: float) -> float:
         return ended - began
 
@@ -79,6 +95,15 @@ class _Events:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
+
+    @staticmethod
+    def has_passed(stamp: Any) -> bool:
+        return bool(stamp.query())
+
+    @staticmethod
+    def wait(stamp: Any) -> bool:
+        stamp.synchronize()
+        return True
 
     @staticmethod
     def seconds(began: Any, ended: Any) -> float:

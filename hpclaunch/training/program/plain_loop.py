@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import math
@@ -40,6 +41,10 @@ class PlainLoop(ABC):
     learning_rate: of the step that is made now, for all ranks together.
     """
 
+    lag = 0
+    """How many steps the losses are read behind, so that a device that computes by itself need not wait for the host.
+    The first and the last step of an epoch are read at once, so that its times are those of the device."""
+
     def __init__(self, run: Run, data: RankSamples, state: PlainState, validate: Validate | None = None) -> None:
         _check_validation(run, data, validate)
         self._validate = validate if data.validation else None
@@ -58,6 +63,7 @@ class PlainLoop(ABC):
             self._best = BestEpoch(run.world, run.log, run.settings, default, before)
         self._points = SavePoints(run.world, state, asked, steps, self._place, run.log)
         self._finite = 0  # losses of this epoch that were found finite
+        self._unread: collections.deque[Callable[[], float]] = collections.deque()
 
     def __iter__(self) -> Iterator[Any]:
         """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
@@ -88,12 +94,14 @@ class PlainLoop(ABC):
             self.learning_rate = self._schedule.at(number + step / data.steps)
             state.counts.append(micro.samples)
             yield self._ready(micro)
-            if len(state.losses) != made:
+            if len(state.losses) + len(self._unread) != made:
                 raise TrainingError("the loop must end each of its steps once: see its method step")
             if not micro.is_last:
                 continue
             self._made += 1
             self._average_weights()
+            is_edge = step in (first, data.steps - 1)
+            self._read_losses(0 if is_edge else self.lag)
             epoch.step_ended()
             watch.reached("training")
             if not self._has_begun:
@@ -193,6 +201,7 @@ class PlainLoop(ABC):
 
         It comes before every checkpoint, so that none without a use becomes the newest.
         """
+        self._read_losses(0)
         new, self._finite = self._state.losses[self._finite :], len(self._state.losses)
         wrong = [loss for loss in new if not math.isfinite(loss)]
         found = "the loss is {}".format(wrong[0]) if wrong else "" if self._is_sound() else UNSOUND
@@ -205,7 +214,17 @@ class PlainLoop(ABC):
         return 0.0 if self._run.size == 1 else None  # what JAX compiles computes and exchanges in one function
 
     def _end_step(self, loss: Any) -> None:
-        self._state.losses.append(float(loss))
+        self._unread.append(self._begin_reading(loss))
+
+    def _read_losses(self, left: int) -> None:
+        """Take the losses of the steps so far, but for those of the last `left` batches."""
+        while len(self._unread) > left:
+            self._state.losses.append(self._unread.popleft()())
+
+    def _begin_reading(self, loss: Any) -> Callable[[], float]:
+        """What gives the loss as a number. It is called when the step was given to the device, which may compute it."""
+        value = float(loss)
+        return lambda: value
 
     @abstractmethod
     def _take_restored(self) -> None:

@@ -12,7 +12,9 @@ from hpclaunch.training.optimization import techniques
 GROUPS = ["images", "batch_norm", "model_parallel"]
 """The groups of parameters.json that a script of one's own has: all of TensorFlow's."""
 PLAIN_GROUP = "other_frameworks"
-"""The group for a script that trains with PyTorch or JAX; its settings are among those of GROUPS."""
+"""The group for a script that trains with JAX; its settings are among those of GROUPS."""
+TORCH_GROUP = "pytorch"
+"""The group for a script that trains with PyTorch: PLAIN_GROUP, and how its steps are computed."""
 
 
 class Settings(argparse.Namespace):
@@ -68,6 +70,8 @@ class Settings(argparse.Namespace):
     update_groups: int
     group_steps: int
     xla: bool
+    compile: bool
+    channels_last: bool
     steps_per_execution: int
     input: str
     stage_to: str
@@ -128,8 +132,16 @@ def settings(description: str = "", script: str = "", words: Sequence[str] | Non
 def plain_settings(
     description: str = "", script: str = "", words: Sequence[str] | None = None, **defaults: Any
 ) -> Settings:
-    """The settings of a program that trains with PyTorch or JAX: as `settings`, but fewer (PLAIN_GROUP)."""
+    """The settings of a program that trains with JAX: as `settings`, but fewer (PLAIN_GROUP)."""
     given = options.of_job(script) if script else {options.FROM: PLAIN_GROUP}
+    return _read(description, given, words, defaults, techniques.parse_plain)
+
+
+def torch_settings(
+    description: str = "", script: str = "", words: Sequence[str] | None = None, **defaults: Any
+) -> Settings:
+    """The settings of a program that trains with PyTorch: those of TORCH_GROUP."""
+    given = options.of_job(script) if script else {options.FROM: TORCH_GROUP}
     return _read(description, given, words, defaults, techniques.parse_plain)
 
 

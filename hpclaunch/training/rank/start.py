@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import random
@@ -13,11 +12,10 @@ from typing import Any, MutableMapping
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.model_parallel.mesh import Division
-from hpclaunch.training.rank import keras_version, own_place, placement, stopping, strategies, watch
+from hpclaunch.training.rank import allocator, keras_version, own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
-M_ARENA_MAX = -8  # from glibc's malloc.h
 WHOLE = Division()
 
 
@@ -36,7 +34,7 @@ def start(
     Raises TrainingError if the world size is not the requested one, a promised GPU is missing, the ranks cannot be
     divided into groups that share a model, or the program has loaded Keras 3.
     """
-    _bound_memory_arenas()
+    allocator.bound_arenas()
     stopping.watch()
     os.environ.setdefault(
         "TF_CPP_MIN_LOG_LEVEL", "1"
@@ -148,13 +146,3 @@ def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:
     """
     if machine in ("x86_64", "AMD64"):
         environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-
-
-def _bound_memory_arenas() -> None:
-    """Let glibc use two memory arenas; by default it keeps up to eight per core, each with its own unused memory."""
-    if "MALLOC_ARENA_MAX" in os.environ:
-        return
-    try:
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
-    except (OSError, AttributeError):  # another C library, without this setting
-        pass

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from hpclaunch.training.checkpoints import random_states
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.rank import own_place, placement, stopping, watch
+from hpclaunch.training.rank import allocator, own_place, placement, stopping, watch
 from hpclaunch.training.rank.world import World
 
 YIELD_S = 0.05
@@ -57,6 +57,8 @@ def start(job: str, seed: int, stall_minutes: float = 0.0) -> TorchWorld:
     device = torch.device("cpu") if choice.index is None else torch.device("cuda", choice.index)
     if device.type == "cuda":
         torch.cuda.set_device(device)
+    else:
+        allocator.keep_freed()
     world = TorchWorld(**place, device=choice.why, torch_device=device)
     if world.size > 1:
         _begin("gloo" if choice.index is None else "nccl", stall_minutes * 60)

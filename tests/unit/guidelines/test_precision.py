@@ -65,3 +65,10 @@ def test_what_the_job_says_stays_and_the_better_one_is_suggested() -> None:
 def test_slow_16_bits_on_a_cpu_are_warned_of() -> None:
     found = choose_precision("AMD EPYC 7763", "bfloat16", on_gpu=False, typed=True)
     assert found.suggestion.startswith("float32 is recommended on AMD EPYC 7763; this plan uses bfloat16")
+
+
+def test_tf32_is_no_format_of_16_bits() -> None:
+    """It keeps numbers in float32: float32 is no better there, and bfloat16 is suggested as it is for float32."""
+    assert choose_precision("NVIDIA P100", "tf32", on_gpu=True).suggestion == ""
+    found = choose_precision("NVIDIA A100", "tf32", on_gpu=True, gain=2.0)
+    assert found.suggestion.startswith("bfloat16 is recommended on NVIDIA A100, 2 times as fast")

@@ -524,3 +524,37 @@ def test_predictions_of_another_shape_are_refused(tmp_path: Path) -> None:
     run, data = opened(world, tmp_path, **arrays_of(np.float32))
     with pytest.raises(TrainingError, match=r"predictions \[3, 2\] do not fit targets \[3\]"):
         plain_loop.evaluate(run, lambda inputs: np.zeros((len(inputs), 2)), data)
+
+
+def test_losses_are_read_behind_the_steps_but_not_at_the_ends_of_an_epoch(tmp_path: Path) -> None:
+    """A device computes on while the host gives it the next step; times of an epoch are still those of the device."""
+    read = list[tuple[int, float]]()
+
+    class Lagging(Loop):
+        lag = 1
+        made = 0
+
+        def _begin_reading(self, loss: float) -> Any:
+            self.made += 1
+
+            def number() -> float:
+                read.append((self.made, loss))
+                return loss
+
+            return number
+
+    def work(world: World) -> Any:
+        run, data = opened(world, tmp_path, **arrays_of(np.int64))
+        loop = Lagging(run, data)
+        for made, _ in enumerate(loop, 1):
+            loop.step(float(made))
+
+    on_ranks(1, tmp_path, work)
+    # Seven steps an epoch: the first and the last are read at once, the others after the next one has begun.
+    first = [(1, 1.0), (3, 2.0), (4, 3.0), (5, 4.0), (6, 5.0), (7, 6.0), (7, 7.0)]
+    assert read == [*first, *[(made + 7, loss + 7) for made, loss in first]]
+    found = [line["loss"] for line in events(tmp_path, "epoch")]
+    assert found == [
+        pytest.approx((sum(range(1, 7)) * 3 + 7 * 2) / 20),
+        pytest.approx((sum(range(8, 14)) * 3 + 28) / 20),
+    ]
