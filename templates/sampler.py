@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 INTERVAL = 10.0
 """Seconds between two measurements, and at first between two lines."""
@@ -22,6 +22,12 @@ FIRST = 3.0
 """Seconds to the first measurement, so that a short run has one."""
 LINES, LONGEST = 360, 320.0
 """After so many lines the interval between lines doubles, up to LONGEST seconds: a day has 1,600 lines."""
+BUFFER, MOMENT = 10.0, 1.0
+"""Seconds between two reads of a driver's buffer of samples (NVML keeps 14 s), and of a GPU that tells its use now."""
+MARGIN = 0.05
+"""Seconds by which a read may be early: the sampler wakes once a second, or a little later."""
+GAP = 2.0
+"""Seconds; a longer gap between two samples of a driver was not measured (NVML: one in 1/6 to 1 second)."""
 SHARE = 0.002
 """The share of a core that one part of the measurement (PSS, or the rest) may take: the larger its cost, the rarer."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -196,7 +202,25 @@ class Ranks:
 
 
 Gpu = Dict[str, Any]
-"""What is known of a GPU: use (0 to 1), memory (bytes), power (watts), energy (joules up to now)."""
+"""What is known of a GPU: memory, and that of the job's processes (own; bytes), power (watts), energy (joules, sum)."""
+
+
+class Use:
+    """The time in which a GPU computed: busy and measured seconds, and the number of samples, since the last line."""
+
+    def __init__(self) -> None:
+        self.busy, self.seconds, self.samples = 0.0, 0.0, 0
+
+    def add(self, share: float, seconds: float) -> None:
+        """Add a share (0 to 1) of so many seconds."""
+        self.busy += share * seconds
+        self.seconds += seconds
+        self.samples += 1
+
+    def values(self) -> Dict[str, Any]:
+        """Return the share of the measured time, with its samples and seconds; None if nothing was measured."""
+        share = round(self.busy / self.seconds, 4) if self.seconds else None
+        return {"use": share, "samples": self.samples, "seconds": round(self.seconds, 1)}
 
 
 def asked(function: Any, *arguments: Any) -> bool:
@@ -232,8 +256,46 @@ class Memory(ctypes.Structure):
     _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
 
+class Value(ctypes.Union):
+    """nvmlValue_t; nvmlValueType_t numbers its members in this order."""
+
+    _fields_ = [
+        ("double", ctypes.c_double),
+        ("uint", ctypes.c_uint),
+        ("ulong", ctypes.c_ulong),
+        ("ulonglong", ctypes.c_ulonglong),
+        ("longlong", ctypes.c_longlong),
+    ]
+
+
+class Reading(ctypes.Structure):
+    """nvmlSample_t: microseconds of the host's clock, and the value of the time before."""
+
+    _fields_ = [("time", ctypes.c_ulonglong), ("value", Value)]
+
+
+class Process(ctypes.Structure):
+    """nvmlProcessInfo_t, version 2: memory in bytes; all bits are set where the driver does not know it."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+UTILIZATION_SAMPLES = 1
+"""NVML_GPU_UTILIZATION_SAMPLES: percent of the time in which a kernel ran."""
+NOTHING_NEW = 6
+"""NVML_ERROR_NOT_FOUND: there is no sample after the time that was named."""
+MOST_PROCESSES = 256
+UNKNOWN = 2**64 - 1
+"""NVML_VALUE_NOT_AVAILABLE."""
+
+
 class Nvml:
-    """NVIDIA's GPUs (NVML API reference)."""
+    """NVIDIA's GPUs (NVML API reference); of a divided one its MIG devices, whose use the driver does not measure."""
 
     name = "nvml"
     libraries = ("libnvidia-ml.so.1",)
@@ -242,11 +304,84 @@ class Nvml:
         if not asked(library.nvmlInit_v2):
             raise OSError
         self.library = library
-        self.gpus: List[Any] = []
+        self.gpus: List[Any] = []  # number, handle, UUID
         for index in range(value_of(library, "nvmlDeviceGetCount_v2", ctypes.c_uint) or 0):
             handle = ctypes.c_void_p()
             if asked(library.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(handle)):
-                self.gpus.append((index, handle))
+                for part in self._parts(handle):
+                    self.gpus.append((index, part, text_of(library, "nvmlDeviceGetUUID", part)))
+        self.seen: Dict[Any, int] = {}  # GPU -> time of its newest sample; one that is not here has no samples
+        for gpu in self.gpus:
+            readings = self._readings(gpu, 0)
+            if readings is not None:
+                self.seen[gpu[2]] = max((when for when, _ in readings), default=0)
+
+    def _parts(self, handle: Any) -> List[Any]:
+        """Return the MIG devices of a GPU, or itself if it is not divided."""
+        mode, later, found = ctypes.c_uint(), ctypes.c_uint(), []
+        ask = getattr(self.library, "nvmlDeviceGetMigMode", None)
+        if ask is None or not asked(ask, handle, ctypes.byref(mode), ctypes.byref(later)) or mode.value != 1:
+            return [handle]
+        for place in range(value_of(self.library, "nvmlDeviceGetMaxMigDeviceCount", ctypes.c_uint, handle) or 0):
+            part = ctypes.c_void_p()
+            if asked(self.library.nvmlDeviceGetMigDeviceHandleByIndex, handle, place, ctypes.byref(part)):
+                found.append(part)
+        return found
+
+    def _readings(self, gpu: Any, after: int) -> Optional[List[Tuple[int, float]]]:
+        """Return the samples in the driver's buffer after a time (microseconds), and their shares; None if it refuses.
+
+        The first call tells how many there can be.
+        """
+        function = getattr(self.library, "nvmlDeviceGetSamples", None)
+        if function is None:
+            return None
+        kind, number = ctypes.c_uint(), ctypes.c_uint()
+        named = (gpu[1], ctypes.c_uint(UTILIZATION_SAMPLES), ctypes.c_ulonglong(after), ctypes.byref(kind))
+        code = function(*named, ctypes.byref(number), None)
+        number.value += 16 if code == 0 and number.value else 0  # some may come in between
+        readings = (Reading * number.value)()
+        if code == 0 and number.value:
+            code = function(*named, ctypes.byref(number), readings)
+        if code != 0:
+            return [] if code == NOTHING_NEW else None
+        member = Value._fields_[kind.value][0] if kind.value < len(Value._fields_) else "uint"
+        new = [(int(one.time), float(getattr(one.value, member)) / 100) for one in readings[: number.value]]
+        return sorted((when, share) for when, share in new if when > after and 0 <= share <= 1)
+
+    def interval(self, gpu: Any) -> float:
+        """Return the seconds after which the use must be read again."""
+        return BUFFER if gpu[2] in self.seen else MOMENT
+
+    def add_use(self, gpu: Any, use: Use, seconds: float) -> None:
+        """Add the use of the last seconds: all samples of the driver since then, or what it tells of this moment.
+
+        A driver without a new sample in so long keeps none any more: from then on the moments count.
+        """
+        if gpu[2] in self.seen:
+            readings = self._readings(gpu, self.seen[gpu[2]])
+            if readings or (readings is not None and seconds < BUFFER - MARGIN):
+                self._add_readings(gpu, readings, use)
+                return
+            del self.seen[gpu[2]]
+        now = value_of(self.library, "nvmlDeviceGetUtilizationRates", Utilization, gpu[1])
+        if now is not None:
+            use.add(min(now.gpu, 100) / 100, min(seconds, MOMENT))
+
+    def _add_readings(self, gpu: Any, readings: List[Tuple[int, float]], use: Use) -> None:
+        for when, share in readings:
+            gap = (when - self.seen[gpu[2]]) / 1e6
+            use.add(share, gap if gap <= GAP else 0.0)
+            self.seen[gpu[2]] = when
+
+    def own_memory(self, gpu: Any, processes: Set[int]) -> Optional[int]:
+        """Return the bytes that these processes hold; None if the driver names none of them, as in some containers."""
+        function = getattr(self.library, "nvmlDeviceGetComputeRunningProcesses_v3", None)
+        number, found = ctypes.c_uint(MOST_PROCESSES), (Process * MOST_PROCESSES)()
+        if function is None or not asked(function, gpu[1], ctypes.byref(number), found):
+            return None
+        own = [one.memory for one in found[: number.value] if one.pid in processes and one.memory != UNKNOWN]
+        return sum(own) if own else None
 
     def about(self, gpu: Any) -> Dict[str, Any]:
         """Return what the header has of a GPU, and its UUID."""
@@ -254,15 +389,14 @@ class Nvml:
         name, uuid = (text_of(self.library, "nvmlDeviceGet" + what, gpu[1]) for what in ("Name", "UUID"))
         return {"index": gpu[0], "name": name, "memory": memory.total if memory else None, "uuid": uuid}
 
-    def measure(self, gpu: Any) -> Gpu:
-        """Return what a GPU does now."""
-        use = value_of(self.library, "nvmlDeviceGetUtilizationRates", Utilization, gpu[1])
+    def measure(self, gpu: Any, processes: Set[int]) -> Gpu:
+        """Return what a GPU holds and draws now."""
         memory = value_of(self.library, "nvmlDeviceGetMemoryInfo", Memory, gpu[1])
         power = value_of(self.library, "nvmlDeviceGetPowerUsage", ctypes.c_uint, gpu[1])
         energy = value_of(self.library, "nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong, gpu[1])
         return {
-            "use": use.gpu / 100 if use else None,
             "memory": memory.used if memory else None,
+            "own": self.own_memory(gpu, processes),
             "power": None if power is None else power / 1000,
             "energy": None if energy is None else energy / 1000,
         }
@@ -288,9 +422,18 @@ class RocmSmi:
         memory = value_of(self.library, "rsmi_dev_memory_total_get", ctypes.c_uint64, gpu, 0)
         return {"index": gpu, "name": text_of(self.library, "rsmi_dev_name_get", gpu), "memory": memory, "uuid": ""}
 
-    def measure(self, gpu: Any) -> Gpu:
-        """Return what a GPU does now."""
-        use = value_of(self.library, "rsmi_dev_busy_percent_get", ctypes.c_uint32, gpu)
+    def interval(self, gpu: Any) -> float:
+        """Return the seconds after which the use must be read again: the library tells it of the moment."""
+        return MOMENT
+
+    def add_use(self, gpu: Any, use: Use, seconds: float) -> None:
+        """Add the use of the last second."""
+        percent = value_of(self.library, "rsmi_dev_busy_percent_get", ctypes.c_uint32, gpu)
+        if percent is not None:
+            use.add(min(percent, 100) / 100, min(seconds, MOMENT))
+
+    def measure(self, gpu: Any, processes: Set[int]) -> Gpu:
+        """Return what a GPU holds and draws now."""
         memory = value_of(self.library, "rsmi_dev_memory_usage_get", ctypes.c_uint64, gpu, 0)
         power = value_of(self.library, "rsmi_dev_power_ave_get", ctypes.c_uint64, gpu, 0)
         if power is None and hasattr(self.library, "rsmi_dev_power_get"):  # MI300 has no mean
@@ -298,11 +441,64 @@ class RocmSmi:
             is_known = asked(self.library.rsmi_dev_power_get, gpu, ctypes.byref(now), ctypes.byref(kind))
             power = now.value if is_known else None
         return {
-            "use": None if use is None else use / 100,
             "memory": memory,
+            "own": None,
             "power": None if power is None else power / 1e6,
-            "energy": None,
+            "energy": self._energy(gpu),
         }
+
+    def _energy(self, gpu: Any) -> Optional[float]:
+        """Return the joules of the counter, whose unit (microjoules) the library tells beside it."""
+        function = getattr(self.library, "rsmi_dev_energy_count_get", None)
+        counted, unit, when = ctypes.c_uint64(), ctypes.c_float(), ctypes.c_uint64()
+        named = (ctypes.byref(counted), ctypes.byref(unit), ctypes.byref(when))
+        if function is None or not asked(function, gpu, *named):
+            return None
+        return float(counted.value * unit.value / 1e6) or None
+
+
+class AmdFiles:
+    """AMD's GPUs by the files of their driver, where ROCm SMI is not installed."""
+
+    name = "amdgpu"
+    libraries = ("",)
+
+    def __init__(self, library: Any, root: str = "") -> None:
+        folder = root + "/sys/class/drm"
+        cards = [
+            name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if re.match("card[0-9]+$", name)
+        ]
+        devices = {os.path.realpath(folder + "/" + name + "/device") for name in cards}
+        self.gpus: List[Any] = [
+            (place, device)
+            for place, device in enumerate(sorted(devices))
+            if number_in(device + "/gpu_busy_percent") is not None and number_in(device + "/mem_info_vram_total")
+        ]
+
+    def about(self, gpu: Any) -> Dict[str, Any]:
+        """Return what the header has of a GPU."""
+        name = read(gpu[1] + "/product_name").strip() or "AMD GPU"
+        return {"index": gpu[0], "name": name, "memory": number_in(gpu[1] + "/mem_info_vram_total"), "uuid": ""}
+
+    def interval(self, gpu: Any) -> float:
+        """Return the seconds after which the use must be read again: the file tells it of the moment."""
+        return MOMENT
+
+    def add_use(self, gpu: Any, use: Use, seconds: float) -> None:
+        """Add the use of the last second."""
+        percent = number_in(gpu[1] + "/gpu_busy_percent")
+        if percent is not None:
+            use.add(min(percent, 100) / 100, min(seconds, MOMENT))
+
+    def measure(self, gpu: Any, processes: Set[int]) -> Gpu:
+        """Return what a GPU holds and draws now."""
+        hwmon = gpu[1] + "/hwmon"
+        names = os.listdir(hwmon) if os.path.isdir(hwmon) else []
+        draws = [
+            number_in(hwmon + "/" + name + "/" + file) for name in names for file in ("power1_average", "power1_input")
+        ]
+        watts = next((draw / 1e6 for draw in draws if draw is not None), None)
+        return {"memory": number_in(gpu[1] + "/mem_info_vram_used"), "own": None, "power": watts, "energy": None}
 
 
 class Gpus:
@@ -311,7 +507,7 @@ class Gpus:
     def __init__(self) -> None:
         self.vendor: Any = None
         self.about: List[Dict[str, Any]] = []
-        for vendor in (Nvml, RocmSmi):
+        for vendor in (Nvml, RocmSmi, AmdFiles):
             self.vendor = self._open(vendor)
             if self.vendor is not None and self.vendor.gpus:
                 break
@@ -321,19 +517,31 @@ class Gpus:
             chosen = of_the_job([about for _, about in known], named_gpus())
             self.vendor.gpus = [gpu for gpu, about in known if about in chosen]
             self.about = [{name: about[name] for name in ("index", "name", "memory")} for about in chosen]
+        now = time.time()
+        self.uses = [Use() for _ in self.about]
+        self.read_at = [now for _ in self.about]
 
     @staticmethod
     def _open(vendor: Any) -> Any:
         for name in vendor.libraries:
             try:
-                return vendor(ctypes.CDLL(name))
+                return vendor(ctypes.CDLL(name) if name else None)
             except (OSError, AttributeError):
                 continue
         return None
 
-    def measure(self) -> List[Gpu]:
-        """Return what every GPU does now."""
-        return [self.vendor.measure(gpu) for gpu in self.vendor.gpus] if self.vendor is not None else []
+    def read_use(self, at_end: bool = False) -> None:
+        """Read the use of every GPU for which it is time; ``at_end``: of all."""
+        now = time.time()
+        for place, gpu in enumerate(self.vendor.gpus if self.vendor is not None else []):
+            seconds = now - self.read_at[place]
+            if seconds > 0 and (at_end or seconds >= self.vendor.interval(gpu) - MARGIN):
+                self.vendor.add_use(gpu, self.uses[place], seconds)
+                self.read_at[place] = now
+
+    def measure(self, processes: Set[int]) -> List[Gpu]:
+        """Return what every GPU holds and draws now. ``processes``: those of the job."""
+        return [self.vendor.measure(gpu, processes) for gpu in self.vendor.gpus] if self.vendor is not None else []
 
 
 def named_gpus() -> List[str]:
@@ -345,8 +553,13 @@ def named_gpus() -> List[str]:
 
 def of_the_job(gpus: List[Dict[str, Any]], named: List[str]) -> List[Dict[str, Any]]:
     """Return the GPUs that are named. All, if no more are seen: a cgroup hides others, and numbers them again."""
-    chosen = [gpu for gpu in gpus if str(gpu["index"]) in named or (gpu["uuid"] and gpu["uuid"] in named)]
+    chosen = [gpu for gpu in gpus if any(is_named(gpu, word) for word in named)]
     return chosen if chosen and len(gpus) > len(named) else gpus
+
+
+def is_named(gpu: Dict[str, Any], word: str) -> bool:
+    """Whether a word means a GPU: its number, or the beginning of its UUID."""
+    return str(gpu["index"]) == word or (len(word) > len("GPU-") and gpu["uuid"].startswith(word))
 
 
 class Rapl:
@@ -412,7 +625,7 @@ class Sampler:
         self.rapl = Rapl()
         self.began = time.time()
         self.measured = self.began
-        first = self.gpus.measure()
+        first = self.gpus.measure(set())
         has_power = any(gpu["energy"] is not None or gpu["power"] is not None for gpu in first)
         self.sources = {
             "cpu": "proc" if self.cgroup.cpu() is None else "cgroup",
@@ -432,6 +645,7 @@ class Sampler:
         self.now: Dict[int, Dict[str, float]] = {}
         self.is_due = False
         self.moments: List[List[Gpu]] = []
+        self.gpus.uses = [Use() for _ in self.gpus.about]
         self.memory: List[Optional[int]] = []
         self.pss: Dict[int, int] = {}
         self.joules = 0.0
@@ -471,7 +685,7 @@ class Sampler:
             self.memory.append(sum(self.pss.values()))
 
     def _measure_gpus(self) -> None:
-        gpus = self.gpus.measure()
+        gpus = self.gpus.measure({process for process, _ in self.ranks.members})
         seconds = time.time() - self.measured
         for gpu, before in zip(gpus, self.energy_at):
             if gpu["energy"] is not None and before is not None:
@@ -516,8 +730,44 @@ class Sampler:
 
     def _gpu(self, place: int) -> Dict[str, Any]:
         moments = [gpus[place] for gpus in self.moments if place < len(gpus)]
-        use, power = (mean([one[name] for one in moments]) for name in ("use", "power"))
-        return {"use": use, "memory": most([one["memory"] for one in moments]), "power": power}
+        memory, own = (most([one[name] for one in moments]) for name in ("memory", "own"))
+        power = mean([one["power"] for one in moments])
+        return {**self.gpus.uses[place].values(), "memory": memory, "own": own, "power": power}
+
+    def has_uses(self) -> bool:
+        """Whether the use of a GPU was read since the last line."""
+        return any(use.seconds for use in self.gpus.uses)
+
+
+class Pace:
+    """When the node is measured, and when a line is made of it."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+        self.interval, self.lines, self.written = INTERVAL, 0, time.time()
+        self.due = self.written + FIRST
+
+    def look(self) -> List[Dict[str, Any]]:
+        """Measure what is due; return the line that is due, if one is. It is called once a second, or more often."""
+        self.sampler.gpus.read_use()
+        now = time.time()
+        if now < self.due:
+            return []
+        self.sampler.measure()
+        pause = max(INTERVAL, self.sampler.cost / SHARE)
+        # After the first measurement: less.
+        self.due = pause + (self.written if now - self.written < INTERVAL else now)
+        if now - self.written < self.interval:
+            return []
+        self.written, self.lines = now, self.lines + 1
+        self.interval = min(LONGEST, INTERVAL * 2 ** (self.lines // LINES))
+        return [self.sampler.line(now)]
+
+    def end(self) -> List[Dict[str, Any]]:
+        """Return the rest of the last interval, if anything was measured in it."""
+        self.sampler.gpus.read_use(at_end=True)
+        is_due = self.sampler.is_due or self.sampler.has_uses()
+        return [self.sampler.line(time.time())] if is_due else []
 
 
 def append(path: str, value: Dict[str, Any]) -> None:
@@ -546,23 +796,15 @@ def sample(node: str, attempt: str, folder: str) -> None:
     # A run inside an allocation (submit --here) may have other runs beside it.
     sampler = Sampler(ranks, Cgroup("SLURM_JOB_ID" in os.environ and not attempt.startswith("by-hand")))
     append(place + ".jsonl", sampler.header(node, attempt))
-    interval, lines, written = INTERVAL, 0, time.time()
-    due = written + FIRST
+    pace = Pace(sampler)
     while any_lives(ranks):
-        now = time.time()
-        if now >= due:
-            sampler.measure()
-            pause = max(INTERVAL, sampler.cost / SHARE)
-            due = pause + (written if now - written < INTERVAL else now)  # after the first measurement: less
-            if now - written >= interval:
-                append(place + ".jsonl", sampler.line(now))
-                written, lines = now, lines + 1
-                interval = min(LONGEST, INTERVAL * 2 ** (lines // LINES))
+        for line in pace.look():
+            append(place + ".jsonl", line)
         signal.alarm(0)
-        signal.sigtimedwait({signal.SIGHUP}, max(0.01, min(1.0, due - time.time())))
+        signal.sigtimedwait({signal.SIGHUP}, max(0.01, min(1.0, pace.due - time.time())))
         signal.alarm(HANGS)
-    if sampler.is_due:  # the rest of the last interval
-        append(place + ".jsonl", sampler.line(time.time()))
+    for line in pace.end():
+        append(place + ".jsonl", line)
 
 
 def any_lives(ranks: Ranks) -> bool:

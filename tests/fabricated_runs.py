@@ -175,7 +175,10 @@ def _sample(node: int, place: int, time: float) -> dict[str, Any]:
         }
         for rank in range(4)
     }
-    gpu = [{"use": busy, "memory": 40 * 2**30, "power": 350.0 + 20 * rank} for rank in range(4)]
+    gpu = [
+        {"use": busy, "samples": 50, "seconds": 10.0, "memory": 40 * 2**30, "power": 350.0 + 20 * rank}
+        for rank in range(4)
+    ]
     net = {"in": 5 * 10**8, "out": 5 * 10**8}
     memory = int((12 + 4 * (1 - math.exp(-place / 5))) * 2**30)
     return {

@@ -15,7 +15,7 @@ from hpclaunch.core.units import parse_memory
 from hpclaunch.guidelines.utilization import Quantity, Suggestion, Usage, quantities, suggestions
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import further_layouts, options_of, walltime_of
-from hpclaunch.runs.samples import FOLDER, NodeSamples, samples_of
+from hpclaunch.runs.samples import FOLDER, JUDGED_S, NodeSamples, evidence_of, gpu_time, samples_of
 from hpclaunch.schedulers import JobUsage, scheduler_of
 
 START_S = 60
@@ -63,6 +63,7 @@ class Efficiency:
                 {"name": one.name, "used": _round(one.used), "asked": one.asked, "unit": one.unit}
                 | {"share": _round(one.share)}
                 | {"source": self.sources.get(one.name)}
+                | ({"samples": one.samples, "seconds": one.seconds} if one.samples else {})
                 for one in self.quantities
             ],
             "ranks": {str(rank): {"cores": cores} for rank, cores in self.ranks.items()},
@@ -184,7 +185,7 @@ def _add_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
     cores = usage.cores_asked / usage.nodes
     possible = sum(node.seconds * cores for node in nodes if node.cpu is not None)
     used = sum(node.cpu for node in nodes if node.cpu is not None)
-    gpus, gpu_memory, size = _gpus(nodes)
+    gpus, (gpu_memory, size) = gpu_time(nodes), _gpu_memory(nodes)
     limits = [node.memory_limit for node in nodes if node.memory_limit]
     return replace(
         usage,
@@ -193,7 +194,9 @@ def _add_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
         busiest_rank=max(_cores_of_ranks(nodes).values(), default=None),
         memory=max((node.most_memory for node in nodes if node.most_memory is not None), default=None),
         memory_asked=usage.memory_asked or min(limits, default=None),
-        gpus=gpus,
+        gpus=gpus.shares if gpus is not None and gpus.is_judged else (),
+        gpu_samples=gpus.samples if gpus is not None else 0,
+        gpu_seconds=gpus.seconds if gpus is not None else 0.0,
         gpu_memory=gpu_memory,
         gpu_memory_size=size,
     )
@@ -220,24 +223,16 @@ def _cores_of_ranks(nodes: Sequence[NodeSamples]) -> dict[int, float]:
     return {rank: round(used[rank] / seconds[rank], 3) for rank in sorted(used)}
 
 
-def _gpus(nodes: Sequence[NodeSamples]) -> tuple[tuple[float, ...], int | None, int | None]:
-    """Return the mean use of each GPU over the time, and the peak of their memory with that GPU's size."""
-    used: dict[tuple[str, int], float] = {}
-    seconds: dict[tuple[str, int], float] = {}
-    peaks: list[tuple[int, int]] = []
-    for node in nodes:
-        before = node.began
-        for sample in node.samples:
-            for device, gpu in zip(node.gpus, sample.gpus, strict=False):
-                place = (node.node, device.index)
-                if gpu.use is not None:
-                    used[place] = used.get(place, 0.0) + gpu.use * (sample.t - before)
-                    seconds[place] = seconds.get(place, 0.0) + sample.t - before
-                if gpu.memory is not None and device.memory:
-                    peaks.append((gpu.memory, device.memory))
-            before = sample.t
-    memory, size = max(peaks, default=(None, None))
-    return tuple(used[place] / seconds[place] for place in sorted(used) if seconds[place]), memory, size
+def _gpu_memory(nodes: Sequence[NodeSamples]) -> tuple[int | None, int | None]:
+    """Return the peak of the fullest GPU's memory, of the job's own processes where that is known, and its size."""
+    peaks = [
+        (gpu.memory if gpu.own is None else gpu.own, device.memory)
+        for node in nodes
+        for sample in node.samples
+        for device, gpu in zip(node.gpus, sample.gpus, strict=False)
+        if gpu.memory is not None and device.memory
+    ]
+    return max(((used, size) for used, size in peaks if used is not None), default=(None, None))
 
 
 def _sources(nodes: Sequence[NodeSamples], account: JobUsage | None) -> dict[str, str]:
@@ -270,8 +265,19 @@ def _unknown(run: Run, usage: Usage, nodes: Sequence[NodeSamples], account: JobU
         why.append("it has no samples: CPU and memory are the accounting's of its last start, and GPUs are not known")
     elif len({node.node for node in nodes}) < usage.nodes:
         why.append(f"only {len({node.node for node in nodes})} of its {usage.nodes} nodes were measured")
-    if nodes and usage.gpus_per_node and not usage.gpus:
-        why.append("its GPUs are not known: neither NVML nor ROCm SMI answered on its nodes")
+    if nodes and not usage.gpus:
+        why += _unknown_gpus(usage, nodes)
     if usage.memory is not None and not usage.memory_asked and scheduler_row(run.scheduler).has_queue:
         why.append("it asked for no amount of memory (--memory)")
     return tuple(why)
+
+
+def _unknown_gpus(usage: Usage, nodes: Sequence[NodeSamples]) -> list[str]:
+    """Return why the use of the GPUs is not known."""
+    if usage.gpu_samples:
+        evidence = evidence_of(usage.gpu_samples, usage.gpu_seconds)
+        return [f"its GPUs: too short to judge ({evidence}; each must be measured for {JUDGED_S:.0f} s)"]
+    if any(node.gpus for node in nodes):
+        return ["the use of its GPUs is not known: the driver does not measure it, or single moments were read"]
+    missing = "neither NVML nor ROCm SMI answered on its nodes"
+    return [f"its GPUs are not known: {missing}"] if usage.gpus_per_node else []

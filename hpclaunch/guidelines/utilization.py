@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
@@ -33,8 +34,9 @@ class Usage:
 
     ``cpus_per_core``: Slurm's CPUs per core. ``cores``: the mean of the cores in use, on all nodes. ``busiest_rank``:
     that of the rank that used most. ``memory``, ``memory_asked``: bytes per node, the peak of the fullest node.
-    ``gpus``: the mean use of each GPU (0 to 1). ``gpu_memory``, ``gpu_memory_size``: bytes, the peak of the fullest
-    GPU. ``seconds``: of the longest start. ``is_complete``: the run ended by itself, with all its work done.
+    ``gpus``: the mean use of each GPU (0 to 1); empty if they were measured too briefly. ``gpu_samples``: those of all
+    GPUs, in ``gpu_seconds`` of each. ``gpu_memory``, ``gpu_memory_size``: bytes, the peak of the fullest GPU.
+    ``seconds``: of the longest start. ``is_complete``: the run ended by itself, with all its work done.
     ``is_mixed``: it had nodes of several types, for which no other layout is suggested.
     """
 
@@ -51,6 +53,8 @@ class Usage:
     memory: int | None = None
     memory_asked: int | None = None
     gpus: tuple[float, ...] = ()
+    gpu_samples: int = 0
+    gpu_seconds: float = 0.0
     gpu_memory: int | None = None
     gpu_memory_size: int | None = None
     is_complete: bool = False
@@ -59,12 +63,17 @@ class Usage:
 
 @record
 class Quantity:
-    """One resource: what was used, and what was asked for (``unit``); None: not known."""
+    """One resource: what was used, and what was asked for (``unit``); None: not known.
+
+    ``samples``, ``seconds``: what the use of GPUs was measured by, also where that is too short for a share.
+    """
 
     name: str
     used: float | None
     asked: float | None
     unit: str
+    samples: int = 0
+    seconds: float = 0.0
 
     @property
     def share(self) -> float | None:
@@ -91,10 +100,11 @@ def quantities(usage: Usage) -> tuple[Quantity, ...]:
         Quantity(name="CPU", used=usage.cores, asked=usage.cores_asked or None, unit="cores"),
         Quantity(name="memory", used=usage.memory, asked=usage.memory_asked, unit="bytes"),
     ]
-    if usage.gpus_per_node or usage.gpus:
+    if usage.gpus_per_node or usage.gpus or usage.gpu_samples:
         used = sum(usage.gpus) if usage.gpus else None
         asked = float(len(usage.gpus) or usage.nodes * usage.gpus_per_node)
-        found.append(Quantity(name="GPU", used=used, asked=asked, unit="GPUs"))
+        gpu = Quantity(name="GPU", used=used, asked=asked or None, unit="GPUs")
+        found.append(replace(gpu, samples=usage.gpu_samples, seconds=usage.gpu_seconds))
         memory, size = usage.gpu_memory, usage.gpu_memory_size
         found.append(Quantity(name="GPU memory", used=memory, asked=size, unit="bytes"))
     found.append(Quantity(name="time", used=usage.seconds, asked=usage.walltime or None, unit="s"))

@@ -38,11 +38,54 @@ class RankSample:
 
 @record
 class GpuSample:
-    """One GPU in one interval: the share of the time in which it computed (0 to 1), bytes of memory, watts."""
+    """One GPU in one interval: the share of the measured time in which it computed (0 to 1), bytes of memory, watts.
+
+    ``samples``, ``seconds``: what the share was measured by. Earlier versions read single moments, and have 0 of both.
+    ``own``: the bytes of the job's processes alone.
+    """
 
     use: float | None = None
+    samples: int = 0
+    seconds: float = 0.0
     memory: int | None = None
+    own: int | None = None
     power: float | None = None
+
+
+JUDGED_S = 60.0
+"""Seconds that each GPU must have been measured before its use is judged: a shorter run mostly starts up."""
+
+
+@record
+class GpuTime:
+    """The use of a run's GPUs in all starts: the share of the measured time in which each computed (0 to 1).
+
+    ``samples``: those of all GPUs. ``seconds``: the measured time of the GPU that was measured least.
+    """
+
+    shares: tuple[float, ...]
+    samples: int
+    seconds: float
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether they were measured long enough for a share."""
+        return self.seconds >= JUDGED_S
+
+    @property
+    def mean(self) -> float:
+        """The mean share of all GPUs."""
+        return sum(self.shares) / len(self.shares)
+
+    @property
+    def evidence(self) -> str:
+        """What the shares were measured by, in words."""
+        return evidence_of(self.samples, self.seconds)
+
+
+def evidence_of(samples: int, seconds: float) -> str:
+    """Return what a share was measured by: ``3,612 samples in 723 s``."""
+    return f"{samples:,} {'sample' if samples == 1 else 'samples'} in {seconds:.0f} s"
 
 
 @record
@@ -159,6 +202,27 @@ def samples_of(home: Path, folder: str = FOLDER) -> list[NodeSamples]:
     return sorted(found, key=lambda one: (one.began, one.node))
 
 
+def gpu_time(nodes: Sequence[NodeSamples]) -> GpuTime | None:
+    """Return how long the GPUs of a run computed, in all its starts; None if that was not measured of any."""
+    busy: dict[tuple[str, int, int], float] = {}
+    seconds: dict[tuple[str, int, int], float] = {}
+    samples = 0
+    for node in nodes:
+        indices = [device.index for device in node.gpus]
+        # The MIG devices of a GPU have its number.
+        places = [(node.node, index, indices[:place].count(index)) for place, index in enumerate(indices)]
+        for sample in node.samples:
+            for key, gpu in zip(places, sample.gpus, strict=False):
+                if gpu.use is not None and gpu.seconds > 0:
+                    busy[key] = busy.get(key, 0.0) + gpu.use * gpu.seconds
+                    seconds[key] = seconds.get(key, 0.0) + gpu.seconds
+                    samples += gpu.samples
+    if not seconds:
+        return None
+    shares = tuple(busy[key] / seconds[key] for key in sorted(busy))
+    return GpuTime(shares=shares, samples=samples, seconds=min(seconds.values()))
+
+
 def last_start(nodes: Sequence[NodeSamples]) -> list[NodeSamples]:
     """Return those of the last start alone."""
     attempt = max(nodes, key=lambda one: one.began).attempt if nodes else ""
@@ -227,7 +291,14 @@ def _rank(one: Mapping[str, Any]) -> RankSample:
 def _gpu(one: Mapping[str, Any]) -> GpuSample:
     use = _number(one.get("use"))
     shown = None if use is None else min(use, 1.0)
-    return GpuSample(use=shown, memory=_whole_number(one.get("memory")), power=_number(one.get("power")))
+    return GpuSample(
+        use=shown,
+        samples=_whole_number(one.get("samples")) or 0,
+        seconds=_number(one.get("seconds")) or 0.0,
+        memory=_whole_number(one.get("memory")),
+        own=_whole_number(one.get("own")),
+        power=_number(one.get("power")),
+    )
 
 
 def _device(place: int, one: Mapping[str, Any]) -> GpuDevice:

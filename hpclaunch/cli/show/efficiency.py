@@ -10,6 +10,7 @@ from hpclaunch.cli.show.console import say, show_bytes, table, write, write_json
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.utilization import percent
 from hpclaunch.runs import Run, tasks_of
+from hpclaunch.runs.samples import evidence_of
 
 _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": lambda amount: show_bytes(int(amount)),
@@ -24,6 +25,7 @@ _SOURCES = {
     "rss": "the ranks' resident memory, sampled",
     "nvml": "NVML, sampled",
     "rocm-smi": "ROCm SMI, sampled",
+    "amdgpu": "the files of amdgpu, sampled",
     ACCOUNTING: "the scheduler's accounting",
 }
 _ENERGY = {
@@ -47,7 +49,8 @@ def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
         rows = []
         for one in found:
             shares = _shares(one)
-            words = [percent(shares[name]) if name in shares else "-" for name in names]
+            evidence = _evidence(one)
+            words = [f"{percent(shares[name])}{evidence.get(name, '')}" if name in shares else "-" for name in names]
             rows.append((one.run.label, one.run.state, *words, _next_options(one)))
         table(("run", "state", *names, "next time"), rows, state_column=1)
     else:
@@ -61,7 +64,7 @@ def show_line(found: Sequence[Run]) -> None:
     known = [one for one in efficiencies(ended, ask=False) if one.is_known and _seconds(one) >= START_S]
     if len(known) == 1:
         [one] = known
-        shares = [f"{name} {percent(share)}" for name, share in _shares(one).items()]
+        shares = [f"{name} {percent(share)}{_evidence(one).get(name, '')}" for name, share in _shares(one).items()]
         advice = _next_options(one) or next((other.words for other in one.suggestions), "")
         more = f"; next time: {advice}" if advice else ""
         say(f"  used of what it asked for: {', '.join(shares)}{more} (hpclaunch efficiency {one.run.label})")
@@ -69,6 +72,9 @@ def show_line(found: Sequence[Run]) -> None:
         all_shares = [_shares(one) for one in known]
         names = dict.fromkeys(name for one in all_shares for name in one)
         shares = [f"{name} {percent(median([one[name] for one in all_shares if name in one]))}" for name in names]
+        measured = [quantity for one in known for quantity in one.quantities if quantity.samples and quantity.share]
+        total = evidence_of(sum(one.samples for one in measured), sum(one.seconds for one in measured))
+        shares = [f"{share} ({total})" if measured and share.startswith("GPU ") else share for share in shares]
         label = found[0].label if len(found) == 1 else " ".join(run.label for run in found[:3])
         used = f"{count(len(known), 'run')} used of what they asked for (median): {', '.join(shares)}"
         say(f"  {used} (hpclaunch efficiency {label})")
@@ -82,6 +88,15 @@ def _shares(one: Efficiency) -> dict[str, float]:
     """Return name -> share of the quantities that fit into a line."""
     known = {quantity.name: quantity.share for quantity in one.quantities if quantity.name != "GPU memory"}
     return {name: share for name, share in known.items() if share is not None}
+
+
+def _evidence(one: Efficiency) -> dict[str, str]:
+    """Return name -> what its share was measured by, in brackets, of the quantities whose use is sampled over time."""
+    return {
+        quantity.name: f" ({evidence_of(quantity.samples, quantity.seconds)})"
+        for quantity in one.quantities
+        if quantity.samples
+    }
 
 
 def _next_options(one: Efficiency) -> str:
@@ -100,7 +115,11 @@ def _show_run(one: Efficiency) -> None:
         used, asked = ("-" if amount is None else show(amount) for amount in (quantity.used, quantity.asked))
         share = "-" if quantity.share is None else percent(quantity.share)
         source = one.sources.get(quantity.name, "")
-        rows.append((quantity.name, used, asked, share, _SOURCES.get(source, source)))
+        by = _SOURCES.get(source, source)
+        if quantity.samples:
+            by = by.replace("sampled", evidence_of(quantity.samples, quantity.seconds))
+            share = share if quantity.share is not None else "too short to judge"
+        rows.append((quantity.name, used, asked, share, by))
     if one.energy:
         source = one.energy.source
         rows.append(("energy", f"{one.energy.joules / 1000:.4g} kJ", "-", "-", _ENERGY.get(source, source)))

@@ -14,9 +14,9 @@ from hpclaunch.reports.page.asked import choice_of, world_size
 from hpclaunch.reports.page.curves import epoch_numbers
 from hpclaunch.reports.page.model import Block, Listing, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun
-from hpclaunch.reports.page.resources import cpu_use, energy, gpu_use
+from hpclaunch.reports.page.resources import cpu_use, energy
 from hpclaunch.reports.page.speed import typical_rate
-from hpclaunch.runs.samples import last_start
+from hpclaunch.runs.samples import gpu_time, last_start
 
 _NOT_PREDICTED = "No predicted speed is recorded for this run."
 
@@ -161,13 +161,15 @@ def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
 
 def _machine_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
     nodes = recorded.nodes
-    use, gpus = cpu_use(nodes), gpu_use(nodes)
+    use, gpus = cpu_use(nodes), gpu_time(nodes)
     if use is not None:
         cpus = max(node.cpus or 0 for node in nodes)
         yield "CPUs of each node", count(cpus, "CPU"), f"{use * cpus:.3g} busy on average", percent(use)
     if gpus is not None:
         number = sum(len(node.gpus) for node in last_start(nodes))
-        yield "GPUs", count(number, "GPU"), f"{gpus * number:.3g} busy on average", percent(gpus)
+        used = f"{gpus.mean * number:.3g} busy on average" if gpus.is_judged else "too short to judge"
+        share = percent(gpus.mean) if gpus.is_judged else None
+        yield "GPUs", count(number, "GPU"), f"{used} ({gpus.evidence})", share
     most = max((node.most_memory for node in nodes if node.most_memory), default=None)
     if most is not None:
         asked = whole_number(choice_of(recorded.spec, "memory"))

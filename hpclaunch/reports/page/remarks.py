@@ -13,8 +13,9 @@ from hpclaunch.reports.page.course import ending_of
 from hpclaunch.reports.page.curves import epoch_numbers, metric_groups
 from hpclaunch.reports.page.model import Block, PageSection, Sentence
 from hpclaunch.reports.page.recorded import RecordedRun
-from hpclaunch.reports.page.resources import cpu_use, gpu_use, memory_share
+from hpclaunch.reports.page.resources import cpu_use, memory_share
 from hpclaunch.reports.page.speed import slowest_rank
+from hpclaunch.runs.samples import gpu_time
 
 IDLE = 0.20
 """Below this share CPUs or GPUs count as idle. hpclaunch's own number."""
@@ -83,9 +84,10 @@ def _training_remarks(recorded: RecordedRun) -> Iterator[str]:
 
 
 def _machine_remarks(recorded: RecordedRun) -> Iterator[str]:
-    cpus, gpus, memory = cpu_use(recorded.nodes), gpu_use(recorded.nodes), memory_share(recorded.nodes)
-    if gpus is not None and gpus < IDLE:
-        yield f"The GPUs were idle most of the time: they computed {percent(gpus)} of it. Next: hpclaunch efficiency"
+    cpus, gpus, memory = cpu_use(recorded.nodes), gpu_time(recorded.nodes), memory_share(recorded.nodes)
+    if gpus is not None and gpus.is_judged and gpus.mean < IDLE:
+        used = f"they computed {percent(gpus.mean)} of it ({gpus.evidence})"
+        yield f"The GPUs were idle most of the time: {used}. Next: hpclaunch efficiency"
     if gpus is None and cpus is not None and cpus < IDLE:
         yield f"The CPUs were idle most of the time: {percent(cpus)} of them computed. Next: hpclaunch efficiency"
     if memory is not None and memory[0] >= FULL:

@@ -13,7 +13,7 @@ from hpclaunch.reports.page.model import Block, Drawing, Figure, HeatMap, PageSe
 from hpclaunch.reports.page.recorded import RecordedRun
 from hpclaunch.reports.page.thinning import pooled, thin_series
 from hpclaunch.reports.study_chart import Panel, Series
-from hpclaunch.runs.samples import NodeSamples, Sample
+from hpclaunch.runs.samples import NodeSamples, Sample, gpu_time
 
 _MOST_NODES = 8
 """Nodes with a curve of their own; of more, those with the highest and lowest mean."""
@@ -57,12 +57,6 @@ def cpu_use(nodes: Sequence[NodeSamples]) -> float | None:
     known = [(node.cpu, node.cpus * node.seconds) for node in nodes if node.cpu is not None and node.cpus]
     available = sum(whole for _, whole in known)
     return sum(used for used, _ in known) / available if available else None
-
-
-def gpu_use(nodes: Sequence[NodeSamples]) -> float | None:
-    """Return the mean use of all GPUs (0 to 1); None if it was not measured."""
-    found = [gpu.use for node in nodes for sample in node.samples for gpu in sample.gpus if gpu.use is not None]
-    return sum(found) / len(found) if found else None
 
 
 def memory_share(nodes: Sequence[NodeSamples]) -> tuple[float, NodeSamples] | None:
@@ -255,8 +249,12 @@ def _gpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
             )
             named.append((name, curves))
     if drawings:
-        use = gpu_use(nodes)
-        words = "" if use is None else f"On average the GPUs computed {percent(use)} of the time."
+        use = gpu_time(nodes)
+        words = ""
+        if use is not None and use.is_judged:
+            words = f"On average the GPUs computed {percent(use.mean)} of the time ({use.evidence})."
+        elif use is not None:
+            words = f"The use of the GPUs: too short to judge ({use.evidence})."
         yield _figure("gpu", "Use, memory and power of each GPU", words, tuple(drawings), named, axis)
 
 

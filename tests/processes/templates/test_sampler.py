@@ -25,6 +25,7 @@ spec = importlib.util.spec_from_file_location("sampler", sys.argv[1])
 sampler = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sampler)
 sampler.INTERVAL, sampler.FIRST = 0.2, 0.1
+sampler.BUFFER, sampler.MOMENT, sampler.MARGIN = 0.2, 0.1, 0.1
 sampler.main(sys.argv[2:])
 """
 NVML = """
@@ -41,6 +42,26 @@ int nvmlDeviceGetMemoryInfo(void *h, memory_t *m) { m->total = 1000; m->used = 1
 int nvmlDeviceGetUtilizationRates(void *h, use_t *u) { u->gpu = h == (void *)1 ? 25 : 50; return 0; }
 int nvmlDeviceGetPowerUsage(void *h, unsigned *p) { *p = 300500; return 0; }
 int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *e) { *e = energy += 5000; return 0; }
+"""
+SAMPLES = """
+#include <sys/time.h>
+typedef struct { unsigned long long time; union { double d; unsigned u; unsigned long l; long long s; } value; } one_t;
+int nvmlDeviceGetSamples(void *h, unsigned type, unsigned long long after, unsigned *kind, unsigned *n, one_t *s) {
+  struct timeval now;
+  unsigned long long step = 20000, first, last;
+  unsigned place = 0;
+  if (type != 1) return 2;
+  *kind = 0;
+  if (!s) { *n = 70; return 0; }
+  gettimeofday(&now, 0);
+  last = (now.tv_sec * 1000000ull + now.tv_usec) / step;
+  first = after / step + 1 > last - 69 ? after / step + 1 : last - 69;
+  if (first > last) return 6;
+  if (*n < last - first + 1) return 7;
+  for (; first <= last; first++, place++) { s[place].time = first * step; s[place].value.d = h == (void *)1 ? 10 : 90; }
+  *n = place;
+  return 0;
+}
 """
 ROCM = """
 #include <string.h>
@@ -146,6 +167,14 @@ def test_nvidias_gpus_by_nvml(tmp_path: Path, nodes: list[Node]) -> None:
         assert found.samples[1].joules == 20.0, "two GPUs whose counters go on by 10 J each between measurements"
 
 
+def test_nvidias_samples_are_read_as_its_library_lays_them_out(tmp_path: Path, nodes: list[Node]) -> None:
+    folder = compiled(tmp_path, "libnvidia-ml.so.1", NVML + SAMPLES)
+    nodes.append(Node(tmp_path, ["sleep", "1000"], LD_LIBRARY_PATH=folder))
+    first, second = nodes[0].lines(3).samples[2].gpus
+    assert (first.use, second.use) == (0.1, 0.9), "not the rates of the moment, 0.25 and 0.5"
+    assert first.samples > 1 and 0 < first.seconds < PATIENCE
+
+
 def test_a_gpu_that_is_not_the_jobs_is_not_measured(tmp_path: Path, nodes: list[Node]) -> None:
     folder = compiled(tmp_path, "libnvidia-ml.so.1", NVML)
     nodes.append(Node(tmp_path, ["sleep", "1000"], LD_LIBRARY_PATH=folder, CUDA_VISIBLE_DEVICES="GPU-b"))
@@ -156,7 +185,8 @@ def test_amds_gpus_by_rocm_smi(tmp_path: Path, nodes: list[Node]) -> None:
     nodes.append(Node(tmp_path, ["sleep", "1000"], LD_LIBRARY_PATH=compiled(tmp_path, "librocm_smi64.so", ROCM)))
     found = nodes[0].lines(1)
     assert (found.gpus[0].name, found.gpus[0].memory, found.sources["gpu"]) == ("Fake MI300", 2000, "rocm-smi")
-    assert [(one.use, one.memory, one.power) for one in found.samples[0].gpus] == [(0.75, 400, 550.0)]
+    known = [one for one in found.samples[0].gpus if one.use is not None]
+    assert [(one.use, one.memory, one.power) for one in known] == [(0.75, 400, 550.0)]
 
 
 def test_a_library_that_lacks_functions_or_refuses_is_as_if_there_were_none(tmp_path: Path, nodes: list[Node]) -> None:

@@ -88,9 +88,10 @@ def test_the_starts_of_a_run_count_together_and_its_time_is_no_waste(tmp_path: P
 def test_gpus_are_weighted_by_time_and_one_node_that_is_missing_is_said(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", layout={**LAYOUT, "gpus_per_node": 2})
     devices = [{"index": 0, "name": "x", "memory": 100}, {"index": 1, "name": "x", "memory": 100}]
+    first, rest = {"samples": 500, "seconds": 100.0}, {"samples": 4500, "seconds": 900.0}
     lines = [
-        {"t": 1100.0, "gpu": [{"use": 1.0, "memory": 10}, {"use": 0.0, "memory": 20}]},
-        {"t": 2000.0, "gpu": [{"use": 0.0, "memory": 5}, {"use": 0.0, "memory": 80}]},
+        {"t": 1100.0, "gpu": [{"use": 1.0, "memory": 10, **first}, {"use": 0.0, "memory": 20, **first}]},
+        {"t": 2000.0, "gpu": [{"use": 0.0, "memory": 5, **rest}, {"use": 0.0, "memory": 90, "own": 80, **rest}]},
     ]
     write(run.path, "a-7.0", {**HEADER, "node": "a", "gpus": devices}, *lines)
     found = shares(run)

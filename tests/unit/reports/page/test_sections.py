@@ -227,14 +227,15 @@ def test_a_rank_that_is_a_little_slower_is_no_straggler() -> None:
 
 def test_idle_gpus_and_full_memory_are_warned_of(tmp_path: Path) -> None:
     path = fabricated.finished(tmp_path)
+    evidence = {"samples": 50, "seconds": 10.0}
     for file in (path / "samples").iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         for line in lines[1:]:
-            line["gpu"] = [{"use": 0.05, "memory": 1, "power": 60} for _ in range(4)]
+            line["gpu"] = [{"use": 0.05, **evidence, "memory": 1, "power": 60} for _ in range(4)]
         lines[0]["memory_limit"] = 16 * 2**30
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     warnings = "\n".join(page_of(path).warnings)
-    assert "The GPUs were idle most of the time: they computed 5.0 % of it" in warnings
+    assert "The GPUs were idle most of the time: they computed 5.0 % of it (" in warnings and " samples in " in warnings
     assert "Memory was almost full" in warnings
 
 
