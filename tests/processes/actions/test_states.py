@@ -150,6 +150,21 @@ def test_nothing_is_proven_about_a_run_that_is_not_queued_here(slurm: FakeSlurm,
     assert not slurm.calls("squeue")
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "SUBMITTING", "UNKNOWN", "PENDING"])
+def test_marks_in_its_own_directory_prove_nothing_about_a_run(slurm: FakeSlurm, state: str) -> None:
+    """A clone has them too; without a queue they are all that its scheduler could look at."""
+    here = os.uname().nodename
+    clone = slurm.run("7", state, listed=False, scheduler="local", cluster="", controller="", host=here)
+    queued = slurm.run("8", state, listed=False)
+    for run in (clone, queued):
+        began(run, f"{run.job_id}.0")
+        now(run)
+        assert other_users(run) is not None
+    nothing = slurm.run("", "SUBMITTING", listed=False)
+    now(nothing)
+    assert other_users(nothing) is not None
+
+
 def test_who_may_own_a_run_that_is_not_listed(slurm: FakeSlurm) -> None:
     assert may_be_own(slurm.run("7", listed=False))
     assert not may_be_own(slurm.run("8")), "it is listed"
@@ -370,6 +385,28 @@ def test_a_job_that_is_found_is_the_outcome_of_the_submission(slurm: FakeSlurm) 
     assert (found.job_id, found.state, found.reason, found.submission) == ("8", "PENDING", "", "hpclaunch")
     lease = leases.newest(run.path)
     assert lease and lease.outcome == "8"
+
+
+def test_of_several_jobs_the_oldest_new_one_is_the_outcome(slurm: FakeSlurm) -> None:
+    run = submitting(slurm, seconds=5, earlier=("7",))
+    for job_id in ("10", "9", "7"):
+        slurm.queue(run, "PENDING", job_id=job_id, nodes="")
+    began(run, "11.0")
+    assert now(run).job_id == "9"
+
+
+@pytest.mark.parametrize(("silence", "is_over"), [(599.9, False), (600.0, True)])
+def test_a_submission_is_given_up_after_ten_minutes_without_a_sign(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, silence: float, is_over: bool
+) -> None:
+    run = submitting(slurm)
+    monkeypatch.setattr(leases, "silence", lambda path: silence)
+    assert is_lost(run) is is_over
+    assert now(run).state == ("NOT_SUBMITTED" if is_over else "SUBMITTING")
+
+
+def test_while_an_answer_is_awaited_the_recorded_reason_stays(slurm: FakeSlurm) -> None:
+    assert now(submitting(slurm, 5, reason="Socket timed out")).reason == "Socket timed out"
 
 
 def test_a_job_of_an_earlier_start_is_not_the_outcome(slurm: FakeSlurm) -> None:
@@ -637,6 +674,24 @@ def test_why_a_success_was_not_recorded_is_the_reason_of_the_run(slurm: FakeSlur
     assert [runs.task_of(found, index).reason for index in range(2)] == ["", lost]
 
 
+@pytest.mark.parametrize(
+    ("state", "code"), [("FAILED", "1:0"), ("FAILED", "0:53"), ("CANCELLED", "0:0"), ("TIMEOUT", "0:0")]
+)
+def test_only_the_code_of_a_success_that_was_not_recorded_has_its_reason(
+    slurm: FakeSlurm, state: str, code: str
+) -> None:
+    """The mark may be of an end that came after it."""
+    run, array = slurm.run("7"), slurm.run("9", tasks=1)
+    for one, start in ((run, "7.0"), (replace(array, path=array.path / "0000"), "9_0.0")):
+        began(one, start, not_recorded="the disk was full\n")
+    slurm.account(run, state, code)
+    slurm.account(array, state, code, job_id="9_0")
+    found, whole = refreshed([run, array])
+    reasons = [found.reason, runs.task_of(whole, 0).reason]
+    assert [found.state, runs.task_of(whole, 0).state] == [state] * 2
+    assert not [reason for reason in reasons if "full" in reason]
+
+
 @pytest.mark.parametrize("tasks", [2, 40])
 def test_news_of_many_tasks_take_no_longer_for_each(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, tasks: int
@@ -676,6 +731,15 @@ def test_what_cannot_be_recorded_is_shown(slurm: FakeSlurm) -> None:
     (run.path / "run.json").rename(run.path / "away")
     found = now(run)
     assert (found.state, found.exit_code, found.nodes) == ("TIMEOUT", "0:0", "n1")
+
+
+def test_what_cannot_be_added_to_the_history_is_shown(slurm: FakeSlurm) -> None:
+    run = slurm.run("7")
+    slurm.account(run, "TIMEOUT")
+    (run.path / runs.HISTORY).unlink()
+    (run.path / runs.HISTORY).mkdir()
+    assert now(run).state == "TIMEOUT"
+    assert runs.load(run.path).state == "RUNNING"
 
 
 # --- lists of runs
