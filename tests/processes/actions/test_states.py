@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -828,6 +829,36 @@ def test_kept_runs_are_shown_from_the_index_and_the_oldest_left_out(slurm: FakeS
     assert [run.job_id for run in all_runs(system, "2026-01-02T03:04:02Z")] == ["9", "3", "2"]
 
 
+def test_how_far_a_kept_run_came_is_told_from_the_index(slurm: FakeSlurm) -> None:
+    """Nothing of its directory is read but the times of its record."""
+    run = slurm.run("7", "FAILED", exit_code="7:0", nodes="n[1-3]")
+    events = [{"event": "start", "epochs": 9}, {"event": "epoch", "epoch": 4, "epochs": 9, "loss": 0.5}]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    system = remembered(slurm, run)
+    first = list_runs(system).progress.of(run, time.time())
+    assert (first.nodes, first.epoch, first.loss) == (3, 4, 0.5)
+    (run.path / "metrics.jsonl").unlink()
+    again = list_runs(system).progress.of(run, time.time())
+    assert (again.nodes, again.epoch, again.epochs, again.loss) == (3, 4, first.epochs, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("state", "fields"), [("RUNNING", {}), ("UNKNOWN", {}), ("NOT_SUBMITTED", {"tasks": 2, "earlier": ("6",)})]
+)
+def test_what_may_go_on_is_not_kept_however_long_it_has_not_changed(
+    slurm: FakeSlurm, state: str, fields: dict[str, Any]
+) -> None:
+    run = slurm.run("" if fields else "7", state, **fields)
+    if fields:
+        runs.record_tasks(run, {0: runs.TaskState("6_0", "RUNNING", "", "", "n1")})
+        slurm.queue(run, "RUNNING", job_id="6_0")
+        run = runs.load(run.path)
+    else:
+        slurm.queue(run, state)
+    list_runs(remembered(slurm, run))
+    assert run.path not in EndedRuns(slurm.state)
+
+
 def test_what_cannot_be_listed_is_warned_of(slurm: FakeSlurm) -> None:
     damaged, newer = slurm.run("7"), slurm.run("8")
     system = remembered(slurm, damaged, newer)
@@ -877,6 +908,7 @@ def test_why_a_run_waits_and_what_is_missing_of_an_array(slurm: FakeSlurm) -> No
     assert explanation(part) == f"{words}; {rest}"
     assert explanation(replace(part, job_id="", earlier=("6",))) == f"{words}; {rest}"
     assert explanation(replace(part, job_id="")) == words
+    assert rest not in explanation(replace(part, tasks=0)), "it is no array"
 
 
 def test_what_will_never_end_cannot_be_waited_for(slurm: FakeSlurm) -> None:

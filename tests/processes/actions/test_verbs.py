@@ -14,7 +14,7 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.actions.adopt import adopt
-from hpclaunch.actions.cancel import all_cancellable, cancel, cancellable, forget
+from hpclaunch.actions.cancel import all_cancellable, cancel, cancellable, forget, has_a_job
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import other_users
 from hpclaunch.actions.repair import repair, wanted_reason, wanted_state
@@ -33,6 +33,7 @@ from hpclaunch.core.errors import (
     Unanswered,
 )
 from hpclaunch.runs import Run, leases
+from hpclaunch.runs.ended import EndedRuns
 from tests.builders import leave_proof, partition_line
 from tests.processes.actions.conftest import FakeSlurm
 
@@ -110,6 +111,24 @@ def test_what_cannot_be_written_leaves_the_lease_to_the_next(slurm: FakeSlurm) -
     assert lease and lease.outcome == leases.NOT_SUBMITTED
     assert runs.load(run.path) == run
     assert not slurm.calls("sbatch")
+
+
+def test_where_no_lease_can_be_taken_nothing_is_submitted(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    (run.path / leases.FOLDER).write_text("a file in the place of the folder")
+    with pytest.raises(HpclaunchError) as caught:
+        hand_over(run, "#!/bin/sh\n", 60)
+    assert caught.value.faults[0].where == str(run.path)
+    assert runs.load(run.path) == run and not slurm.calls("sbatch")
+
+
+def test_a_run_that_is_started_again_leaves_the_index_of_ended_runs(keeping: FakeSlurm) -> None:
+    ended, open_run = keeping.run("7", "FAILED"), keeping.run("8", "FAILED")
+    stamps = {run.path: (runs.stamp_of(run.path) or [], run, dict[str, Any]()) for run in (ended, open_run)}
+    runs.keep_ended(keeping.state, stamps, [])
+    hand_over(ended, "#!/bin/sh\n", 60, earlier=("7",))
+    known = EndedRuns(keeping.state)
+    assert (ended.path in known, open_run.path in known) == (False, True)
 
 
 def test_a_run_that_changed_meanwhile_is_not_submitted(slurm: FakeSlurm) -> None:
@@ -555,6 +574,31 @@ def test_a_run_without_a_job_or_of_others_cannot_be_cancelled(slurm: FakeSlurm) 
         cancellable([replace(part, state="SUBMITTING")])
 
 
+@pytest.mark.parametrize(
+    ("job_id", "tasks", "earlier", "state", "has_one"),
+    [
+        ("7", 0, (), "PENDING", True),
+        ("", 0, (), "PENDING", False),
+        ("", 0, ("6",), "PENDING", False),
+        ("7", 3, (), "SUBMITTING", True),
+        ("", 3, ("6",), "PENDING", True),
+        ("", 3, (), "PENDING", False),
+        ("", 3, ("6",), "SUBMITTING", False),
+    ],
+)
+def test_of_which_runs_a_job_may_be_queued(
+    slurm: FakeSlurm, job_id: str, tasks: int, earlier: tuple[str, ...], state: str, has_one: bool
+) -> None:
+    assert has_a_job(slurm.run(job_id, state, tasks=tasks, earlier=earlier)) is has_one
+
+
+def test_a_run_that_ended_by_itself_meanwhile_is_no_error_of_cancel(slurm: FakeSlurm) -> None:
+    run = slurm.run("7")
+    slurm.account(run, "TIMEOUT")
+    assert [found.state for found in cancel([run])] == ["TIMEOUT"]
+    assert not slurm.calls("scancel") and not (run.path / "cancelled").exists()
+
+
 def test_cancel_all_leaves_what_cannot_be_ended_from_here(slurm: FakeSlurm) -> None:
     here = os.uname().nodename
     own = [slurm.run("1"), slurm.run("by-hand-2", scheduler="local", host=here, cluster="")]
@@ -594,6 +638,82 @@ def test_a_submission_that_is_closed_is_settled_first(slurm: FakeSlurm) -> None:
     (lease.folder / "1").write_text(" ".join([*fields[:3], "1", "7", "-9000.0", "x"]) + "\n")
     assert forget([run])[0].state == "FORGOTTEN"
     assert lease.outcome == leases.NOT_SUBMITTED
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "step"),
+    [
+        ("RENDERED", "run-7 was rendered but not submitted", "to start it: "),
+        ("INCOMPLETE", "run-7 is not ready: ", "unless it is still at work, hpclaunch submit again"),
+        ("SUBMITTING", "run-7 is being submitted", "hpclaunch status run-7"),
+        ("PENDING", "run-7 is PENDING", "hpclaunch cancel run-7"),
+        ("COMPLETED", "run-7 has ended: it is COMPLETED", "hpclaunch runs clean run-7"),
+    ],
+)
+def test_a_run_whose_state_is_known_or_may_become_so_is_not_closed(
+    slurm: FakeSlurm, state: str, words: str, step: str
+) -> None:
+    run = slurm.run("7", state)
+    if state == "SUBMITTING":
+        assert leases.take(run)
+    with pytest.raises(Refused) as caught:
+        forget([run])
+    (fault,) = caught.value.faults
+    assert fault.what.startswith(words) and (fault.next or "").startswith(step)
+    assert runs.load(run.path) == run
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1])
+def test_of_an_array_only_what_has_not_ended_is_closed(slurm: FakeSlurm, index: int) -> None:
+    array = runs.change(array_of(slurm, a="UNKNOWN", b="UNKNOWN", c="FAILED 7:0"), state="UNKNOWN")
+    (found,) = forget([array if index < 0 else runs.task_of(array, index)])
+    assert (found.index, found.state) == (index, "FORGOTTEN" if index >= 0 else runs.load(array.path).state)
+    states = [runs.task_of(runs.load(array.path), number) for number in range(3)]
+    closed = {0, 1} if index < 0 else {index}
+    assert [one.state for one in states] == [
+        "FORGOTTEN" if n in closed else ("UNKNOWN", "UNKNOWN", "FAILED")[n] for n in range(3)
+    ]
+    assert all(states[number].reason.startswith("closed by the user with uid ") for number in closed)
+    assert states[2].exit_code == "7:0"
+
+
+def test_an_array_that_was_never_queued_is_closed_as_a_whole(slurm: FakeSlurm) -> None:
+    array = runs.save(replace(slurm.run("", "UNKNOWN"), tasks=2))
+    (found,) = forget([array])
+    assert (found.state, runs.load(array.path).state) == ("FORGOTTEN", "FORGOTTEN")
+
+
+def test_a_submission_that_got_its_job_at_last_is_not_closed(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "SUBMITTING")
+    lease = leases.take(run)
+    assert lease
+    fields = lease.text.split(" ")
+    (lease.folder / "1").write_text(" ".join([*fields[:3], "1", "7", "-9000.0", "x"]) + "\n")
+    leases.end(lease, "99")
+    slurm.queue(run, "RUNNING", job_id="99")
+    (found,) = forget([run])
+    assert (found.state, found.job_id) == ("RUNNING", "99")
+
+
+def test_a_run_that_cannot_be_closed_is_said(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = slurm.run("7", "UNKNOWN")
+
+    def fail(old: str, new: str, **more: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(HpclaunchError, match="No space left on device") as caught:
+        forget([run])
+    assert caught.value.faults[0].where == str(run.path)
+
+
+def test_what_slurm_says_of_a_cancelled_job_is_recorded_and_nothing_else(slurm: FakeSlurm) -> None:
+    """It may end with another state, as when it had completed just before."""
+    run = slurm.run("7")
+    slurm.queue(run, "COMPLETING")
+    (found,) = cancel([run])
+    assert (found.state, runs.load(run.path).state) == ("COMPLETING", "COMPLETING")
+    assert (run.path / "cancelled/7").exists()
 
 
 # --- adopt
