@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import JAX, MPI, PYTORCH, TENSORFLOW
+from hpclaunch.core.spec import HOROVOD, JAX, MPI, PYTORCH, TENSORFLOW
 
 if TYPE_CHECKING:
     from hpclaunch.core.spec import Layout
@@ -112,6 +112,13 @@ def mpirun(launch: Launch) -> tuple[str, ...]:
     return ("mpirun", *options, *launch.extra)
 
 
+def local(launch: Launch) -> tuple[str, ...]:
+    """Return the call of the script's own library, which starts the ranks itself: here, or over ssh on listed hosts."""
+    nodes, tasks = str(launch.layout.nodes), str(launch.layout.tasks_per_node)
+    call = ("spawn_over_ssh", nodes, tasks, launch.hosts_file) if launch.hosts_file else ("spawn_ranks", tasks)
+    return (*call, *launch.extra)
+
+
 def horovodrun(launch: Launch) -> tuple[str, ...]:
     """Return the command of Horovod with its Gloo controller: it needs no MPI, but ssh to all nodes but the first."""
     layout = launch.layout
@@ -153,6 +160,7 @@ _MPI_OF_SRUN = MpiOption(
 
 _NO_PLACE_FOR_JAX = "jax.distributed.initialize() learns its place only from Slurm's srun and Open MPI's mpirun"
 _NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns its place from it"
+_NO_PLACE_FOR_HOROVOD = "Horovod learns its place only from horovodrun, and from MPI"
 _NO_MPI = "it starts them without MPI, so that each would run as a separate job of one rank"
 
 _CYCLIC = r"(--distribution[= ]|-m ?)(cyclic|plane|arbitrary)\S*"
@@ -215,7 +223,8 @@ class LauncherRow:
     usual_framework: str = ""
     """The framework of a program of which nothing says it; empty: the launcher tells nothing about that."""
     refuses: Mapping[str, str] = field(default_factory=dict)
-    """Framework -> why its ranks cannot find each other under this launcher."""
+    """Framework, or HOROVOD for programs of any framework that communicate through it -> why their ranks cannot find
+    each other under this launcher."""
     one_node_type: str = ""
     """Why it cannot start ranks on nodes of several types, the components of a heterogeneous job; empty: it can."""
     needs_mpi: bool = False
@@ -256,6 +265,16 @@ NO_LAUNCHER = "direct"
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
     NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signal_to="group", starts_one_rank=True, everywhere=True),
+    "local": LauncherRow(
+        argv=local,
+        programs=(),
+        rank_variables=("RANK",),
+        local_rank_variables=("LOCAL_RANK",),
+        node_variables=("NODE_RANK",),
+        over_ssh=True,
+        one_node_type="it starts the same number of ranks on each host",
+        refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
+    ),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),

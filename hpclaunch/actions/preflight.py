@@ -209,15 +209,16 @@ def _programs(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
                 subject="scheduler",
             )
         ]
-    program = spec.launch[0] if spec.launch else ""
     # Only an interpreter with a path can be looked up here. The script checks what a venv, conda or a module brings.
-    if not row.has_queue and program and "/" in spec.interpreter:
-        beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
-        if not beside and shutil.which(program, path=path) is None:
-            hint = launcher_row(spec.launcher).install_hint
-            what, next_step = (
-                f"the launcher {program} is not on this machine",
-                f"{hint}; or --tasks-per-node 1",
-            )
-            return [Fault(what=what, next=next_step, subject="MPI")]
-    return []
+    if row.has_queue or "/" not in spec.interpreter:
+        return []
+    launcher, places = launcher_row(spec.launcher), (str(Path(spec.interpreter).parent), path)
+    return [
+        Fault(
+            what=f"the launcher {program} is not on this machine",
+            next=f"{launcher.install_hint}; or --tasks-per-node 1",
+            subject="MPI",
+        )
+        for program in launcher.programs
+        if not any(shutil.which(program, path=place) for place in places)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpclaunch.config.job import TRAINING_LIBRARY
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import FRAMEWORKS, JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Layout
+from hpclaunch.core.spec import FRAMEWORKS, HOROVOD, JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Layout
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -37,6 +37,28 @@ def stated_framework(case: Case) -> tuple[str, str | None]:
     return next(((origin, value) for origin, value in offers if value is not None), ("", None))
 
 
+def uses_horovod(case: Case) -> bool:
+    """Whether the ranks find each other through Horovod.
+
+    A script's imports tell it: the training library imports Horovod, too. Any other program of TensorFlow may use it.
+    """
+    job, (origin, framework) = case.job, stated_framework(case)
+    if case.request.strategy not in (None, HOROVOD) or (origin, framework) == ("--framework", NO_FRAMEWORK):
+        return False
+    if "horovod" in job.imports or TRAINING_LIBRARY in job.imports:
+        return True
+    if job.source_only and origin != "--framework":
+        return False
+    return framework in (None, TENSORFLOW)
+
+
+def refusal_of(case: Case, launcher: str, framework: str | None) -> tuple[str, str] | None:
+    """Return (framework or Horovod, reason) if the ranks could not find each other under a launcher, else None."""
+    refuses = LAUNCHERS[launcher].refuses
+    ways = [framework or "", *([HOROVOD] if uses_horovod(case) else [])]
+    return next(((way.replace(HOROVOD, "Horovod"), refuses[way]) for way in ways if way in refuses), None)
+
+
 def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
     """Return the framework's name; a fault where its ranks cannot find each other under the launcher.
 
@@ -48,17 +70,16 @@ def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions
         origin, framework = launcher, row.usual_framework
     if framework is None and own_program:
         origin, framework = "a program of your own", NO_FRAMEWORK
-    if framework is None:
-        return TENSORFLOW
-    if framework not in FRAMEWORKS:
+    if framework is not None and framework not in FRAMEWORKS:
         near = did_you_mean(framework, FRAMEWORKS)
         decisions.fault(f"no framework is called {framework!r}{near}", where=origin, allowed=", ".join(FRAMEWORKS))
         return NO_FRAMEWORK
-    if framework != TENSORFLOW or origin == "--framework":
+    if framework not in (None, TENSORFLOW) or origin == "--framework":
         decisions.pick("framework", (origin, framework))
-    if layout.world_size > 1 and framework in row.refuses:
-        _refuse(case, launcher, framework, decisions)
-    return framework
+    refusal = refusal_of(case, launcher, framework)
+    if layout.world_size > 1 and refusal:
+        _refuse(case, launcher, framework, refusal, decisions)
+    return framework or TENSORFLOW
 
 
 def packages_of(case: Case) -> tuple[str, ...]:
@@ -78,12 +99,12 @@ def packages_of(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(packages if job.training else packages[:1]), *job.packages)))
 
 
-def _refuse(case: Case, launcher: str, framework: str, decisions: Decisions) -> None:
+def _refuse(case: Case, launcher: str, framework: str | None, refusal: tuple[str, str], decisions: Decisions) -> None:
     offered = case.site.launchers.options if case.site.launchers else (case.site.scheduler_row.usual_launcher,)
-    fit = [name for name in offered if framework not in LAUNCHERS[name].refuses]
+    fit = [name for name in offered if refusal_of(case, name, framework) is None]
     other = f"--launcher {fit[0]}; or " if fit else ""
     decisions.fault(
-        f"{launcher} cannot start ranks of {framework}: {LAUNCHERS[launcher].refuses[framework]}",
+        f"{launcher} cannot start ranks of {refusal[0]}: {refusal[1]}",
         next=f"{other}--framework none, if the ranks need not find each other",
         subject="MPI",
     )

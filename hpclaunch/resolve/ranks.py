@@ -14,7 +14,7 @@ from hpclaunch.core.spec import Layout, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.framework import stated_framework
+from hpclaunch.resolve.framework import refusal_of, stated_framework, uses_horovod
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
@@ -64,7 +64,7 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
 
 
 def _default_launcher(case: Case, layout: Layout) -> tuple[str, str | None]:
-    """Return (origin, launcher): the site's default, or the first that can start ranks of the stated framework.
+    """Return (origin, launcher): the site's default, or the first under which the ranks can find each other.
 
     It must also reach all nodes, if these are of several types.
     """
@@ -72,12 +72,13 @@ def _default_launcher(case: Case, layout: Layout) -> tuple[str, str | None]:
     if known is None:
         return origin, None
     framework = stated_framework(case)[1]
-    fit = [name for name in (known.default, *known.options) if framework not in LAUNCHERS[name].refuses]
+    fit = [name for name in (known.default, *known.options) if refusal_of(case, name, framework) is None]
     if layout.further:
         fit = [name for name in fit if not LAUNCHERS[name].one_node_type]
     if not fit or fit[0] == known.default:
         return origin, known.default
-    return f"{origin}, for {'several node types' if layout.further else framework}", fit[0]
+    program = "Horovod" if uses_horovod(case) else framework
+    return f"{origin}, for {'several node types' if layout.further else program}", fit[0]
 
 
 def _is_offered(launcher: str, offered: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ from tests.cli.conftest import Desk, wait_for
 # its own.
 PATIENT = """\
 import os, signal, subprocess, sys, time
-rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or "0"
+rank = os.environ["RANK"]
 notes = os.open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 got = []
 def note(text):
@@ -35,14 +35,14 @@ while signal.SIGTERM not in got:
     time.sleep(0.05)
 sys.exit(5)
 """
-RANKS = {"direct": 1, "mpirun": 2, "horovodrun": 2}
+RANKS = {"direct": 1, "local": 2, "mpirun": 2, "horovodrun": 2}
 
 
 @pytest.fixture(params=RANKS)
 def launcher(request: pytest.FixtureRequest, desk: Desk) -> str:
     name: str = request.param
     beside = Path(sys.executable).parent
-    if name != "direct" and shutil.which(name, path=f"{beside}:/usr/bin") is None:
+    if name not in ("direct", "local") and shutil.which(name, path=f"{beside}:/usr/bin") is None:
         pytest.skip(f"group {name}: it is not on this machine")
     desk.environment |= {
         "HPCLAUNCH_SITE": "local",
@@ -117,7 +117,9 @@ def test_row_25_a_signal_that_the_program_does_not_catch_ends_it_and_nothing_is_
 
 @pytest.mark.parametrize("words", [("catches",)], ids=["catches"])
 @pytest.mark.parametrize(
-    ("launcher", "sent"), [("direct", signal.SIGINT), ("mpirun", signal.SIGHUP)], indirect=["launcher"]
+    ("launcher", "sent"),
+    [("direct", signal.SIGINT), ("local", signal.SIGINT), ("mpirun", signal.SIGHUP)],
+    indirect=["launcher"],
 )
 def test_who_types_control_c_or_closes_the_terminal_ends_the_ranks(started: Started, sent: signal.Signals) -> None:
     os.killpg(started.process.pid, sent)

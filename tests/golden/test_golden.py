@@ -78,6 +78,9 @@ def _examples() -> Cases:
         left_out = {"cifar", *(() if site_name == "local" else ALIKE)}
         for job in sorted({found.name for found in BUNDLED.names(JOB)} - left_out):
             yield site_name, f"{job}-1", {"target": job, "nodes": 1, **required_of(job)}
+    pair = {"target": SCRIPT, "tasks_per_node": 2}  # by the launcher local, which starts no Horovod jobs
+    yield "local", "script-1-local", {**pair, "nodes": 1}
+    yield "local", "script-4-local", {**pair, "nodes": 4, "hosts_file": "hosts"}
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
     yield "perlmutter", "script-64", {"target": SCRIPT, "nodes": 64, "venv": "/global/homes/a/ada/torch"}
@@ -98,7 +101,7 @@ def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield one node, four nodes, and every other launcher of the site: on four nodes where it reaches them."""
     if site.scheduler == "local":
         yield "1", {"nodes": 1}
-        for launcher in site.launchers.options if site.launchers else ():
+        for launcher in _launchers(site):
             yield f"1-{launcher}", {"nodes": 1, "tasks_per_node": 2, "launcher": launcher}
             yield f"4-{launcher}", {"nodes": 4, "tasks_per_node": 2, "launcher": launcher, "hosts_file": "hosts"}
         return

@@ -16,6 +16,7 @@ from hpclaunch.launchers import launcher_row
         ("mpirun", {"OMPI_COMM_WORLD_RANK": "3", "SLURM_PROCID": "0"}, "3"),
         ("mpirun", {"PMI_RANK": "5"}, "5"),
         ("mpirun", {"SLURM_PROCID": "0"}, ""),  # of the node's daemon, not of the rank
+        ("local", {"RANK": "6", "SLURM_PROCID": "1"}, "6"),
         ("torchrun", {"RANK": "6", "SLURM_PROCID": "1"}, "6"),
         ("torchrun", {"SLURM_PROCID": "1"}, ""),
         ("horovodrun", {"HOROVOD_RANK": "2"}, "2"),

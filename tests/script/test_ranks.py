@@ -33,7 +33,7 @@ def told_by(done_stdout: str) -> dict[str, str]:
 
 def identity(launcher: str, **variables: str) -> dict[str, str]:
     """What a rank of two nodes with four ranks each exports, if its launcher gives it these variables."""
-    script = render(planned(everywhere(), launcher=launcher, nodes=2), ROOTS)
+    script = render(planned(everywhere(), launcher=launcher, framework="none", nodes=2), ROOTS)
     (line,) = [line for line in script.splitlines() if line.startswith("  set_rank ")]
     given = {"HPCLAUNCH_WORLD_SIZE": "8", "MASTER_ADDR": "n1", "MASTER_PORT": "24711", **variables}
     names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT JAX_COORDINATOR_ADDRESS"
@@ -50,6 +50,7 @@ def identity(launcher: str, **variables: str) -> dict[str, str]:
         ("mpirun", {"PMI_RANK": "5"}),
         ("horovodrun", {"HOROVOD_RANK": "5", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_CROSS_RANK": "1"}),
         ("ibrun", {"MV2_COMM_WORLD_RANK": "5"}),
+        ("local", {"RANK": "5", "LOCAL_RANK": "1", "NODE_RANK": "1"}),
         ("torchrun", {"RANK": "5", "LOCAL_RANK": "1", "GROUP_RANK": "1", "SLURM_PROCID": "1", "SLURM_NODEID": "1"}),
     ],
 )

@@ -51,7 +51,9 @@ def test_row_25_the_launcher_runs_in_the_background(tmp_path: Path) -> None:
 def test_bash_can_read_the_script_of_every_launcher(launcher: str, nodes: int, export: str, image: str | None) -> None:
     site = replace(everywhere(), export=export, container=Container(runtime="apptainer", options=("--bind", "/a b")))
     hostile = Environment(container=image, setup=("echo x",), variables={"A": "it's"})
-    spec = planned(site, a_job(environment=hostile), launcher=launcher, nodes=nodes, arguments=("it's", "$(x)"))
+    spec = planned(
+        site, a_job(environment=hostile), launcher=launcher, nodes=nodes, framework="none", arguments=("it's", "$(x)")
+    )
     done = subprocess.run(["bash", "-n"], input=script(spec), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -140,6 +140,7 @@ def test_one_rank_needs_no_launcher() -> None:
 def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
     assert {name: row.argv(Launch(layout=TWO_BY_FOUR))[:1] for name, row in LAUNCHERS.items()} == {
         "direct": (),
+        "local": ("spawn_ranks",),
         "srun": ("srun",),
         "mpirun": ("mpirun",),
         "horovodrun": ("horovodrun",),

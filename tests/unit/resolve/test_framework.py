@@ -118,6 +118,7 @@ def test_a_framework_that_there_is_not_is_refused_with_the_nearest() -> None:
 CANNOT = {
     "horovodrun": {"jax", "mpi"},
     "ibrun": {"jax"},
+    "local": {"tensorflow", "jax", "mpi"},
     "torchrun": {"tensorflow", "jax", "mpi"},
 }
 
@@ -130,7 +131,8 @@ def test_ranks_that_could_not_find_each_other_are_refused_in_one_sentence(launch
         assert planned(**typed).launcher == launcher
         return
     (fault,) = refused(**typed)
-    assert fault.what.startswith(f"{launcher} cannot start ranks of {framework}: ")
+    program = "Horovod" if (launcher, framework) == ("local", "tensorflow") else framework
+    assert fault.what.startswith(f"{launcher} cannot start ranks of {program}: ")
     assert fault.next == "--launcher srun; or --framework none, if the ranks need not find each other"
     assert planned(**{**typed, "tasks_per_node": 1, "nodes": 1}).launcher == launcher  # one rank looks for no other
 
@@ -144,6 +146,39 @@ def test_where_the_usual_launcher_cannot_another_one_of_the_site_is_taken() -> N
     spec = planned(a_desk(), a_job(framework="jax"), tasks_per_node=2)
     assert origin_of(spec, "launcher") == ("mpirun", "site desk, for jax")
     assert planned(a_desk(), tasks_per_node=2).launcher == "horovodrun"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "launcher", "origin"),
+    [
+        ("hello.py", "print(1)\n", "local", "site local"),
+        ("run.sh", "", "local", "site local"),
+        ("train.py", "import torch\n", "local", "site local"),
+        ("train.py", "import tensorflow as tf\n", "local", "site local"),
+        ("train.py", "import horovod.tensorflow as hvd\n", "horovodrun", "site local, for Horovod"),
+        ("train.py", "import torch\nimport horovod.torch as hvd\n", "horovodrun", "site local, for Horovod"),
+        ("train.py", "from hpclaunch import training\n", "horovodrun", "site local, for Horovod"),
+        ("train.py", "from hpclaunch.training import on_pytorch as training\n", "local", "site local"),
+        ("train.py", "from mpi4py import MPI\n", "mpirun", "site local, for mpi"),
+    ],
+)
+def test_this_machine_starts_all_ranks_itself_but_those_of_horovod_and_mpi(
+    tmp_path: Path, name: str, text: str, launcher: str, origin: str
+) -> None:
+    spec = planned(bundled_site("local"), own(tmp_path, text, name), tasks_per_node=2)
+    assert origin_of(spec, "launcher") == (launcher, origin)
+
+
+def test_a_program_that_may_use_horovod_is_not_started_by_the_launcher_local(tmp_path: Path) -> None:
+    site, typed = bundled_site("local"), {"tasks_per_node": 2}
+    assert planned(site, bundled_job("cifar"), **typed).launcher == "horovodrun"
+    assert planned(site, bundled_job("ddp"), **typed).launcher == "local"
+    assert planned(site, own(tmp_path, "", "run.sh"), framework="tensorflow", **typed).launcher == "horovodrun"
+    (fault,) = refused(site, bundled_job("cifar"), launcher="local", **typed)
+    assert fault.what.startswith("local cannot start ranks of Horovod: ")
+    assert fault.next == "--launcher horovodrun; or --framework none, if the ranks need not find each other"
+    alone = own(tmp_path, "import horovod.tensorflow as hvd\n")
+    assert planned(site, alone, launcher="local", framework="none", **typed).launcher == "local"
 
 
 def test_perlmutter_loads_the_module_of_the_framework(tmp_path: Path) -> None:

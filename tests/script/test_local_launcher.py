@@ -1,0 +1,250 @@
+"""The launcher ``local``: the library itself starts the ranks, passes signals on, and ends all when one has failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.builders import with_library
+from tests.cli.conftest import wait_for
+from tests.script.test_fencing import kill_all, processes_of
+
+RANK = 'set_rank "$N" "${RANK-}" "${LOCAL_RANK-}" "${NODE_RANK-}"; rank_log "${RANK-}"'
+QUICK = "sleep() { command sleep 0.02; }"
+"""Nothing waits as long as it would: what ignores SIGTERM is killed soon."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "job.sh").touch()
+    yield tmp_path
+    kill_all(tmp_path, signal.SIGKILL)
+
+
+def launched(
+    run: Path, ranks: int, program: str, before: str = "", hosts: str = "", **known: str
+) -> subprocess.CompletedProcess[str]:
+    """A script of so many ranks, here or on each of these hosts, each of which runs the program; its start is 7.0."""
+    (run / "program").write_text(program)
+    if hosts:
+        (run / "hosts").write_text("".join(f"{host} slots={ranks}\n" for host in hosts.split()))
+    nodes = len(hosts.split())
+    launch = f"spawn_over_ssh {nodes} {ranks} {run}/hosts" if hosts else f"spawn_ranks {ranks}"
+    text = f"cd {run}\n{before}\nbegin local\nexport HPCLAUNCH_WORLD_SIZE={ranks * (nodes or 1)} N={ranks}\n"
+    text += f"rank() {{ {RANK}; bash program; }}\nlaunch {launch}\n{QUICK}\nfinish"
+    return with_library(text, HPCLAUNCH_RUN_DIR=str(run), SUBMITIT_LOCAL_JOB_ID="7", **known)
+
+
+def is_completed(run: Path) -> bool:
+    return (run / "attempts/7.0/completed").exists()
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_every_rank_learns_its_number_and_has_a_log_of_its_own(run: Path, ranks: int) -> None:
+    names = ["RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"]
+    done = launched(run, ranks, f"echo {' '.join(f'${name}' for name in names)}; [ $MASTER_PORT -ge 20000 ]")
+    assert (done.returncode, is_completed(run)) == (0, True), done.stderr
+    told = [f"{rank} {rank} 0 {ranks} {ranks} localhost" for rank in range(ranks)]
+    assert sorted(done.stdout.splitlines()) == told
+    assert [(run / f"logs/rank-{rank}.out").read_text().strip() for rank in range(ranks)] == told
+
+
+def test_the_exit_code_of_the_failing_rank_is_the_scripts_and_its_failure_ends_the_others(run: Path) -> None:
+    done = launched(run, 3, '[ "$RANK" = 1 ] && exit 7; exec sleep 1000')
+    assert (done.returncode, is_completed(run)) == (7, False), done.stderr
+    assert (run / "attempts/7.0/first-failure").read_text() == "7\n"
+    assert not processes_of(run)
+
+
+@pytest.mark.parametrize("killed", ["$$", "0", "$PPID"], ids=["its program", "its process group", "its shell"])
+def test_a_rank_that_is_killed_gives_137_and_its_end_ends_the_others(run: Path, killed: str) -> None:
+    done = launched(run, 3, f'[ "$RANK" = 1 ] && kill -s KILL {killed}; exec sleep 1000')
+    assert (done.returncode, is_completed(run)) == (137, False), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_the_others_get_sigterm_first_and_are_killed_if_they_ignore_it(run: Path) -> None:
+    program = """
+        [ "$RANK" != 0 ] || { until [ -e ready1 ] && [ -e ready2 ]; do command sleep 0.05; done; exit 5; }
+        [ "$RANK" = 1 ] && trap 'echo asked > told; exit 0' TERM || trap '' TERM
+        : > "ready$RANK"
+        while :; do sleep 0.05; done
+        """
+    done = launched(run, 3, program, before=QUICK)
+    assert (done.returncode, (run / "told").read_text()) == (5, "asked\n"), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_a_signal_that_comes_while_the_ranks_are_started_reaches_them_all(run: Path) -> None:
+    text = """
+        eval "real_$(declare -f spawn)"
+        spawn() { kill -s USR1 "$BASHPID"; real_spawn "$@"; }
+        eval "real_$(declare -f signal_spawned)"
+        signal_spawned() {
+          [ "$all_spawned" = no ] || until [ -e 0.ready ] && [ -e 1.ready ]; do command sleep 0.05; done
+          real_signal_spawned "$1"
+        }
+        """
+    program = "trap 'echo got USR1; exit 0' USR1; : > \"$RANK.ready\"; while :; do sleep 0.05; done"
+    done = launched(run, 2, program, before=text)
+    assert (done.returncode, done.stdout.count("got USR1\n")) == (0, 2), done.stderr
+
+
+def test_the_ranks_are_on_cpus_of_their_own(run: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("group cpus: this machine has one CPU")
+    done = launched(run, 2, "grep Cpus_allowed_list /proc/self/status")
+    first, second = (cpus_of(line.split()[1]) for line in done.stdout.splitlines())
+    assert first and second and not first & second
+
+
+def cpus_of(listed: str) -> set[int]:
+    """The CPUs of a list as the kernel writes it: 0-3,8."""
+    ranges = [[int(end) for end in part.split("-")] for part in listed.split(",")]
+    return {cpu for ends in ranges for cpu in range(ends[0], ends[-1] + 1)}
+
+
+def shares(cpus: list[str], ranks: int) -> list[str]:
+    """The CPUs of each rank on a machine whose CPUs are ``SOCKET CORE CPU``."""
+    listed = "".join(f"echo {one}; " for one in cpus)
+    return with_library(f"list_cpus() {{ {listed} }}; taskset() {{ :; }}; share_cpus {ranks}").stdout.split()
+
+
+HYPERTHREADS = [f"0 {cpu % 4} {cpu}" for cpu in range(8)]
+"""Four cores with two threads each, numbered as Intel does: 4 is the second thread of core 0."""
+ALTERNATING = [f"{cpu % 2} {cpu} {cpu}" for cpu in range(8)]
+"""Two sockets whose cores are numbered in turn, as some BIOSes do."""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "ranks", "expected"),
+    [
+        (HYPERTHREADS, 2, ["0,4,1,5", "2,6,3,7"]),
+        (HYPERTHREADS, 3, ["0,4", "1,5", "2,6"]),
+        (HYPERTHREADS, 8, ["0", "4", "1", "5", "2", "6", "3", "7"]),
+        (HYPERTHREADS, 9, []),
+        (ALTERNATING, 2, ["0,2,4,6", "1,3,5,7"]),
+        (["0 10 10", "0 2 2", "0 3 3"], 2, ["2", "3"]),
+    ],
+)
+def test_a_rank_gets_whole_cores_of_one_socket_where_there_are_enough(
+    cpus: list[str], ranks: int, expected: list[str]
+) -> None:
+    assert shares(cpus, ranks) == expected
+
+
+def test_where_cpus_cannot_be_bound_the_ranks_share_them() -> None:
+    done = with_library("list_cpus() { printf '0 %s %s\\n' 0 0 1 1; }; taskset() { return 1; }; share_cpus 2")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+SSH = """\
+#!{python}
+# As strict as the real one: the words become one text for the login shell, which has neither the variables nor the
+# folder of who calls. What it starts lives on without the connection, which lasts until all have closed its output.
+import os, subprocess, sys, threading
+words = sys.argv[1:]
+assert words[:3] == ["-T", "-o", "BatchMode=yes"], words
+host, home = words[3], os.path.dirname(os.path.abspath(__file__))
+if host == "nowhere":
+    print("ssh: Could not resolve hostname nowhere: Name or service not known", file=sys.stderr)
+    sys.exit(255)
+shell = {{"HOME": home, "PATH": "/usr/bin:/bin", "ON_HOST": host}}
+pipe = subprocess.PIPE
+remote = subprocess.Popen(
+    ["sh", "-c", " ".join(words[4:])], cwd="/", env=shell, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+)
+def copy(source, target):
+    while chunk := os.read(source, 65536):
+        os.write(target, chunk)
+    if target == remote.stdin.fileno():
+        remote.stdin.close()
+threading.Thread(target=copy, args=(0, remote.stdin.fileno()), daemon=True).start()
+outputs = [threading.Thread(target=copy, args=(remote.stdout.fileno(), 1))]
+outputs += [threading.Thread(target=copy, args=(remote.stderr.fileno(), 2))]
+for output in outputs:
+    output.start()
+for output in outputs:
+    output.join()
+code = remote.wait()
+os._exit(code if code >= 0 else 255)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH with an ssh."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "ssh").write_text(SSH.format(python=sys.executable))
+    (folder / "ssh").chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def test_over_ssh_the_ranks_of_all_hosts_are_one_world(run: Path, path: str) -> None:
+    program = 'echo "$RANK $LOCAL_RANK $NODE_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $ON_HOST $CHOSEN $PWD"'
+    done = launched(run, 2, program, hosts="n1 n2", PATH=path, CHOSEN="it's\n$1")
+    assert (done.returncode, is_completed(run)) == (0, True), done.stderr
+    told = [f"{rank} {rank % 2} {rank // 2} 4 2 n1 n{rank // 2 + 1} it's $1 {run}" for rank in range(4)]
+    assert sorted(done.stdout.replace("\n$1", " $1").splitlines()) == told
+    assert sorted(path.name for path in (run / "logs").iterdir()) == [f"rank-{rank}.out" for rank in range(4)]
+
+
+def test_a_host_that_is_this_machine_needs_no_ssh(run: Path, path: str) -> None:
+    done = launched(run, 1, 'echo "$RANK ${ON_HOST-here}"', hosts="localhost n2", PATH=path)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, ["0 here", "1 n2"]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ('[ "$RANK" = 3 ] && exit 7; exec sleep 1000', 7),
+        ('[ "$RANK" = 3 ] && kill -s KILL $$; exec sleep 1000', 137),
+        ('setsid sleep 1000 & [ "$RANK" = 0 ] || exit 7; exec sleep 1000', 7),
+    ],
+    ids=["its code", "killed", "processes of their own"],
+)
+def test_over_ssh_the_first_failure_ends_all_hosts(run: Path, path: str, program: str, code: int) -> None:
+    done = launched(run, 2, program, hosts="n1 n2", PATH=path)
+    assert (done.returncode, is_completed(run)) == (code, False), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_a_host_that_ssh_does_not_reach_is_named_and_ends_the_others(run: Path, path: str) -> None:
+    done = launched(run, 1, "exec sleep 1000", hosts="n1 nowhere", PATH=path)
+    assert (done.returncode, is_completed(run)) == (255, False), done.stderr
+    assert "Could not resolve hostname nowhere" in done.stderr
+    assert "no ranks on nowhere, or the connection was lost: ssh ended with 255" in done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_a_folder_that_a_host_does_not_have_is_said(run: Path, path: str) -> None:
+    done = launched(run, 1, ":", hosts="n1", PATH=path, before="mkdir gone && cd gone && rmdir ../gone")
+    assert (done.returncode, is_completed(run)) == (78, False), done.stderr
+    assert f"the folder {run}/gone does not exist, or cannot be entered" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2", "TERM"])
+def test_over_ssh_a_signal_to_the_script_reaches_every_rank(run: Path, path: str, name: str) -> None:
+    program = f"trap 'echo got {name}; exit 3' {name}; : > \"$RANK.ready\"; while :; do sleep 0.05; done"
+    send = f"{{ until [ -e 0.ready ] && [ -e 1.ready ]; do command sleep 0.05; done; kill -s {name} $$; }} &"
+    done = launched(run, 1, program, hosts="n1 n2", PATH=path, before=send)
+    assert (done.returncode, done.stdout.count(f"got {name}\n")) == (3, 2), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_if_the_connection_is_lost_the_ranks_on_the_host_end(run: Path, path: str) -> None:
+    program = """
+        : > "$RANK.ready"
+        [ "$RANK" != 0 ] || { until [ -e 1.ready ]; do sleep 0.05; done; pkill -KILL -f "ssh -T -o BatchMode=yes n2"; }
+        exec sleep 1000
+        """
+    done = launched(run, 1, program.replace("ssh -T", f"{run}/bin/ssh -T"), hosts="n1 n2", PATH=path)
+    assert (done.returncode, is_completed(run)) == (137, False), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
