@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from typing import Any, Callable, Iterator
 
 import torch
@@ -308,6 +309,13 @@ def loop(
     if static_graph and run.settings.accumulation > 1:
         raise AgreedError(
             "static_graph=True needs an exchange in each backward pass: omit it or --accumulation", speaks=run.is_root
+        )
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise AgreedError(
+            "the optimizer {} computes the loss several times in a step (its step needs a closure), and a step of "
+            "training.loop has one loss: use another optimizer".format(type(optimizer).__name__),
+            speaks=run.is_root,
         )
     rates = [group["lr"] for group in optimizer.param_groups]
     if run.settings.is_chosen("learning_rate") and run.settings.learning_rate not in rates:

@@ -61,6 +61,12 @@ def test_a_setting_without_effect_is_refused_before_the_first_step(
     assert not (tmp_path / "metrics.jsonl").exists() or not run.events("epoch")
 
 
+def test_an_optimizer_that_needs_a_closure_is_refused(tmp_path: Path) -> None:
+    codes, text = start_program("ddp", PROGRAMS / "closure_torch.py", tmp_path, houses(tmp_path, 2), size=2).ended()
+    assert codes == [1, 1] and "error: the optimizer LBFGS computes the loss several times" in text, text
+    assert "Traceback" not in text
+
+
 def test_the_next_batch_is_read_and_its_copy_begun_before_one_is_given() -> None:
     python = torch_environment() / "bin" / "python"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

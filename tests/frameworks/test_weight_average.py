@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests import weight_averages
+from tests.frameworks.environments import ROOT, torch_environment
 from tests.frameworks.test_jobs import PROGRAMS, start_program
 
 pytestmark = pytest.mark.timeout(900)
@@ -102,3 +105,25 @@ def test_the_average_of_weights_of_bfloat16_is_float32_and_resumed_so(job: str, 
     assert len(made["parts"]["weights"]) == 13  # from the end of the second epoch on
     assert np.array_equal(made["parts"]["mean"], found["mean"])
     assert np.array_equal(made["parts"]["final"], found["final"])
+
+
+BEGINS = """
+import torch
+from hpclaunch.training.optimization.torch_average import TorchAverage
+
+model = torch.nn.Linear(1, 1)
+model.register_parameter("bound", torch.nn.Parameter(torch.tensor([float("-inf")]), requires_grad=False))
+average = TorchAverage(model, 0.5)
+with torch.no_grad():
+    model.weight += 1
+average.begin()
+assert all(torch.equal(average.tensors[name], one) for name, one in model.named_parameters())
+"""
+
+
+def test_the_average_of_pytorch_begins_with_all_weights_as_they_are_then() -> None:
+    """A frozen parameter may be infinite, as the bound of a mask is."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [str(torch_environment() / "bin" / "python"), "-c", BEGINS]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr

@@ -21,17 +21,14 @@ class TorchAverage:
 
     def begin(self) -> None:
         """Begin with the weights of now."""
-        self._step(0.0)
+        self._put_into(self.tensors, dict(self._model.named_parameters()))
 
     def step_ended(self) -> None:
         """Take the weights after a step into the average."""
-        self._step(self._decay)
-
-    def _step(self, decay: float) -> None:
         with torch.no_grad():
             for name, one in self._model.named_parameters():
-                if one.requires_grad or not decay:
-                    self.tensors[name].mul_(decay).add_(one, alpha=1 - decay)
+                if one.requires_grad:
+                    self.tensors[name].mul_(self._decay).add_(one, alpha=1 - self._decay)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -41,16 +38,17 @@ class TorchAverage:
         try:
             yield
         finally:
-            self._put(weights)
+            self._put_into(dict(self._model.named_parameters()), weights)
 
     def take(self) -> None:
         """Let the averages be the parameters of the model from now on."""
-        self._put(self.tensors)
+        self._put_into(dict(self._model.named_parameters()), self.tensors)
 
-    def _put(self, tensors: Mapping[str, Any]) -> None:
+    @staticmethod
+    def _put_into(several: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         with torch.no_grad():
-            for name, one in self._model.named_parameters():
-                one.copy_(tensors[name])
+            for name, one in several.items():
+                one.copy_(values[name])
 
 
 def _type_of(parameter: Any) -> Any:

@@ -97,6 +97,12 @@ def _why_not(run: Run, data: Data, loss: Any, class_weight: Any) -> str:
             "mixup and cutmix mix the labels, so they need the loss of fit's own",
         ),
         (
+            run.size > 1 and any(str(getattr(one, "reduction", "")) == "sum" for one in _list_losses(loss)),
+            "a loss with reduction='sum' grows with the batch, and ranks average their gradients: with {} ranks it "
+            "would train with 1/{} of the gradient. Leave the reduction out; with sgd, multiply the learning rate by "
+            "the global batch".format(run.size, run.size),
+        ),
+        (
             several and run.world.distribute is not None,
             "several inputs or targets, and weights, need --strategy=horovod",
         ),
@@ -110,6 +116,13 @@ def _why_not(run: Run, data: Data, loss: Any, class_weight: Any) -> str:
         ),
     ]
     return next((text for broken, text in rules if broken), "")
+
+
+def _list_losses(loss: Any) -> list[Any]:
+    """The losses of all outputs."""
+    if isinstance(loss, Mapping):
+        return [one for part in loss.values() for one in _list_losses(part)]
+    return [one for part in loss for one in _list_losses(part)] if isinstance(loss, (list, tuple)) else [loss]
 
 
 def _why_not_weighted(model: Any, class_weight: Mapping[int, float]) -> str:

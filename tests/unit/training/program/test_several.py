@@ -61,10 +61,14 @@ def test_a_pipeline_of_several_parts_is_read_by_position() -> None:
 
 def why_not(asked: Any = None, loss: Any = "mse", **how: Any) -> str:
     source = {"several_inputs": None, "several_targets": None, "needs_own_measures": False, "has_classes": True}
-    mixes, distribute = how.pop("mixes", False), how.pop("distribute", None)
+    mixes, distribute, size = how.pop("mixes", False), how.pop("distribute", None), how.pop("size", 2)
     data = SimpleNamespace(source=SimpleNamespace(**{**source, **how}), augment=SimpleNamespace(mixes=mixes))
-    run = SimpleNamespace(world=SimpleNamespace(distribute=distribute))
+    run = SimpleNamespace(size=size, world=SimpleNamespace(distribute=distribute))
     return fit._why_not(run, data, loss, asked)  # type: ignore[arg-type]
+
+
+SUM = tf.keras.losses.MeanSquaredError(reduction="sum")
+MEAN = tf.keras.losses.MeanSquaredError()
 
 
 @pytest.mark.parametrize(
@@ -78,6 +82,10 @@ def why_not(asked: Any = None, loss: Any = "mse", **how: Any) -> str:
         ({"several_targets": (), "has_classes": False, "loss": None}, "name the loss of each output"),
         ({"several_inputs": (), "distribute": object()}, "need --strategy=horovod"),
         ({"needs_own_measures": True, "distribute": object()}, "need --strategy=horovod"),
+        ({"loss": SUM}, "with 2 ranks it would train with 1/2 of the gradient"),
+        ({"loss": {"price": MEAN, "rooms": [SUM]}, "size": 3}, "with 3 ranks it would train with 1/3"),
+        ({"loss": SUM, "size": 1}, ""),
+        ({"loss": [MEAN, "mse"]}, ""),
     ],
 )
 def test_what_cannot_be_done_is_refused_at_the_start(how: dict[str, Any], why: str) -> None:
