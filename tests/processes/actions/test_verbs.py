@@ -19,7 +19,7 @@ from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import other_users
 from hpclaunch.actions.repair import repair, wanted_reason, wanted_state
 from hpclaunch.actions.resume import Changes, resume
-from hpclaunch.actions.retry import ending_of, retry
+from hpclaunch.actions.retry import ending_of, for_another_start, retry
 from hpclaunch.actions.retry import script_of as script_to_submit
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import exit_code_of, wait
@@ -307,6 +307,20 @@ def test_a_resumed_run_keeps_the_nodes_to_avoid_and_counts_its_restarts_anew(kee
     assert (found.job_id, found.earlier, found.excluded, warnings) == ("99", ("6", "7"), "n9", [])
     assert "#SBATCH --exclude=n9\n" in submitted(keeping) and "dependency" not in submitted(keeping)
     assert run.script.stat().st_mtime > 5
+
+
+@pytest.mark.parametrize(
+    ("job_id", "earlier", "waits"), [("7", (), False), ("7", ("6",), False), ("", ("6",), False), ("", (), True)]
+)
+def test_only_a_run_that_no_start_was_queued_of_waits_again(
+    slurm: FakeSlurm, job_id: str, earlier: tuple[str, ...], waits: bool
+) -> None:
+    run = slurm.run(job_id, "FAILED", earlier=earlier)
+    text = "#!/bin/bash\n#SBATCH --dependency=afterok:5\ntrue\n"
+    assert ("afterok:5" in for_another_start(run, text, "n1")) is True, "nothing is known to wait for"
+    spec(run, after=["5"])
+    found = for_another_start(run, text, "n1")
+    assert ("afterok:5" in found) is waits and "--exclude=n1" in found
 
 
 def test_a_run_that_was_never_queued_still_waits_for_others(keeping: FakeSlurm) -> None:
@@ -932,6 +946,9 @@ def test_a_run_without_a_queue_runs_as_soon_as_it_is_submitted(slurm: FakeSlurm)
     found = hand_over(run, "", 60)
     assert (found.state, runs.load(run.path).state) == ("RUNNING", "RUNNING")
     assert found.job_id.isdigit() and (found.submission, found.host) == ("hpclaunch", os.uname().nodename)
+    first = hand_over(slurm.run("3", "FAILED", tasks=2), "#!/bin/sh\n", 60, earlier=("3",))
+    assert first.job_id == "99"
+    assert not list(first.path.glob("claims/*")), "each run of an array has claims of its own"
 
 
 def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None:
@@ -1104,9 +1121,18 @@ def test_one_run_of_an_array_is_started_again_alone(keeping: FakeSlurm) -> None:
     assert runs.load(array.path).parts[-1] == "0"
 
 
-def test_an_array_in_which_no_start_helps_is_refused(slurm: FakeSlurm) -> None:
-    with pytest.raises(Refused, match="is not started again: it failed with exit code 7"):
-        retry(array_of(slurm, a="COMPLETED 0:0", b="FAILED 7:0"), print)
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        (("COMPLETED 0:0", "FAILED 7:0"), "it failed with exit code 7"),
+        (("RUNNING", "FAILED 7:0", "FAILED 8:0"), "it failed with exit code 7"),
+        (("RUNNING", "COMPLETED 0:0"), "none of its runs has failed"),
+    ],
+)
+def test_an_array_in_which_no_start_helps_is_refused(slurm: FakeSlurm, states: tuple[str, ...], why: str) -> None:
+    array = array_of(slurm, **{f"of_{number}": state for number, state in enumerate(states)})
+    with pytest.raises(Refused, match=f"run-7 is not started again: {why}"):
+        retry(array, print)
     assert not slurm.calls("sbatch")
 
 
@@ -1166,9 +1192,12 @@ def test_one_run_of_an_array_is_repaired_and_the_arrays_history_keeps_it(slurm: 
     first = runs.task_of(array, 0)
     found = repair(first, "CANCELLED", "it was me")
     assert (found.index, found.state, found.exit_code) == (0, "CANCELLED", "7:0")
-    (note,) = (line for line in array.history() if "repaired" in line)
+    note, *_ = (line for line in array.history() if "repaired" in line)
     assert note["task"] == first.path.name and note["repaired"].startswith("CANCELLED: it was me (repaired by ")
-    assert runs.task_of(runs.load(array.path), 1).state == "COMPLETED"
+    assert found.reason.startswith("it was me (repaired by ") and found == runs.task_of(runs.load(array.path), 0)
+    completed = repair(runs.task_of(runs.load(array.path), 1), "FAILED", "x")
+    assert (completed.state, completed.exit_code) == ("FAILED", "")
+    assert runs.task_of(runs.load(array.path), 0).state == "CANCELLED"
 
 
 def test_a_lost_run_is_to_be_forgotten_and_not_repaired(slurm: FakeSlurm) -> None:
