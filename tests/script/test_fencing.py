@@ -141,6 +141,14 @@ def test_a_rank_that_ends_when_its_start_is_superseded_reports_nothing(folder: P
     assert (folder / "log").read_text().count("of start 1 ends here") == 2
 
 
+def test_the_copier_of_a_log_has_the_name_by_which_it_is_spared(tmp_path: Path) -> None:
+    """Its shell waits for the last words of a rank that is killed, and marks what is lost."""
+    look = 'for i in {1..200}; do name=$(text_of "/proc/$copier/comm"); [ "$name" != tee ] || break; sleep 0.05; done'
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure"}
+    done = with_library(f'rank_log 0; {look}; echo "$name" > {tmp_path}/name; end_rank_log', **known)
+    assert ((tmp_path / "name").read_text(), done.stderr) == ("tee\n", "")
+
+
 def test_the_ranks_of_a_node_look_in_turn(tmp_path: Path) -> None:
     note = 'await_later_start() { echo "$3 $4" >> looks; return 1; }; later=/x/2 watch_every=30'
     until = "until [ -s looks ]; do sleep 0.05; done"

@@ -78,6 +78,17 @@ def test_of_many_runs_each_gets_its_own_answer_with_one_question(slurm: FakeSlur
     assert len(slurm.calls("squeue")) == 1
 
 
+def test_what_slurms_programs_are_asked(slurm: FakeSlurm) -> None:
+    """Without --array squeue joins the tasks that wait; without --allocations sacct lists the steps, too."""
+    one, two = slurm.run("7"), slurm.run("8")
+    refreshed([one, two])
+    queue, past = slurm.calls("squeue")[0], slurm.calls("sacct")[0]
+    assert queue == "squeue --noheader --array --states=all --format=%i|%T|%r|%N|%V|%Z --jobs=7,8"
+    fields = "JobID,State,ExitCode,NodeList,Cluster,Submit,WorkDir"
+    options = f"--noheader --parsable2 --allocations --format={fields} --starttime=now-365days"
+    assert past == f"sacct {options} --jobs=7,8"
+
+
 def test_an_ended_run_is_not_asked_about(slurm: FakeSlurm) -> None:
     for state, code in (("COMPLETED", "0:0"), ("FAILED", "7:0"), ("TIMEOUT", ""), ("NOT_SUBMITTED", "")):
         run = slurm.run("7", state, exit_code=code)
