@@ -113,12 +113,18 @@ def _rank(seed: int, text: str) -> str:
 
 
 def _mutant(change: Change, root: Path) -> Mutant | None:
-    """Apply a change; None if the result does not count."""
+    """Apply a change; None if the result does not count, or if cosmic-ray cannot apply it.
+
+    It lists the name of a module's exception beside others (``except (waiting.TooLong, OSError)``), and then fails.
+    """
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
     source = (root / change.file).read_text(encoding="utf-8")
-    text = mutate_code(source, get_operator(change.operator)(), change.occurrence)
+    try:
+        text = mutate_code(source, get_operator(change.operator)(), change.occurrence)
+    except AttributeError:
+        return None
     if text is None or not is_counted(source, text):
         return None
     return Mutant(change, *changed_lines(source.splitlines(), text.splitlines()), text)
