@@ -21,7 +21,8 @@ class Launch:
     ``exported``: names of variables that mpirun passes to all nodes. ``gpus_by``: the option with which srun requests
     the GPUs again (``gpus-per-node`` or ``gpus-per-task``). ``tcp``: MPI communicates over TCP only. ``exit_wait``: how
     long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of hosts, if the launcher
-    needs one. ``further``: the same for the further node types of a heterogeneous job.
+    needs one. ``started_by``: the launcher that starts this one on every node. ``further``: the same for the further
+    node types of a heterogeneous job.
     """
 
     layout: Layout
@@ -34,6 +35,7 @@ class Launch:
     tcp: bool = False
     exit_wait: int = 60
     hosts_file: str = ""
+    started_by: str = ""
     further: tuple[Launch, ...] = ()
 
 
@@ -61,15 +63,18 @@ def _options_of_srun(launch: Launch) -> tuple[str, ...]:
 
 
 def torchrun(launch: Launch) -> tuple[str, ...]:
-    """Return srun with one torchrun per node, which starts the ranks of its node (PyTorch's torchrun page).
+    """Return one torchrun per node, started by srun or local, which starts the ranks of its node (its own page).
 
     The script exports the address of the rendezvous (PET_RDZV_*), because only the job knows its first host.
     ``--no_python``: the rank's command contains its own program. Its options have
     underscores, which PyTorch 1 needs and 2 accepts.
     """
     layout = launch.layout
-    unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
-    step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
+    if launch.started_by == "local":
+        step = local(replace(launch, layout=replace(layout, tasks_per_node=1)))
+    else:
+        unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
+        step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
     ranks = [f"--nnodes={layout.nodes}", f"--nproc_per_node={layout.tasks_per_node}", "--rdzv_backend=c10d"]
     return (*step, "torchrun", *ranks, "--no_python")
 
@@ -159,6 +164,10 @@ _MPI_OF_SRUN = MpiOption(
 )
 
 _NO_PLACE_FOR_JAX = "jax.distributed.initialize() learns its place only from Slurm's srun and Open MPI's mpirun"
+_EXPLICIT_PLACE_FOR_JAX = (
+    "jax.distributed.initialize() needs num_processes=int(os.environ['WORLD_SIZE']) and "
+    "process_id=int(os.environ['RANK']); without these start it by --launcher mpirun"
+)
 _NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns its place from it"
 _NO_PLACE_FOR_HOROVOD = "Horovod learns its place only from horovodrun, and from MPI"
 _NO_MPI = "it starts them without MPI, so that each would run as a separate job of one rank"
@@ -198,8 +207,9 @@ class LauncherRow:
     node."""
     scheduler: str = ""
     """The scheduler that it needs (empty: none)."""
-    started_by: str = ""
-    """The launcher that starts it on every node; the options of that launcher in the site file apply."""
+    started_by: Mapping[str, str] = field(default_factory=dict)
+    """Scheduler -> the launcher that starts it on every node, whose options in the site file apply; empty if it starts
+    by itself."""
     is_step: bool = False
     """It starts a Slurm step, which gets Slurm's signals."""
     mpi_option: MpiOption | None = None
@@ -225,6 +235,8 @@ class LauncherRow:
     refuses: Mapping[str, str] = field(default_factory=dict)
     """Framework, or HOROVOD for programs of any framework that communicate through it -> why their ranks cannot find
     each other under this launcher."""
+    asks: Mapping[str, str] = field(default_factory=dict)
+    """Framework -> what a program must do under this launcher for its ranks to find each other."""
     one_node_type: str = ""
     """Why it cannot start ranks on nodes of several types, the components of a heterogeneous job; empty: it can."""
     needs_mpi: bool = False
@@ -241,6 +253,11 @@ class LauncherRow:
     def rank_number(self) -> str:
         """The bash expression for a rank's number, from ``rank_variables``; empty if there are none."""
         return _first_of(self.rank_variables)
+
+    def programs_at(self, scheduler: str) -> tuple[str, ...]:
+        """Return the programs that must be on PATH where the script runs: its own, and those of what starts it."""
+        starter = self.started_by.get(scheduler)
+        return (*(LAUNCHERS[starter].programs if starter else ()), *self.programs)
 
     @property
     def place_of_rank(self) -> tuple[str, str]:
@@ -273,7 +290,8 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         node_variables=("NODE_RANK",),
         over_ssh=True,
         one_node_type="it starts the same number of ranks on each host",
-        refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
+        refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, MPI: _NO_MPI},
+        asks={JAX: _EXPLICIT_PLACE_FOR_JAX},
     ),
     "srun": LauncherRow(
         argv=srun,
@@ -333,19 +351,19 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
     ),
     "torchrun": LauncherRow(
         argv=torchrun,
-        programs=("srun", "torchrun"),
+        programs=("torchrun",),
         cyclic=_CYCLIC,
         rank_variables=("RANK",),
         local_rank_variables=("LOCAL_RANK",),
         node_variables=("GROUP_RANK",),
         signals=("TERM",),
-        scheduler="slurm",
-        started_by="srun",
+        started_by={"slurm": "srun", "local": "local"},
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
         has_rendezvous=True,
         one_node_type="it numbers ranks by the order in which nodes arrive, and starts as many on each",
         usual_framework=PYTORCH,
+        install_hint="install PyTorch: it includes torchrun",
         refuses={TENSORFLOW: _NO_PLACE_FOR_TENSORFLOW, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
     ),
 }

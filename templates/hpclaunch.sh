@@ -797,9 +797,10 @@ free_port() { # free_port FIRST LAST NUMBER: print a port of this range that no 
   echo "$port"
 }
 
-set_rendezvous() { # export the address where torchrun's nodes meet; the script runs on the first host of the job
+set_rendezvous() { # set_rendezvous [HOST]: export the address where torchrun's nodes meet: on the first host of the job, where
+  # the script runs, or on this one
   set_master
-  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$MASTER_PORT" # torchrun compares it with its own host's name
+  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="${1:-$HOSTNAME}:$MASTER_PORT" # torchrun compares it with its host's name
 }
 
 set_workers() { # set_workers TASKS_PER_NODE: export the address where each rank listens, by rank
@@ -956,7 +957,7 @@ spawn_over_ssh() { # spawn_over_ssh NODES TASKS HOSTS COMMAND...: start so many 
 
 spawn_on_host() { # spawn_on_host HOST NODE TASKS COMMAND...: start the ranks of a node from a shell there, which reads what to
   # do, and then signals, from its input. That ends when this process or the connection ends
-  local reach=(ssh -T -o BatchMode=yes "$1") told=no received='' interrupted both from to shell
+  local reach=(ssh -T -o BatchMode=yes "$1") knows=no received='' interrupted both from to shell
   case $1 in
     localhost | "$HOSTNAME" | "${HOSTNAME%%.*}") reach=() ;;
   esac
@@ -972,7 +973,7 @@ spawn_on_host() { # spawn_on_host HOST NODE TASKS COMMAND...: start the ranks of
   exec {from}<&-
   trap '' PIPE # it may have ended already
   { host_program "${@:2}" >&"$to"; } 2> /dev/null
-  told=yes
+  knows=yes
   [ -z "$received" ] || signal_host "$received"
   await "$shell"
   [ "$code" -ne 255 ] || [ ${#reach[@]} -eq 0 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
@@ -982,7 +983,7 @@ spawn_on_host() { # spawn_on_host HOST NODE TASKS COMMAND...: start the ranks of
 
 signal_host() { # signal_host SIGNAL: at once, or as soon as the host knows what to do
   received=$1
-  [ "$told" = no ] || { echo "$1" >&"$to"; } 2> /dev/null
+  [ "$knows" = no ] || { echo "$1" >&"$to"; } 2> /dev/null
 }
 
 host_program() { # host_program NODE TASKS COMMAND...: print what the shell on a host runs; variables of the host stay there

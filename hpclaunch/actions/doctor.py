@@ -146,7 +146,10 @@ def _has_launcher(prepared: Prepared) -> bool:
     """Whether the launcher's program is installed beside the Python of the probe."""
     python = prepared.spec.command[0]
     place = str(Path(python).parent) if "/" in python else _search_path(prepared)
-    return all(shutil.which(name, path=place) for name in launcher_row(prepared.spec.launcher).programs)
+    return all(
+        shutil.which(name, path=place)
+        for name in launcher_row(prepared.spec.launcher).programs_at(prepared.spec.scheduler)
+    )
 
 
 def _search_path(prepared: Prepared) -> str:

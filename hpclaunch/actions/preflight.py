@@ -219,6 +219,6 @@ def _programs(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
             next=f"{launcher.install_hint}; or --tasks-per-node 1",
             subject="MPI",
         )
-        for program in launcher.programs
+        for program in launcher.programs_at(spec.scheduler)
         if not any(shutil.which(program, path=place) for place in places)
     ]

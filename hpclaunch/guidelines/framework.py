@@ -45,7 +45,7 @@ OTHER_FRAMEWORKS = {
     ),
     JAX: Reason(
         rule="JAX's ranks are connected by jax.distributed",
-        verdict="jax.distributed; srun or mpirun starts the ranks, as it learns their place from those alone",
+        verdict="jax.distributed; it learns a rank's place from srun and mpirun, elsewhere the program passes it",
         source="JAX documentation, multi-process programming (docs.jax.dev/en/latest/multi_process.html)",
     ),
     MPI: Reason(

@@ -79,6 +79,8 @@ def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions
     refusal = refusal_of(case, launcher, framework)
     if layout.world_size > 1 and refusal:
         _refuse(case, launcher, framework, refusal, decisions)
+    if layout.world_size > 1 and framework and framework in row.asks and not case.job.uses_library:
+        decisions.warnings.append(f"under the launcher {launcher}, {row.asks[framework]}")
     return framework or TENSORFLOW
 
 

@@ -50,7 +50,7 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     )
     launcher = launcher or usual
     offered = [*known.options] if known else [usual]
-    if not _is_offered(launcher, offered):
+    if not _is_offered(site, launcher, offered):
         decisions.fault(
             f"{site.name} has no launcher {launcher!r}",
             allowed=", ".join(offered),
@@ -81,10 +81,12 @@ def _default_launcher(case: Case, layout: Layout) -> tuple[str, str | None]:
     return f"{origin}, for {'several node types' if layout.further else program}", fit[0]
 
 
-def _is_offered(launcher: str, offered: Sequence[str]) -> bool:
+def _is_offered(site: Site, launcher: str, offered: Sequence[str]) -> bool:
     """Whether a site that offers these launchers has this one, itself or through the launcher that starts it."""
     row = LAUNCHERS.get(launcher)
-    return launcher in offered or (row is not None and (row.everywhere or row.started_by in offered))
+    return launcher in offered or (
+        row is not None and (row.everywhere or row.started_by.get(site.scheduler) in offered)
+    )
 
 
 def _check_launcher(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
@@ -136,6 +138,9 @@ def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions
     if row.scheduler not in ("", site.scheduler):
         needed = SCHEDULERS[row.scheduler].title
         decisions.fault(f"{launcher} needs a {needed} site", next="choose one of: hpclaunch sites list", subject="MPI")
+    if row.started_by and site.scheduler not in row.started_by:
+        starters = " or ".join(row.started_by.values())
+        decisions.fault(f"{launcher} is started on every node by {starters}, which {site.name} has not", subject="MPI")
 
 
 def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
@@ -263,7 +268,8 @@ def launch_of(
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
     site, layout, row = case.site, sizing.layout, LAUNCHERS[launcher]
-    options = _options(site, row.started_by or launcher)
+    starter = row.started_by.get(site.scheduler, "")
+    options = _options(site, starter or launcher)
     own_transport = any(name in ("OMPI_MCA_btl", "OMPI_MCA_pml") for name in names)
     launch = Launch(
         layout=layout,
@@ -276,6 +282,7 @@ def launch_of(
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=0 if case.request.search else case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
+        started_by=starter,
     )
     further = (
         replace(
@@ -324,6 +331,7 @@ def before_launch_of(case: Case, layout: Layout, launcher: str, strategy: str) -
     """Return the calls of the script's library before the launch, for what only the job knows about its hosts."""
     row, tasks = LAUNCHERS[launcher], layout.tasks_per_node
     calls = [f"set_workers {tasks}"] if needs_workers(strategy, layout) else []
-    calls += ["set_rendezvous"] if row.has_rendezvous else []
+    first = "" if case.site.scheduler_row.has_queue else f" {shlex.quote((*case.context.hosts, 'localhost')[0])}"
+    calls += [f"set_rendezvous{first}"] if row.has_rendezvous else []
     calls += [f"list_hosts {tasks}"] if _needs_host_list(case, layout, row) else []
     return tuple(calls)

@@ -72,7 +72,7 @@ def _words(job: Job, split: tuple[int, int]) -> str:
 def _check_order(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> None:
     """Note a fault if an option lets the launcher number ranks from node to node: those of a replica are neighbours."""
     row, known = LAUNCHERS[launcher], case.site.launchers
-    options = known.options.get(row.started_by or launcher) if known else None
+    options = known.options.get(row.started_by.get(case.site.scheduler, launcher)) if known else None
     typed = (*case.site.sbatch, *case.settings.all("sbatch", case.site.name), *case.job.sbatch, *case.request.sbatch)
     found = re.search(row.cyclic, " ".join((*typed, *(options.extra if options else ())))) if row.cyclic else None
     if found is None or layout.nodes == 1:

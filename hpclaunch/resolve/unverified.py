@@ -55,7 +55,7 @@ def third_party_of(site: Site, sizing: Sizing, launcher: str, software: Software
     """Return a remark that names the values of this script that come from third parties; empty without any."""
     used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
     used += ["launchers.default", f"launchers.options.{launcher}"]
-    used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by) else []
+    used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by.get(site.scheduler)) else []
     for one in sizing.components:
         used += [f"node_types.{one.node_type}"]
         used += [f"partitions.{one.placement.partition}"] if one.placement.partition else []

@@ -82,5 +82,5 @@ def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_ea
 def test_a_launchers_row_refers_to_rows_that_there_are(name: str) -> None:
     row = LAUNCHERS[name]
     assert row.scheduler in ("", *SCHEDULERS)
-    assert row.started_by in ("", *LAUNCHERS)
+    assert {*row.started_by} <= {*SCHEDULERS} and {*row.started_by.values()} <= {*LAUNCHERS}
     assert "TERM" in row.signals, "how a run is ended reaches the ranks under every launcher"

@@ -13,6 +13,7 @@ from hpclaunch.launchers import (
     horovodrun,
     ibrun,
     launcher_row,
+    local,
     mpirun,
     srun,
     torchrun,
@@ -75,6 +76,27 @@ def test_torchrun_is_one_task_on_every_node_that_starts_the_nodes_ranks(launch: 
     command = f"srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=32 {step} {END} torchrun"
     ranks = "--nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --no_python"
     assert torchrun(launch) == (*command.split(), *ranks.split())
+
+
+@pytest.mark.parametrize(
+    ("hosts_file", "step"), [("", "spawn_ranks 1"), ("/run/hosts", "spawn_over_ssh 2 1 /run/hosts")]
+)
+def test_without_a_scheduler_the_script_itself_starts_a_torchrun_on_every_host(hosts_file: str, step: str) -> None:
+    ranks = "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --no_python"
+    launch = Launch(layout=TWO_BY_FOUR, hosts_file=hosts_file, started_by="local")
+    assert torchrun(launch) == (*step.split(), *ranks.split())
+
+
+@pytest.mark.parametrize(
+    ("hosts_file", "call"), [("", "spawn_ranks 4"), ("/run/hosts", "spawn_over_ssh 2 4 /run/hosts")]
+)
+def test_the_launcher_local_is_a_call_of_the_library(hosts_file: str, call: str) -> None:
+    assert local(Launch(layout=TWO_BY_FOUR, hosts_file=hosts_file)) == tuple(call.split())
+
+
+def test_the_programs_of_a_launcher_are_those_of_what_starts_it_too() -> None:
+    row = launcher_row("torchrun")
+    assert (row.programs_at("slurm"), row.programs_at("local")) == (("srun", "torchrun"), ("torchrun",))
 
 
 def test_ibrun_needs_no_numbers() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from hpclaunch.training.checkpoints import random_states
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.rank import own_place, stopping, watch
-from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 _ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -49,20 +48,18 @@ def start(job: str, seed: int, stall_minutes: float = 0.0) -> JaxWorld:
     seed: of the random numbers of Python and NumPy, the same on all ranks, until the loop begins.
 
     JAX takes the device of the rank's local number, or the only one where the launcher has bound the rank to it.
-    Raises TrainingError if a promised GPU is missing, or JAX counts other ranks than the script.
+    Raises TrainingError if a promised GPU is missing.
     """
     stopping.watch()
     place = own_place.place(os.environ, job)
     if place["size"] > 1:
         bound = any(os.environ.get(name, "").isdigit() for name in _ONE_GPU)
-        jax.distributed.initialize(local_device_ids=0 if bound else None)
-        stopping.watch()  # again: JAX's service for preemptions has taken SIGTERM
-    if (jax.process_index(), jax.process_count()) != (place["rank"], place["size"]):
-        raise TrainingError(
-            "JAX takes this process for rank {} of {}, but it is rank {} of {}: start it with srun or mpirun".format(
-                jax.process_index(), jax.process_count(), place["rank"], place["size"]
-            )
+        jax.distributed.initialize(  # not every launcher is one from which JAX would learn the place
+            num_processes=place["size"],
+            process_id=place["rank"],
+            local_device_ids=0 if bound else place["local_rank"],
         )
+        stopping.watch()  # again: JAX's service for preemptions has taken SIGTERM
     (device, *_) = jax.local_devices()
     own_place.check_gpus(os.environ, int(device.platform != "cpu"), "JAX")
     watch.begin(stall_minutes * 60)

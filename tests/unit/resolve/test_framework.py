@@ -118,7 +118,7 @@ def test_a_framework_that_there_is_not_is_refused_with_the_nearest() -> None:
 CANNOT = {
     "horovodrun": {"jax", "mpi"},
     "ibrun": {"jax"},
-    "local": {"tensorflow", "jax", "mpi"},
+    "local": {"tensorflow", "mpi"},
     "torchrun": {"tensorflow", "jax", "mpi"},
 }
 
@@ -167,6 +167,15 @@ def test_this_machine_starts_all_ranks_itself_but_those_of_horovod_and_mpi(
 ) -> None:
     spec = planned(bundled_site("local"), own(tmp_path, text, name), tasks_per_node=2)
     assert origin_of(spec, "launcher") == (launcher, origin)
+
+
+def test_a_program_of_jax_is_told_what_it_must_pass_to_jax(tmp_path: Path) -> None:
+    site, typed = bundled_site("local"), {"tasks_per_node": 2}
+    mine = planned(site, own(tmp_path, "import jax\n"), **typed)
+    assert mine.launcher == "local"
+    assert [text for text in mine.warnings if "process_id=int(os.environ['RANK'])" in text]
+    with_library = planned(site, bundled_job("jax"), **typed)
+    assert (with_library.launcher, [text for text in with_library.warnings if "process_id" in text]) == ("local", [])
 
 
 def test_a_program_that_may_use_horovod_is_not_started_by_the_launcher_local(tmp_path: Path) -> None:

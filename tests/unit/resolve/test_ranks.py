@@ -161,6 +161,8 @@ def test_a_launcher_that_the_site_warns_of_is_warned_of() -> None:
 
 def test_torchrun_needs_no_word_of_the_site_but_srun() -> None:
     assert planned(launcher="torchrun").launcher == "torchrun"
+    here = planned(bundled_site("local"), a_job(framework="pytorch"), launcher="torchrun", tasks_per_node=2)
+    assert (here.launch[:3], here.before_launch) == (("spawn_ranks", "1", "torchrun"), ("set_rendezvous localhost",))
     (fault,) = refused(launching("mpirun"), launcher="torchrun")
     assert "cluster has no launcher 'torchrun'; allowed: mpirun" in str(fault)
 
