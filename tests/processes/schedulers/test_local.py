@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -187,6 +188,42 @@ def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> Non
     started = replace(run, job_id=str(controller.pid))
     assert local.cancel([started]) == [identity_of(started)]
     assert (rank.wait(60), controller.wait(60), asked.exists()) == (-9, 0, False)
+
+
+def test_of_several_runs_the_slowest_is_waited_for(tmp_path: Path) -> None:
+    """It saves its state after the others have ended."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one, two = local_run(tmp_path / "one"), local_run(tmp_path / "two")
+    quick = f"touch {one.path}/ready; while :; do sleep 0.05; done"
+    first = subprocess.Popen(["bash", "-c", quick, "x", str(one.path / "logs")])
+    gone = f"while kill -0 {first.pid} 2> /dev/null; do sleep 0.05; done; sleep 0.5"
+    slow = f"trap '{gone}; touch {two.path}/saved; exit' TERM; touch {two.path}/ready; while :; do sleep 0.05; done"
+    second = subprocess.Popen(["bash", "-c", slow, "x", str(two.path / "logs")])
+    reaper = threading.Thread(target=first.wait)
+    reaper.start()
+    while not ((one.path / "ready").exists() and (two.path / "ready").exists()):
+        time.sleep(0.02)
+    found = [replace(run, job_id=str(process.pid)) for run, process in ((one, first), (two, second))]
+    assert local.cancel(found) == [identity_of(run) for run in found]
+    reaper.join(60)
+    assert (second.wait(60), (two.path / "saved").exists()) == (0, True)
+
+
+def test_a_submission_leaves_no_child_of_hpclaunch(waiting_run: Run) -> None:
+    """A service that submits thousands of runs would have as many zombies."""
+    mine = [
+        process for process in Path("/proc").glob("[0-9]*/stat") if _parent_and_state(process) == (os.getpid(), "Z")
+    ]
+    assert mine == []
+
+
+def _parent_and_state(file: Path) -> tuple[int, str]:
+    try:
+        state, parent = file.read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return 0, ""
+    return int(parent), state
 
 
 def test_a_rank_that_ignores_sigterm_is_killed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,3 +239,63 @@ def test_the_end_of_a_run_of_an_array_stays_as_it_is_recorded(tmp_path: Path) ->
     assert runs.present_states(array)[0].exit_code == "7:0"
     runs.record_tasks(array, {0: replace(failed, state="TIMEOUT")}, any_state=True)
     assert runs.present_states(array)[0].state == "TIMEOUT"
+
+
+def test_a_run_of_an_array_has_all_that_the_array_has(tmp_path: Path) -> None:
+    """Whose it is and on which cluster its job is decide what may be done with it."""
+    texts = {name: f"the {name}" for name in ("host", "user", "token", "cluster", "controller", "git", "submission")}
+    more = {"uid": "4711", "differs": "x", "excluded": "n9", "excluded_because": "n9: old", "held": {"nodes": "1"}}
+    array = an_array(tmp_path, **texts, **more, submitted="2026-01-02T03:04:06Z", allocation="7", repaired="then")
+    run = runs.task_of(array, 3)
+    for name in (*texts, *more, "name", "site", "scheduler", "created", "submitted"):
+        assert getattr(run, name) == getattr(array, name), name
+    assert (run.path, run.home, run.index, run.tasks, run.parts) == (array.path / "0003", array.path, 3, 0, ())
+    earlier = replace(array, earlier=("11",), job_id="12", parts=("", "0-1"))
+    assert [runs.task_of(earlier, index).submitted for index in (0, 3)] == [array.submitted, ""], "when 11 was is gone"
+
+
+def test_a_run_that_was_never_queued_has_the_reason_of_its_array(tmp_path: Path) -> None:
+    for state, expected in (
+        ("NOT_SUBMITTED", "NOT_SUBMITTED"),
+        ("SUBMITTING", "SUBMITTING"),
+        ("PENDING", "NOT_SUBMITTED"),
+    ):
+        array = replace(an_array(tmp_path), job_id="", state=state, reason="no such partition")
+        run = runs.task_of(array, 0)
+        assert (run.state, run.reason, run.job_id, run.earlier) == (expected, "no such partition", "", ())
+
+
+@pytest.mark.parametrize(
+    ("parts", "offsets", "expected"),
+    [
+        (("", ""), (), ["12"]),
+        (("", "1-2"), (), ["11", "12"]),
+        (("0-1", "2-4"), (), ["11", "12"]),
+        (("", "0-4"), (), ["12"]),
+    ],
+)
+def test_which_jobs_the_runs_of_an_array_have_now(
+    tmp_path: Path, parts: tuple[str, ...], offsets: tuple[int, ...], expected: list[str]
+) -> None:
+    array = an_array(tmp_path, earlier=("11",), job_id="12", parts=parts, offsets=offsets)
+    assert runs.current_jobs(array) == expected
+    assert runs.whole_of(runs.task_of(array, 0)) == runs.load(array.path)
+
+
+def test_a_name_of_many_digits_is_shortened_in_the_refusal(tmp_path: Path) -> None:
+    array = an_array(tmp_path)
+    with pytest.raises(NotFound) as caught:
+        runs.load_any(array.path / ("1" * 50))
+    (fault,) = caught.value.faults
+    assert (fault.what, fault.allowed) == (f"run-4711 has no run {'1' * 20!r}", "0000 to 0004")
+
+
+def test_the_lines_about_an_array_are_those_of_all_its_jobs(tmp_path: Path) -> None:
+    array = an_array(tmp_path, earlier=("11", "12"), job_id="13")
+    states = {0: runs.TaskState("13_0", "PENDING"), 1: runs.TaskState("", "NOT_SUBMITTED")}
+    tasks = ArrayTasks(array, states)
+    assert (tasks.lines, list(tasks.states)) == (15, [0])
+    single = a_run(tmp_path, "7")
+    assert [bool(Jobs(*words)) for words in (([],), ([single],), ([], [tasks]), ([], [ArrayTasks(array, {})]))] == [
+        *(False, True, True, False)
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.runs import began_by_hand, holder_of, release, reserve
+from hpclaunch.runs import began_by_hand, holder_of, release, reserve, start_after
 from hpclaunch.runs.claims import _add_claim
 from tests.builders import a_run
 
@@ -124,3 +124,57 @@ def test_a_run_without_a_job_releases_nothing(tmp_path: Path) -> None:
     (run.path / "claims/1").write_text("\n")
     release(run)
     assert texts(run.path) == [""]
+
+
+def claimed(folder: Path, *claims: str) -> None:
+    (folder / "claims").mkdir(parents=True)
+    for number, text in enumerate(claims, 1):
+        (folder / f"claims/{number}").write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("claims", "job_id", "earlier", "known", "later"),
+    [
+        ((), "7", (), 0, None),
+        (("7.0 n1 5 6",), "7", (), 0, None),
+        (("6.0", "7.0"), "7", ("6",), 0, None),
+        (("7.0", "6.0"), "7", ("6",), 0, None),
+        (("7.0", "9.0 n1 5 6"), "7", (), 0, ("9", 2)),
+        (("7.0", "free", "9.0"), "7", (), 0, ("9", 3)),
+        (("7.0", "9.0", "free"), "7", (), 0, ("9", 2)),
+        (("8.0", "9.0"), "7", (), 0, None),
+        (("8.0", "9.0"), "7", (), 1, ("9", 2)),
+        (("8.0", "9.0"), "7", (), 2, None),
+        (("8.0", "9.0"), "", (), 0, ("9", 2)),
+        (("7.0", "x y", " ", "../8.0"), "7", (), 0, None),
+        (("7.0", "by-hand-5.0 n1 5 6"), "7", (), 0, ("by-hand-5", 2)),
+    ],
+)
+def test_which_start_came_after_the_recorded_one(
+    tmp_path: Path,
+    claims: tuple[str, ...],
+    job_id: str,
+    earlier: tuple[str, ...],
+    known: int,
+    later: tuple[str, int] | None,
+) -> None:
+    run = replace(a_run(tmp_path, job_id), earlier=earlier, claim=known)
+    if claims:
+        claimed(run.path, *claims)
+    assert start_after(run) == later
+
+
+def test_of_an_array_the_claims_of_its_runs_tell_the_last_start(tmp_path: Path) -> None:
+    array = replace(a_run(tmp_path, "7"), tasks=3)
+    for name, start in (
+        ("0000", "10_0.0"),
+        ("0001", "9_1.0"),
+        ("code", "11_0.0"),
+        ("\u00b2", "12_0.0"),
+        ("x0", "13_0.0"),
+    ):
+        claimed(array.path / name, f"7_{name[-1]}.0", start)
+    claimed(array.path, "99.0")
+    assert start_after(array) == ("10", 0), "10 is a later number than 9"
+    assert start_after(replace(array, earlier=("10",))) == ("9", 0)
+    assert start_after(replace(array, earlier=("9", "10"))) is None

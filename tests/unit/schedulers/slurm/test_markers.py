@@ -143,6 +143,9 @@ def test_a_job_that_was_cancelled_while_it_waited_never_began(run: Run) -> None:
     assert status_by_markers(waiting, "squeue: down").state == "UNKNOWN", "it may be ending still"
     again = replace(waiting, job_id="8", earlier=("7",))
     assert status_by_markers(again, "").state == "UNKNOWN", "the marker is of the job before"
+    began(waiting, code=1)
+    mark_cancelled(again, "8")
+    assert status_by_markers(again, "") == NEVER_BEGUN, "the start is of the job before"
 
 
 def test_the_marker_of_an_array_is_of_all_its_tasks(tmp_path: Path) -> None:
