@@ -538,6 +538,11 @@ def test_the_site_of_the_machine_decides_where_no_cluster_is_recorded(
         assert caught.value.faults[0].next.startswith("log in to x; ")
     with pytest.raises(Refused, match="this machine belongs to mine"):
         require_own_site(slurm.run("10", host=os.uname().nodename, **{**here, "scheduler": "slurm"}))
+    array = slurm.run("11", tasks=2, **{**here, "scheduler": "slurm"})
+    for run in (array, runs.task_of(array, 0)):
+        with pytest.raises(Refused) as caught:
+            require_own_site(run)
+        assert (caught.value.faults[0].next or "").endswith(f": hpclaunch submit {array.path}/code"), "it has one code"
 
 
 def test_a_run_of_an_array_is_answered_through_its_array(slurm: FakeSlurm) -> None:

@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from submitit.local.local import LocalExecutor
 
+from hpclaunch.core.errors import SchedulerError
 from hpclaunch.runs import Jobs, Run, identity_of
 from hpclaunch.schedulers import Status, local
 from tests.builders import local_run
@@ -188,6 +191,35 @@ def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> Non
     started = replace(run, job_id=str(controller.pid))
     assert local.cancel([started]) == [identity_of(started)]
     assert (rank.wait(60), controller.wait(60), asked.exists()) == (-9, 0, False)
+
+
+@pytest.mark.parametrize(("walltime", "minutes"), [(3600, 70), (90, 11.5), (0, 365 * 24 * 60)])
+def test_submitit_ends_a_script_that_does_not_end_itself(
+    run: Run, monkeypatch: pytest.MonkeyPatch, walltime: int, minutes: float
+) -> None:
+    given: list[object] = []
+    monkeypatch.chdir(run.path.parent)
+    monkeypatch.setattr(LocalExecutor, "update_parameters", lambda self, **words: given.append(words))
+    monkeypatch.setattr(
+        LocalExecutor, "_submit_command", lambda self, command: given.append(command) or SimpleNamespace(job_id=7)
+    )
+    assert local._start(run, walltime) == "7"
+    options, command = given
+    assert options == {"timeout_min": minutes, "tasks_per_node": 1, "stderr_to_stdout": True}
+    assert str(command).endswith(f"bash {run.script}")
+    assert Path.cwd() == run.path, "no module of the project is imported"
+
+
+def test_why_a_run_did_not_start_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, command: str) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(LocalExecutor, "_submit_command", fail)
+    with pytest.raises(SchedulerError) as caught:
+        local.submit(run, "", 60)
+    (fault,) = caught.value.faults
+    assert (fault.where, fault.what) == ("submitit", "the local executor did not start: no room")
+    assert not (run.path / "process").exists()
 
 
 def test_of_several_runs_the_slowest_is_waited_for(tmp_path: Path) -> None:

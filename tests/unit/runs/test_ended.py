@@ -47,6 +47,14 @@ def test_what_was_kept_is_found_as_it_was(state: Path, run: Run) -> None:
     assert not [name for name in os.listdir(state) if name.startswith(f".{ended.FILE}-")]
 
 
+@pytest.mark.parametrize("shown", [[1], "x", None, 3])
+def test_what_is_shown_of_another_kind_is_nothing(state: Path, run: Run, shown: object) -> None:
+    """As another version of hpclaunch may have written it."""
+    stamp = ended.stamp_of(run.path) or []
+    ended.keep(state, {run.path: (stamp, run, shown)}, [run.path])  # type: ignore[dict-item]
+    assert ended.EndedRuns(state).get(run.path, stamp) == ended.EndedRun(run=run, shown={})
+
+
 def test_an_entry_of_another_state_of_the_record_does_not_count_and_is_dropped(state: Path, run: Run) -> None:
     keep(state, run)
     before = ended.stamp_of(run.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
+from hpclaunch.core import locks
 from hpclaunch.core.errors import NotFound
 from hpclaunch.runs import Run
 from tests.builders import a_run
@@ -95,6 +97,27 @@ def test_a_run_is_forgotten_unless_the_list_cannot_be_written(tmp_path: Path, in
     assert runs.indexed(index) == [kept.path]
     runs.forget(index / "below-a-file" / "runs.txt", [kept.path])
     assert runs.indexed(index) == [kept.path]
+
+
+def test_the_list_is_not_written_again_while_another_process_holds_it(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that write it at once would lose each other's lines. A new line is added all the same."""
+    monkeypatch.setattr(locks, "_SECONDS", 0.0)
+    one, two = (listed(tmp_path, index, name) for name in ("train-1", "train-2"))
+    holder = os.open(index.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        runs.forget(index, [one.path])
+        with pytest.raises(OSError, match="another process has held it"):
+            runs.rebuild(index, [tmp_path])
+        assert runs.indexed(index) == [one.path, two.path]
+        three = listed(tmp_path, index, "train-3")
+    finally:
+        os.close(holder)
+    assert runs.indexed(index) == [one.path, two.path, three.path]
+    runs.forget(index, [one.path])
+    assert runs.indexed(index) == [two.path, three.path]
 
 
 def test_a_folder_that_can_be_read_at_the_second_time_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

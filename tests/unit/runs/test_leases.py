@@ -27,6 +27,7 @@ def test_one_process_has_the_lease_until_its_submission_has_ended(tmp_path: Path
     run = a_run(tmp_path)
     first = leases.take(run)
     assert first and first.number == 1
+    assert first.folder.stat().st_mode & 0o777 == 0o700
     assert leases.take(run) is None
     assert leases.end(first, leases.NOT_SUBMITTED) == leases.NOT_SUBMITTED
     second = leases.take(run)

@@ -21,6 +21,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
         (-9, b"caf\xe9\nSubmitted batch job 4711 on cluster x\r\nwelcome\n", "4711"),
         (None, b"Submitted batch job 4711\n", "4711"),
         (0, b"Submitted batch job 4711\nSubmitted batch job 4712\n", ""),
+        (0, b"Submitted batch job 4711\nSubmitted batch job 4711\n", "4711"),
         (0, b"your job 17 was not Submitted batch job 4711\n", ""),
         (0, b"Submitted batch job 1234567890123456789\n", ""),
     ],
