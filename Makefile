@@ -1,11 +1,12 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
 # make long: all that CI has no time for, in parts; a release needs it (tools/long_tier.py).
+# make gpu: the tests that need a GPU, with the wheel alone; PYTHON names the Python with PyTorch or JAX. Five minutes at most.
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
 # make test-names: writes tests/names.txt anew, after a test was added or taken away.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
 # make once: endings of sbatch, interleavings, and many processes at once, for the same page. make mutants: changed code.
-.PHONY: demo test test-names long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
+.PHONY: demo test test-names gpu long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
 
 # What docs/reliability.md reports under "Submitted once".
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
@@ -21,6 +22,10 @@ test: setup-dev
 # CI fails if a test of this list is gone, or if one is not in it.
 test-names:
 	python3 tools/named_tests.py --write
+
+# TESTS="doctor or plan" runs a part; FIGURES names the file of the figures (gpu-figures.json).
+gpu:
+	@PYTHON="$(PYTHON)" TESTS="$(TESTS)" FIGURES="$(FIGURES)" WHEELS="$(WHEELS)" tools/gpu.sh
 
 # In parts of at most 40 minutes: PARTS="ranks cluster" runs two of them, .venv/bin/python tools/long_tier.py --list names all.
 PARTS =

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NAMES = ROOT / "tests" / "names.txt"
 HEAD = "# Every test by folder and file, written by make test-names (tools/named_tests.py). CI fails if one is gone\n"
 BED = "tests/faults/bed/"
-LATER = ("make faults", "make long")
+GPU = "tests/gpu/"
+LATER = ("make faults", "make gpu", "make long")
 """The commands that run what CI leaves out."""
 MOST_SHOWN = 20
 
@@ -97,6 +98,8 @@ def later(name: str, node: ast.FunctionDef) -> str:
     """Return the command that runs this test, in brackets, if it is none of CI's."""
     if name.startswith(BED):
         return " (make faults)"
+    if name.startswith(GPU):
+        return " (make gpu)"
     marks = [ast.unparse(decorator) for decorator in node.decorator_list]
     return " (make long)" if "pytest.mark.long_tier" in marks else ""
 
