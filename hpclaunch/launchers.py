@@ -282,17 +282,6 @@ NO_LAUNCHER = "direct"
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
     NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signal_to="group", starts_one_rank=True, everywhere=True),
-    "local": LauncherRow(
-        argv=local,
-        programs=(),
-        rank_variables=("RANK",),
-        local_rank_variables=("LOCAL_RANK",),
-        node_variables=("NODE_RANK",),
-        over_ssh=True,
-        one_node_type="it starts the same number of ranks on each host",
-        refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, MPI: _NO_MPI},
-        asks={JAX: _EXPLICIT_PLACE_FOR_JAX},
-    ),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
@@ -365,6 +354,17 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         usual_framework=PYTORCH,
         install_hint="install PyTorch: it includes torchrun",
         refuses={TENSORFLOW: _NO_PLACE_FOR_TENSORFLOW, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
+    ),
+    "local": LauncherRow(
+        argv=local,
+        programs=(),
+        rank_variables=("RANK",),
+        local_rank_variables=("LOCAL_RANK",),
+        node_variables=("NODE_RANK",),
+        over_ssh=True,
+        one_node_type="it starts the same number of ranks on each host",
+        refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, MPI: _NO_MPI},
+        asks={JAX: _EXPLICIT_PLACE_FOR_JAX},
     ),
 }
 

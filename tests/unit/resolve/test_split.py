@@ -94,7 +94,7 @@ def test_a_cyclic_order_of_ranks_is_refused_for_a_divided_model_alone(option: st
 
 def test_every_launcher_of_several_nodes_has_a_known_order() -> None:
     # These number by a list of hosts, which the script writes node by node.
-    assert [name for name, row in LAUNCHERS.items() if not row.cyclic] == ["direct", "local", "horovodrun"]
+    assert [name for name, row in LAUNCHERS.items() if not row.cyclic] == ["direct", "horovodrun", "local"]
 
 
 def test_the_job_file_as_it_is_sets_nothing_and_is_refused() -> None:
