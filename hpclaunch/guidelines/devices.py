@@ -130,12 +130,15 @@ _RTX = re.compile(r"RTX 5000")
 
 
 def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
-    """Return the GPU whose name is part of the site's description ("NVIDIA A100 (SXM4)"), or None.
+    """Return the GPU whose name is part of the site's or the driver's description ("NVIDIA A100 (SXM4)"), or None.
 
-    ``memory_gb`` identifies the A100 with 80 GB and the H100 with 94 GB.
+    ``memory_gb`` identifies the A100 with 80 GB and the H100 with 94 GB. A MIG device is a part of a GPU, with a part
+    of its speed, which is not known.
     """
     text = model or ""
-    words = [word.strip(",") for word in re.split(r"[-() ]+", text)]
+    words = [word.strip(",").replace("PCIE", "PCIe") for word in re.split(r"[-() ]+", text)]
+    if "MIG" in words:
+        return None
     table = {gpu.name: gpu for gpu in GPUS}
     base = next((word for word in words if word in _VARIANTS or word in table), None)
     if base is None:

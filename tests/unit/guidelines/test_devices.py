@@ -35,6 +35,17 @@ def test_every_figure_has_a_source_and_a_year_and_a_guess_says_so(one: Gpu | Cpu
     ("word", "memory", "name"),
     [
         ("NVIDIA A100 (SXM4)", 40, "A100"),
+        ("NVIDIA H200", 150, "H200"),  # from here on as drivers name them
+        ("NVIDIA H100 80GB HBM3", 85, "H100"),
+        ("NVIDIA H100 NVL", 100, "H100 94"),
+        ("NVIDIA GH200 480GB", 102, "GH200"),
+        ("NVIDIA A100-SXM4-80GB", 85, "A100 80"),
+        ("NVIDIA A100-PCIE-40GB", 42, "A100 PCIe"),
+        ("Tesla V100-SXM2-16GB", 17, "V100"),
+        ("NVIDIA L40S", 48, "L40S"),
+        ("AMD Instinct MI250X", 68, "MI250X"),
+        ("NVIDIA H200 MIG 1g.18gb", 20, None),
+        ("NVIDIA GeForce RTX 4090", 25, None),
         ("NVIDIA A100 (SXM4)", 80, "A100 80"),
         ("NVIDIA A100 (PCIe)", 40, "A100 PCIe"),
         ("NVIDIA A100 (custom, SXM, HBM2e)", 64, "A100 custom"),
