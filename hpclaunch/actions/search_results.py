@@ -89,14 +89,14 @@ def resume_search(system: System, run: Run) -> Run:
 
 
 def follow(system: System, name: str) -> Iterator[str]:
-    """Yield a line whenever another trial has finished, until the search has ended."""
-    before = -1
+    """Yield a line whenever another trial has finished or the state has changed, until the search has ended."""
+    before = ("", -1)
     while True:
         run = found_search(system, name)
         _, summary = read_summary(run)
         finished = sum(summary.states.get(state, 0) for state in FINISHED)
-        if finished != before:
-            before = finished
+        if (run.state, finished) != before:
+            before = (run.state, finished)
             best = summary.best
             text = f"; best {best.value:.6g} (trial {best.number})" if best and best.value is not None else ""
             yield f"{run.label}: {run.state}, {finished} of {summary.total} trials finished{text}"
