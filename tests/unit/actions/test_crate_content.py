@@ -158,6 +158,21 @@ def test_links_and_pipes_are_left_out_with_the_reason_even_if_asked_for(run: Run
         content(run, "code/link")
 
 
+def test_a_file_of_another_owner_with_names_elsewhere_is_left_out_even_if_asked_for(run: Run, tmp_path: Path) -> None:
+    """Whoever may write into a folder could give a stranger's file a name there."""
+    if os.geteuid() != 0:
+        pytest.skip("group root: gives files to other users")
+    (tmp_path / "theirs").write_text("x")
+    os.chown(tmp_path / "theirs", 4711, 4711)
+    for name in ("code/theirs.txt", "model/theirs.txt"):
+        os.link(tmp_path / "theirs", run.path / name)
+    environment(run.path, ["train.py", "theirs.txt"])
+    why = "it has another owner than the folder, and names elsewhere (hard links)"
+    assert content(run).left_out == {"code/theirs.txt": why, "model/theirs.txt": why}
+    with pytest.raises(Refused, match=r"matches 'code/theirs\.txt'"):
+        content(run, "code/theirs.txt")
+
+
 def test_a_pattern_that_matches_nothing_is_refused(run: Run) -> None:
     with pytest.raises(Refused, match=r"matches '\*.csv'"):
         content(run, "code/train.py", "*.csv")
@@ -326,6 +341,8 @@ def test_code_with_the_value_of_a_variable_is_left_out_and_named(run: Run, monke
         "mode.py": "mode = 'offline'",
         "job.yaml": "environment: {variables: {OTHER: x}}",
         "sub/hpclaunch.yaml": "environment: {variables: {WANDB_MODE: offline}}",
+        "key/job.yaml": f"summary: x\n# {KEY}",
+        "said/job.yaml": "summary: a secretword",
         "ok/job.yaml": "environment: {variables: {OMP_NUM_THREADS: 4}}",
     }
     for name, text in contents.items():
@@ -335,7 +352,8 @@ def test_code_with_the_value_of_a_variable_is_left_out_and_named(run: Run, monke
     found = content(run)
     value = "it holds the value of a variable or a secret of the run"
     assert found.left_out == {
-        **{f"code/{name}": value for name in ("url.json", "far.txt", "word.txt")},
+        **{f"code/{name}": value for name in ("url.json", "far.txt", "word.txt", "said/job.yaml")},
+        "code/key/job.yaml": "it holds a private key",
         "code/job.yaml": "it holds the values of variables (OTHER)",
         "code/sub/hpclaunch.yaml": "it holds the values of variables (WANDB_MODE)",
     }
@@ -394,8 +412,10 @@ def exported(found: Sequence[Run], form: str, target: Path) -> list[str]:
 
 
 def test_only_ended_runs_are_exported_into_a_new_or_an_empty_folder(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="has not ended: its last known state is RUNNING"):
-        export([replace(run, state="RUNNING")], "mlflow", tmp_path / "out", CrateOptions())
+    for state in ("RUNNING", "PENDING", "UNKNOWN", "SUBMITTING"):
+        with pytest.raises(Refused, match=f"has not ended: its last known state is {state}") as caught:
+            export([run, replace(run, state=state)], "mlflow", tmp_path / "out", CrateOptions())
+        assert [fault.next for fault in caught.value.faults] == [f"hpclaunch wait {run.label}"]
     with pytest.raises(InvalidRequest, match="an RO-Crate describes one run"):
         export([run, run], "ro-crate", tmp_path / "out", CrateOptions())
     array = load(fabricated.array(tmp_path / "sweep"))

@@ -188,6 +188,9 @@ def test_above_the_home_folder_nothing_counts(base: Path) -> None:
     for name in (home, f"{home}/", base / "named"):
         assert told(home / "s.yaml", base, name) == []
     assert told(base / "named/s.yaml", base, base / "named") == []
+    assert told(base / "named/s.yaml", base, home) == [], "a link leads to the home folder"
+    (base / "relative").symlink_to("group/home")
+    assert told(base / "relative/s.yaml", base, home) == above, "the kernel looks at the folder above"
     assert told(home / "../home/s.yaml", base, home) == above
     assert told(base / "group/home-of-mine", base, home) == []  # there is none
     put(base / "group/home-of-mine", 0o755)

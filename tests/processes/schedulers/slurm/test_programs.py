@@ -34,6 +34,7 @@ def test_output_and_messages_are_apart_and_the_exit_code_counts(tmp_path: Path) 
     killed = ask([program(tmp_path, "echo 4711; kill -9 $$")])
     assert (killed.ok, killed.text) == (False, "4711\n"), "what it said may be a part"
     assert Answer(ok=False).words == "failed without a message"
+    assert Answer(ok=False, messages=" squeue: error:\n\tno  answer\n").words == "squeue: error: no answer"
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:

@@ -159,6 +159,18 @@ def test_a_script_without_a_folder_of_its_own_cannot_be_looked_up(slurm: Slurm) 
     assert not slurm.calls("squeue") and not slurm.pauses
 
 
+@pytest.mark.parametrize(("words", "is_sure"), [(REFUSED, True), ("the site says no: error 7", False)])
+def test_a_refusal_of_a_script_without_a_folder_counts_only_in_sbatchs_own_words(
+    slurm: Slurm, words: str, is_sure: bool
+) -> None:
+    """A wrapper of the site may say anything; its job could not be found by the folder."""
+    slurm.says(words)
+    with pytest.raises(SchedulerError if is_sure else Unanswered):
+        slurm.submit(text="#!/bin/sh\n")
+    assert len(slurm.calls("squeue")) == is_sure, "to hear whether the controller hears us"
+    assert len(slurm.calls("sbatch")) == 1 and not slurm.pauses
+
+
 def test_an_sbatch_that_does_not_end_is_ended_and_what_it_said_counts(
     slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
