@@ -12,7 +12,8 @@ from hpclaunch import runs
 from hpclaunch.core.errors import NotFound
 from hpclaunch.runs import ArrayTasks, Jobs, Run, identity_of
 from hpclaunch.runs.arrays import summary
-from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
+from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from tests.builders import a_run
 
 
@@ -299,3 +300,38 @@ def test_the_lines_about_an_array_are_those_of_all_its_jobs(tmp_path: Path) -> N
     assert [bool(Jobs(*words)) for words in (([],), ([single],), ([], [tasks]), ([], [ArrayTasks(array, {})]))] == [
         *(False, True, True, False)
     ]
+
+
+@pytest.mark.parametrize(
+    ("index", "state", "begun", "accounted", "other", "never_begun"),
+    [
+        (1, "PENDING", False, "", "4711_0", True),
+        (1, "UNKNOWN", False, "", "4711_0", True),
+        (1, "PENDING", False, "PENDING", "4711_0", True),
+        (1, "PENDING", False, "PENDING", "", True),
+        (0, "PENDING", False, "", "4711_1", True),
+        (1, "PENDING", False, "", "", False),
+        (1, "PENDING", False, "", "4712_0", False),
+        (1, "RUNNING", False, "", "4711_0", False),
+        (1, "PENDING", True, "", "4711_0", False),
+        (1, "PENDING", False, "COMPLETED", "4711_0", False),
+        (-1, "PENDING", False, "", "4711_0", False),
+    ],
+)
+def test_a_task_that_slurm_has_removed_from_its_array_never_began(
+    tmp_path: Path, index: int, state: str, begun: bool, accounted: str, other: str, never_begun: bool
+) -> None:
+    """squeue and sacct list only the other tasks; one that accounting calls PENDING no longer waits."""
+    array = an_array(tmp_path)
+    job_id = f"4711_{index}" if index >= 0 else "4711"
+    run = replace(array, job_id=job_id, state=state, index=index, tasks=0)
+    run = replace(run, path=array.path / f"{index:04}") if index >= 0 else run
+    if begun:
+        (run.path / "attempts" / f"{job_id}.0").mkdir(parents=True)
+        (run.path / "attempts" / f"{job_id}.0/started").touch()
+    job = identity_of(run)
+    known = {job: Status(state=accounted)} if accounted else {}
+    if other:
+        known[job._replace(job_id=other)] = Status(state="RUNNING")
+    found = cancelled_while_waiting([job], Jobs([run]), known)
+    assert found == ({job: NEVER_BEGUN} if never_begun else {})
