@@ -307,6 +307,11 @@ def test_every_further_start_avoids_the_nodes_of_all_earlier_failures(cluster: D
     done = cluster.type("resume", "3")
     assert done.code == 0, done.err
     assert "#SBATCH --exclude=node3,node4\n" in (cluster.spool / "script").read_text()
+    ended(cluster, j4="TIMEOUT|0:0|node5")
+    done = cluster.type("resume", "4", "--walltime", "7m")
+    assert done.code == 0, done.err
+    script = (cluster.spool / "script").read_text()
+    assert "#SBATCH --exclude=node3,node4\n" in script and "#SBATCH --time=00:07:00\n" in script
 
 
 def test_retry_does_not_exclude_a_node_that_the_job_requires(cluster: Desk) -> None:
