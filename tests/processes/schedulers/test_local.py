@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -195,10 +196,11 @@ def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> Non
 
 @pytest.mark.parametrize(("walltime", "minutes"), [(3600, 70), (90, 11.5), (0, 365 * 24 * 60)])
 def test_submitit_ends_a_script_that_does_not_end_itself(
-    run: Run, monkeypatch: pytest.MonkeyPatch, walltime: int, minutes: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walltime: int, minutes: float
 ) -> None:
-    given: list[object] = []
-    monkeypatch.chdir(run.path.parent)
+    (tmp_path / "a run; x").mkdir()
+    run, given = local_run(tmp_path / "a run; x"), list[object]()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(LocalExecutor, "update_parameters", lambda self, **words: given.append(words))
     monkeypatch.setattr(
         LocalExecutor, "_submit_command", lambda self, command: given.append(command) or SimpleNamespace(job_id=7)
@@ -206,7 +208,7 @@ def test_submitit_ends_a_script_that_does_not_end_itself(
     assert local._start(run, walltime) == "7"
     options, command = given
     assert options == {"timeout_min": minutes, "tasks_per_node": 1, "stderr_to_stdout": True}
-    assert str(command).endswith(f"bash {run.script}")
+    assert str(command).endswith(f"bash {shlex.quote(str(run.script))}")
     assert Path.cwd() == run.path, "no module of the project is imported"
 
 
