@@ -56,7 +56,7 @@ def start(job: str, run_dir: Path, *arguments: str, size: int = 1, **extra: str)
 
 
 def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size: int, **extra: str) -> Started:
-    """Start ranks in the environment of a job; those of PyTorch need nothing but the variables of the contract."""
+    """Start ranks in the environment of a job; they need nothing but the variables of the contract."""
     python = MAKERS[job]() / "bin" / "python"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH_", "SLURM_", "OMPI_"))}
     processes = []
@@ -67,16 +67,8 @@ def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size:
             **{name: str(number) for name, number in place.items()},
             "MASTER_ADDR": "localhost",
             "MASTER_PORT": port,
+            "JAX_COORDINATOR_ADDRESS": f"localhost:{port}",
         }
-        if job == "jax" and size > 1:  # by which jax.distributed finds the ranks; its port follows from the job
-            place = {
-                "JOB_ID": os.getpid(),
-                "STEP_NODELIST": "localhost",
-                "NTASKS": size,
-                "PROCID": rank,
-                "LOCALID": rank,
-            }
-            told.update({f"SLURM_{name}": str(value) for name, value in place.items()})
         own = {"HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         processes.append(
             subprocess.Popen(
