@@ -9,7 +9,12 @@ if [ -z "${HPCLAUNCH_DATA_DIR:-}" ]; then
   echo "demo: no data (HPCLAUNCH_DATA_DIR is not set), so this trains on stand-in images"
   options+=(--synthetic --set batch_size_per_rank=64) # few images: smaller steps, so that there are some
 fi
+echo 'demo: two epochs on two ranks of this machine (about 20 s on free cores); their output follows' >&2
 began=$(date +%s.%N)
+seconds=$SECONDS
+while sleep 15 > /dev/null 2>&1; do echo "demo:   $((SECONDS - seconds)) s" >&2; done &
+ticker=$!
+trap 'kill "$ticker" 2> /dev/null || :' EXIT
 run=$(.venv/bin/hpclaunch submit cifar "${options[@]}" "$@")
 echo "$run"
 .venv/bin/python -S - "$began" "$(date +%s.%N)" "${run##*$'\n'}/metrics.jsonl" >&2 << 'EOF_OF_PYTHON'

@@ -1,12 +1,46 @@
 #!/usr/bin/env bash
 # Makes .venv in this checkout: hpclaunch (editable), TensorFlow and Horovod, and with "dev" what the tests need.
-# Quick when all is there. Horovod is compiled once (2 to 4 minutes); it uses MPI where its headers are installed.
+# Quick when all is there. Horovod is compiled once (2 to 4 minutes); it uses MPI where its headers are installed. Each part
+# says what it does and how long that takes; a part that lasts says every ten seconds how far it is.
 # Everything that is installed, also to build it, has the version and a hash of tools/constraints.txt, whatever index serves it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-}
 constraints=tools/constraints.txt
 times=()
+cache='' # of uv
+ticker=''
+trap 'stop_ticker' EXIT
+
+begin() { # begin PART TIME: say what comes next
+  echo "setup: $1 (about $2)"
+}
+
+watched() { # watched COMMAND...: run it; meanwhile a line every ten seconds says how far it is
+  local code=0
+  printf -v since '%(%s)T'
+  while sleep 10 > /dev/null 2>&1; do how_far; done &
+  ticker=$!
+  "$@" || code=$?
+  stop_ticker
+  return "$code"
+}
+
+stop_ticker() { # end the lines of `watched`
+  [ -z "$ticker" ] || { kill "$ticker" && wait "$ticker"; } 2> /dev/null || :
+  ticker=''
+}
+
+how_far() { # say how far the part is: CMake keeps a file for each hundredth of what it has compiled
+  local progress changed what="$doing"
+  for progress in "$cache"/sdists-*/*/horovod/*/*/src/build/temp.*/*/CMakeFiles/Progress; do
+    changed=$(stat --format=%Y "$progress" 2> /dev/null || echo 0) # 0: no folder matches, or it is gone
+    [ "$changed" -ge "$since" ] || continue
+    what="compiling Horovod: $(find "$progress" -name '[0-9]*' | wc -l) % of its files have begun"
+  done
+  echo "setup:   $((SECONDS - noted)) s: $what"
+}
+
 lap() { # lap PART: note how long it took, since the part before it
   times+=("$1 $((SECONDS - noted)) s")
   noted=$SECONDS
@@ -26,15 +60,19 @@ find_python() {
   return 1
 }
 
-if [ ! -x .venv/bin/python ]; then
-  python=$(find_python)
-  echo "setup: making .venv with $python"
-  "$python" -m venv .venv
-fi
+begin 'an environment in .venv, with uv' '10 s'
 pinned_uv() { sed -n '/^uv==/,/[^\\]$/p' "$constraints"; }
-if [ "$(.venv/bin/uv --version 2> /dev/null | cut -d' ' -f2)" != "$(pinned_uv | sed -n 's/^uv==\([^ ]*\).*/\1/p')" ]; then
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r <(pinned_uv)
-fi
+make_environment() {
+  local python wanted
+  if [ ! -x .venv/bin/python ]; then
+    python=$(find_python) && "$python" -m venv .venv || return
+  fi
+  wanted=$(pinned_uv | sed -n 's/^uv==\([^ ]*\).*/\1/p')
+  [ "$(.venv/bin/uv --version 2> /dev/null | cut -d' ' -f2)" = "$wanted" ] ||
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r <(pinned_uv)
+}
+doing='making the environment'
+watched make_environment
 lap "environment with uv"
 
 # pip trusts the machine's certificates, also those of an institute's proxy; uv needs a setting for it
@@ -47,6 +85,9 @@ fi
 
 # A second set-up waits for the Horovod that the first one compiles; uv would give up after five minutes.
 export UV_LOCK_TIMEOUT=3600
+
+# Horovod is compiled with what runs here alone, unless another toolchain is named.
+export CMAKE_TOOLCHAIN_FILE=${CMAKE_TOOLCHAIN_FILE:-$PWD/tools/horovod-build.cmake}
 
 # `make setup-dev PYTHON=…` exports MAKEFLAGS, and Horovod then compiles one file after the other instead of eight at once.
 unset MAKEFLAGS MAKEOVERRIDES
@@ -61,9 +102,14 @@ if [ -z "${HPCLAUNCH_UNPINNED:-}" ]; then
 fi
 dependencies=("${install[@]}" "${checked[@]}" -r pyproject.toml --extra train)
 [ -z "$group" ] || dependencies+=(--group "$group")
-compgen -G '.venv/lib/python3.*/site-packages/horovod' > /dev/null ||
-  echo "setup: installing TensorFlow and compiling Horovod; this takes some minutes, once"
-if ! "${dependencies[@]}"; then
+if compgen -G '.venv/lib/python3.*/site-packages/horovod' > /dev/null; then
+  begin 'TensorFlow, Horovod and other packages, which are there' '5 s'
+else
+  begin 'TensorFlow and other packages (400 MB), and Horovod, which is compiled' '2 to 5 minutes on free cores, once'
+fi
+cache=$(.venv/bin/uv cache dir)
+doing='downloading, unpacking and installing packages'
+if ! watched "${dependencies[@]}"; then
   echo "setup: where the index lacks a file of $constraints: HPCLAUNCH_UNPINNED=1 takes any version that fits, unchecked." >&2
   exit 1
 fi
@@ -72,11 +118,12 @@ fi
 libraries=(.venv/lib/python3.*/site-packages/horovod/tensorflow/mpi_lib*.so)
 linked=$(ldd "${libraries[0]}") # into a variable: a pipe to grep -q can end ldd early, and then looks like a failure
 if command -v mpicxx > /dev/null && [[ $linked != *libmpi* ]]; then
-  echo "setup: MPI is installed now; compiling Horovod again with it"
+  begin 'MPI is installed now; compiling Horovod again with it' '2 to 4 minutes on free cores'
   .venv/bin/uv cache clean --quiet horovod
-  "${dependencies[@]}" --reinstall-package horovod
+  watched "${dependencies[@]}" --reinstall-package horovod
 fi
 lap "TensorFlow, Horovod and other packages"
+begin 'hpclaunch itself' '5 s'
 "${install[@]}" --no-deps --editable .
 .venv/bin/python -m compileall -q hpclaunch
 lap hpclaunch
