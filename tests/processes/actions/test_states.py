@@ -135,8 +135,9 @@ def test_the_run_of_another_user_or_of_no_list_is_shown_as_recorded_and_not_aske
     assert (now(array).tasks, now(array).state) == (0, "RUNNING")
 
 
-def test_a_run_that_could_not_be_listed_is_proven_by_its_job_in_its_folder(slurm: FakeSlurm) -> None:
-    run = slurm.run("7", listed=False)
+@pytest.mark.parametrize("state", ["RUNNING", "UNKNOWN", "PENDING"])
+def test_a_run_that_could_not_be_listed_is_proven_by_its_job_in_its_folder(slurm: FakeSlurm, state: str) -> None:
+    run = slurm.run("7", state, listed=False)
     slurm.queue(run, "RUNNING", job_id="8")
     assert other_users(now(run)) is not None, "another job of the folder"
     slurm.queue(run, "RUNNING")
@@ -498,7 +499,7 @@ def test_a_run_that_is_submitted_again_meanwhile_is_not_judged(slurm: FakeSlurm)
 
 
 def test_which_states_nobody_may_ever_learn(slurm: FakeSlurm) -> None:
-    assert is_lost(submitting(slurm, 600)) and not is_lost(slurm.run("7"))
+    assert is_lost(submitting(slurm, 601)) and not is_lost(slurm.run("7"))
     assert is_lost(slurm.run("8", "UNKNOWN"))
     fresh = slurm.run("9", "SUBMITTING")
     assert leases.take(fresh) and not is_lost(fresh)
