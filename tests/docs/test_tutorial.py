@@ -38,7 +38,7 @@ with training.start(settings) as run:
     training.evaluate(run, model, data)
 """
 MARKS = {
-    "<run>": r"[a-z]+-\d{8}-\d{6}-[0-9a-f]{8}",
+    "<run>": r"[a-z_]+-\d{8}-\d{6}-[0-9a-f]{8}",
     "<n>": r"-?[0-9.]+(?:e-?[0-9]+)?",
     "<any>": r"[^\n]*",
     "<lines>\n": r"(?:[^\n]*\n)*?",
@@ -57,7 +57,7 @@ submitted <run> as job <n> at local; run directory <any>/runs/<run>
 <lines>
 <any>rank 0 on <any>: 180 samples
 <lines>
-<any>epoch 4/4 <n> s <any>
+<any>epoch 4<any> <n> s <any>
 <lines>
 <run>: COMPLETED
 <lines>
@@ -77,11 +77,10 @@ trial\tstate\tval_loss\tlearning_rate\tseconds\tattempts
 <n>\tCOMPLETED\t<n>\t<n>\t<n>\t1
 <n>\tCOMPLETED\t<n>\t<n>\t<n>\t1
 """
-RESULTS = {
-    "houses.py": "run\tstate\tsynthetic\tepochs\tseconds\ttest_mae\ttest_mse\ttest_samples\n"
-    "<run>\tCOMPLETED\tFalse\t4\t<n>\t<n>\t<n>\t40\n",
-    "houses_torch.py": "run\tstate\t<any>test_loss<any>\n<run>\tCOMPLETED\t<any>\n",
-}
+RESULTS = """\
+run\tstate\tsynthetic\tepochs\tseconds\ttest_mae\ttest_mse\ttest_samples
+<run>\tCOMPLETED\tFalse\t4\t<n>\t<n>\t<n>\t40
+"""
 PLAN = """\
 nodes  32 nodes x 4 GPUs = 128 ranks <any>guess
 batch  B = 256 = 128 x 2 samples <any>guess
@@ -92,11 +91,11 @@ cost   <n> node-hours <any>guess
 """
 
 
-def expected(command: str, program: str) -> tuple[str, str]:
+def expected(command: str) -> tuple[str, str]:
     """Return what a command of the page prints on stdout and stderr. Fails for a command that it does not know."""
     rows = (
         ("hpclaunch submit", "<any>/runs/<run>\n", CHOICES),
-        ("hpclaunch results", RESULTS[program], ""),
+        ("hpclaunch results", RESULTS, ""),
         ("hpclaunch plan", PLAN, "<lines>\n"),
         ("hpclaunch search results", TRIALS, ""),
         ("hpclaunch search ./", TRIALS, SEARCH),
@@ -121,7 +120,7 @@ def commands() -> list[tuple[str, str, str]]:
     return [(block.kind, block.detail, line) for block, line in lines if block.kind in ("here", "on")]
 
 
-def type_here(folder: Path, program: str, python: str, *path: Path, but: tuple[str, ...] = ()) -> None:
+def type_here(folder: Path, program: str, python: str, *path: Path) -> None:
     """Type the commands for this machine, and compare what each prints. ``python``: for the ranks (empty: as found)."""
     (folder / "bin").mkdir()
     hpclaunch = folder / "bin" / "hpclaunch"
@@ -130,9 +129,9 @@ def type_here(folder: Path, program: str, python: str, *path: Path, but: tuple[s
     found = os.pathsep.join(map(str, [folder / "bin", *path, "/usr/bin", "/bin"]))
     environment = {"HOME": str(folder), "PATH": found, "LANG": "C.UTF-8", **this_checkout()}
     for kind, _, line in commands():
-        if kind != "here" or line.startswith(but or "#"):
+        if kind != "here":
             continue
-        out, err = expected(line, program)
+        out, err = expected(line)
         command = line.replace("./houses.py", f"./{program}").replace("--site local", f"--site local {python}".rstrip())
         words = ["bash", "-euo", "pipefail", "-c", command]
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
@@ -154,9 +153,7 @@ def test_steps_3_to_6_work_with_pytorch_alone(tmp_path: Path) -> None:
     python = torch_environment() / "bin" / "python"
     prepare(tmp_path, blocks_of(PAGE))
     (tmp_path / "houses_torch.py").write_text(TORCH, encoding="utf-8")
-    # Two ranks of step 3 need Horovod's launcher on one machine; a trial of step 5 is one rank, and needs none.
-    steps = ("hpclaunch submit", "hpclaunch results", "hpclaunch plan")
-    type_here(tmp_path, "houses_torch.py", f"--python {python}", python.parent, but=steps)
+    type_here(tmp_path, "houses_torch.py", f"--python {python}", python.parent)
 
 
 def test_what_the_steps_type_on_a_cluster_is_taken_there(tmp_path: Path) -> None:
