@@ -996,7 +996,7 @@ host_program() { # host_program NODE TASKS COMMAND...: print what the shell on a
     esac
   done < <(compgen -e)
   declare -f say stop enter await start_apart spawn_node before_spawning spawn keep without_reports signal_group find_spawned \
-    signal_spawned await_spawned collect_ends share_cpus list_cpus processes_with find_left end_left serve_host relay_signals
+    signal_spawned await_spawned collect_ends next_report share_cpus list_cpus processes_with find_left end_left serve_host relay_signals
   printf 'enter %q\n' "$PWD"
   printf '%q ' serve_host "$@"
   echo
@@ -1039,7 +1039,7 @@ spawn_node() { # spawn_node NODE TASKS COMMAND...: start the ranks of a node, ea
 }
 
 before_spawning() { # prepare for processes that report when they are ready, and how they ended
-  all_spawned=no received='' collector=''
+  all_spawned=no received='' collector='' spawned=()
   exec {reports}<> <(:)
   trap 'interrupted=yes; signal_spawned TERM' TERM
   trap 'interrupted=yes; signal_spawned USR1' USR1
@@ -1048,18 +1048,20 @@ before_spawning() { # prepare for processes that report when they are ready, and
 }
 
 spawn() { # spawn COMMAND...: start it in a process group of its own, beside a process that reports its end
-  start_apart keep "$@"
+  start_apart keep ${#spawned[@]} "$@"
+  spawned+=("$!")
 }
 
-keep() { # keep COMMAND...: run it, pass signals on to all processes of its group, and report its exit code
-  local interrupted
+keep() { # keep NUMBER COMMAND...: run it, pass signals on to all processes of its group, and report its exit code
+  local interrupted number=$1
+  shift
   group='' received='' code=1
   trap 'interrupted=yes; signal_group TERM' TERM
   trap 'interrupted=yes; signal_group USR1' USR1
   trap 'interrupted=yes; signal_group USR2' USR2
   trap 'interrupted=yes; signal_group KILL' ALRM
-  trap 'echo "$code" >&"$reports"' EXIT
-  echo ready >&"$reports"
+  trap 'echo "end $number $code" >&"$reports"' EXIT
+  echo "ready $number" >&"$reports"
   start_apart without_reports "$@"
   group=$!
   [ -z "$received" ] || signal_group "$received"
@@ -1093,9 +1095,16 @@ signal_spawned() { # signal_spawned SIGNAL: at once, or as soon as all are start
 
 await_spawned() { # await_spawned COUNT: wait until all have ended with 0. After the first other exit code, which becomes
   # that of the launch, end the others, and kill those that still run five seconds later
-  local interrupted code count running
-  for ((count = 0; count < $1; count++)); do
-    read -r -u "$reports" _ # that it is ready for signals
+  local interrupted code ready=0 running kind number end ended=()
+  while [ "$ready" -lt "$1" ]; do
+    next_report
+    case $kind in
+      ready) ready=$((ready + 1)) ;;
+      end) # the first may have ended before the last is ready; of one that was lost, nothing else will come
+        ended[number]=$end
+        [ "$end" -eq 0 ] || break
+        ;;
+    esac
   done
   collect_ends "$1" &
   collector=$!
@@ -1114,13 +1123,30 @@ await_spawned() { # await_spawned COUNT: wait until all have ended with 0. After
   return "$code"
 }
 
-collect_ends() { # collect_ends COUNT: end with 0 after so many reports of 0, and at once with any other exit code
-  local count end
-  for ((count = 0; count < $1; count++)); do
-    read -r -u "$reports" end
+collect_ends() { # collect_ends COUNT: end with 0 after so many ends with 0, and at once with any other exit code
+  for end in "${ended[@]}"; do
+    [ "$end" -eq 0 ] || exit "$end"
+  done
+  while [ ${#ended[@]} -lt "$1" ]; do
+    next_report
+    [ "$kind" = end ] || continue
+    ended[number]=$end
     [ "$end" -eq 0 ] || exit "$end"
   done
   exit 0
+}
+
+next_report() { # set kind, number and end to the next report. One who is gone without a report was killed: its end is 137
+  local gone=''
+  until read -r -t 2 -u "$reports" kind number end; do
+    if [ -n "$gone" ]; then # what it had reported would have been read
+      kind=end number=$gone end=137
+      return
+    fi
+    for number in "${!spawned[@]}"; do
+      [ -n "${ended[number]-}" ] || kill -0 "${spawned[number]}" 2> /dev/null || gone=$number
+    done
+  done
 }
 
 share_cpus() { # share_cpus COUNT: print so many lists of the CPUs that this process may use: no CPU twice, and in each the

@@ -69,6 +69,34 @@ def test_a_rank_that_is_killed_gives_137_and_its_end_ends_the_others(run: Path, 
     wait_for(lambda: not processes_of(run), "the end of all processes")
 
 
+def test_a_rank_whose_supervisor_is_killed_ends_the_run(run: Path) -> None:
+    """It would have reported the end of the rank: without it nothing would come, for ever."""
+    program = """
+        [ "$RANK" != 1 ] || { read -r _ _ _ supervisor _ < "/proc/$PPID/stat"; kill -s KILL "$supervisor"; }
+        exec sleep 1000
+        """
+    done = launched(run, 3, program)
+    assert (done.returncode, is_completed(run)) == (137, False), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (7, 7)])
+def test_a_rank_may_end_before_the_others_have_begun(run: Path, code: int, expected: int) -> None:
+    text = """
+        eval "real_$(declare -f spawn)"
+        spawn() {
+          real_spawn "$@"
+          [ -n "${first-}" ] || first=$!
+          while kill -s 0 "$first" 2> /dev/null; do command sleep 0.05; done
+        }
+        """
+    done = launched(run, 3, f'[ "$RANK" != 0 ] || exit {code}; echo "$RANK"', before=text)
+    assert (done.returncode, is_completed(run)) == (expected, expected == 0), done.stderr
+    assert "expected" not in done.stderr
+    if not code:
+        assert sorted(done.stdout.split()) == ["1", "2"]
+
+
 def test_the_others_get_sigterm_first_and_are_killed_if_they_ignore_it(run: Path) -> None:
     program = """
         [ "$RANK" != 0 ] || { until [ -e ready1 ] && [ -e ready2 ]; do command sleep 0.05; done; exit 5; }
