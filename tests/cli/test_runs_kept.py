@@ -308,8 +308,9 @@ def test_every_further_start_avoids_the_nodes_of_all_earlier_failures(cluster: D
     assert done.code == 0, done.err
     assert "#SBATCH --exclude=node3,node4\n" in (cluster.spool / "script").read_text()
     ended(cluster, j4="TIMEOUT|0:0|node5")
-    done = cluster.type("resume", "4", "--walltime", "7m")
+    done = cluster.type("resume", "4", "--walltime", "7m", "--nodes", "2")
     assert done.code == 0, done.err
+    assert "world size 2 instead of 1: the batch size of every rank stays as its program has it" in done.err
     script = (cluster.spool / "script").read_text()
     assert "#SBATCH --exclude=node3,node4\n" in script and "#SBATCH --time=00:07:00\n" in script
 

@@ -528,6 +528,15 @@ def test_the_value_of_an_option_for_a_secret_is_hidden_in_the_log_wherever_the_o
     assert bytes_of(content(run), "logs/4711.out") == b"login with (value not shown), 3 epochs\n"
 
 
+def test_a_damaged_list_of_secrets_names_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("H", "epoch_1x")
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "logs/4711.out").write_text("epoch_1x\n")
+    for secrets, shown in (("HF", b"epoch_1x\n"), (["H"], b"(value not shown)\n")):
+        (run.path / "spec.json").write_text(json.dumps({**spec, "secrets": secrets}))
+        assert bytes_of(content(run), "logs/4711.out") == shown
+
+
 def test_logs_are_what_the_script_and_its_ranks_printed(run: Run) -> None:
     for name in ("rank-0.out", "rank-1.err", "notes.txt"):
         (run.path / "logs" / name).write_text("x\n")

@@ -189,6 +189,7 @@ def test_who_says_yes_trusts_the_project_alone(tmp_path: Path) -> None:
     (tmp_path / "project/jobs/mnist").symlink_to(tmp_path / "elsewhere/mnist")
     assert project.refusal("mnist") == "" and len(project.asked) == 1
     assert trust.trusted_folders(project.environment) == [project.folder]
+    assert not (tmp_path / "state/hpclaunch/shared-folders.jsonl").exists(), "nobody else can change it"
 
 
 def test_who_says_yes_is_asked_once_and_who_says_no_is_told_how(tmp_path: Path) -> None:

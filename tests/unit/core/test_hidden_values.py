@@ -269,3 +269,10 @@ def test_the_value_of_an_argument_is_hidden_elsewhere_unless_it_is_a_plain_word(
 @pytest.mark.parametrize("text", ["-a." * 100_000, "--key '" * 10_000, "://a:b" * 10_000, "-" * 100_000])
 def test_a_long_text_of_what_options_are_made_of_takes_no_long_time(text: str) -> None:
     assert isinstance(hidden_values().without(text), str)
+
+
+@pytest.mark.parametrize("value", ["a+b(c)xyz", "where.is.it", "[any]-thing", "ends with \\", "$HOME/x y"])
+def test_a_value_is_no_pattern(value: str) -> None:
+    hidden = hidden_values([("MY_VALUE", value)])
+    assert hidden.without(f"it is {value}, and no other") == "it is (value not shown), and no other"
+    assert hidden.without("it is aab(c)xyz or where-is-it") == "it is aab(c)xyz or where-is-it"
