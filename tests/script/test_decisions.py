@@ -144,6 +144,24 @@ def test_a_start_counts_those_that_began_before_it(tmp_path: Path) -> None:
     assert done.stdout == "2 4\n", done.stderr
 
 
+@pytest.mark.parametrize(
+    ("lines", "restart", "again"),
+    [
+        ("JobId=7 Restarts=1 X=0", 0, True),
+        ("JobId=7 Restarts=1 X=0", 1, False),
+        ("JobId=7 Restarts=0 X=0", 0, False),
+        ("JobId=7 Restarts=1 X=0\nJobId=8 Restarts=0 X=0", 0, True),
+        ("JobId=7 Restarts=0 X=0\nJobId=8 Restarts=1 X=0", 0, False),
+        ("", 0, False),
+    ],
+)
+def test_the_first_line_of_a_job_says_whether_it_is_queued_again(lines: str, restart: int, again: bool) -> None:
+    """A heterogeneous job has a line for each component."""
+    stand_in = 'scontrol() { printf "%s\\n" "$LINES_OF_IT"; }'
+    done = with_library(f"{stand_in}; job=7 restart={restart}; slurm_requeued && echo again", LINES_OF_IT=lines)
+    assert (done.stdout == "again\n", done.stderr) == (again, "")
+
+
 # --- how a script ends
 
 FINISH = """
