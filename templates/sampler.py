@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 INTERVAL = 10.0
 """Seconds between two measurements, and at first between two lines."""
@@ -298,6 +298,7 @@ class Nvml:
     """NVIDIA's GPUs (NVML API reference); of a divided one its MIG devices, whose use the driver does not measure."""
 
     name = "nvml"
+    variables: Sequence[str] = ("CUDA_VISIBLE_DEVICES",)
     libraries = ("libnvidia-ml.so.1",)
 
     def __init__(self, library: Any) -> None:
@@ -402,10 +403,14 @@ class Nvml:
         }
 
 
+AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+
+
 class RocmSmi:
     """AMD's GPUs (rocm_smi.h)."""
 
     name = "rocm-smi"
+    variables = AMD
     libraries = (
         *("librocm_smi64.so" + version for version in (".7", ".6", ".5", "")),
         "/opt/rocm/lib/librocm_smi64.so",
@@ -420,7 +425,9 @@ class RocmSmi:
     def about(self, gpu: Any) -> Dict[str, Any]:
         """Return what the header has of a GPU."""
         memory = value_of(self.library, "rsmi_dev_memory_total_get", ctypes.c_uint64, gpu, 0)
-        return {"index": gpu, "name": text_of(self.library, "rsmi_dev_name_get", gpu), "memory": memory, "uuid": ""}
+        name = text_of(self.library, "rsmi_dev_name_get", gpu)
+        unique = value_of(self.library, "rsmi_dev_unique_id_get", ctypes.c_uint64, gpu)
+        return {"index": gpu, "name": name, "memory": memory, "uuid": "GPU-%016x" % unique if unique else ""}
 
     def interval(self, gpu: Any) -> float:
         """Return the seconds after which the use must be read again: the library tells it of the moment."""
@@ -461,6 +468,7 @@ class AmdFiles:
     """AMD's GPUs by the files of their driver, where ROCm SMI is not installed."""
 
     name = "amdgpu"
+    variables = AMD
     libraries = ("",)
 
     def __init__(self, library: Any, root: str = "") -> None:
@@ -478,7 +486,8 @@ class AmdFiles:
     def about(self, gpu: Any) -> Dict[str, Any]:
         """Return what the header has of a GPU."""
         name = read(gpu[1] + "/product_name").strip() or "AMD GPU"
-        return {"index": gpu[0], "name": name, "memory": number_in(gpu[1] + "/mem_info_vram_total"), "uuid": ""}
+        memory, unique = number_in(gpu[1] + "/mem_info_vram_total"), read(gpu[1] + "/unique_id").strip()
+        return {"index": gpu[0], "name": name, "memory": memory, "uuid": "GPU-" + unique if unique else ""}
 
     def interval(self, gpu: Any) -> float:
         """Return the seconds after which the use must be read again: the file tells it of the moment."""
@@ -514,9 +523,11 @@ class Gpus:
             self.vendor = None
         if self.vendor is not None:
             known = [(gpu, self.vendor.about(gpu)) for gpu in self.vendor.gpus]
-            chosen = of_the_job([about for _, about in known], named_gpus())
+            chosen = of_the_job([about for _, about in known], self.vendor.variables, os.environ)
             self.vendor.gpus = [gpu for gpu, about in known if about in chosen]
+            chosen = [about for _, about in known if about in chosen]
             self.about = [{name: about[name] for name in ("index", "name", "memory")} for about in chosen]
+            self.vendor = self.vendor if chosen else None
         now = time.time()
         self.uses = [Use() for _ in self.about]
         self.read_at = [now for _ in self.about]
@@ -544,22 +555,46 @@ class Gpus:
         return [self.vendor.measure(gpu, processes) for gpu in self.vendor.gpus] if self.vendor is not None else []
 
 
-def named_gpus() -> List[str]:
-    """Return the numbers or UUIDs of the job's GPUs on this node; empty if nothing names them."""
-    names = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-    text = next((os.environ[name] for name in names if os.environ.get(name)), "")
-    return [one for one in text.split(",") if one]
+def of_the_job(gpus: List[Dict[str, Any]], variables: Sequence[str], given: Mapping[str, str]) -> List[Dict[str, Any]]:
+    """Return the GPUs of the job on this node: none of a run that asked for none, else those that Slurm names.
+
+    All, if Slurm names as many as are seen: a cgroup hides others, and numbers them again. Without Slurm those that
+    ``variables`` leave visible in the environment ``given``.
+    """
+    if given.get("HPCLAUNCH_EXPECT_GPU") == "0" and "HPCLAUNCH_COMPONENT" not in given:  # which have their own
+        return []
+    text = next((given[name] for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS") if given.get(name)), "")
+    if not text:
+        return visible(gpus, variables, given)
+    words = text.split(",")
+    chosen = [gpu for gpu in gpus if any(is_named(gpu, gpu["index"], word) for word in words)]
+    return chosen if chosen and len(gpus) > len(words) else gpus
 
 
-def of_the_job(gpus: List[Dict[str, Any]], named: List[str]) -> List[Dict[str, Any]]:
-    """Return the GPUs that are named. All, if no more are seen: a cgroup hides others, and numbers them again."""
-    chosen = [gpu for gpu in gpus if any(is_named(gpu, word) for word in named)]
-    return chosen if chosen and len(gpus) > len(named) else gpus
+def visible(gpus: List[Dict[str, Any]], variables: Sequence[str], given: Mapping[str, str]) -> List[Dict[str, Any]]:
+    """Return the GPUs that a program sees: the rule of visible_gpus in hpclaunch/core/hardware.py.
+
+    Each variable after the first counts among what is left. A word that names no GPU ends the list.
+    """
+    left = list(gpus)
+    for name in (one for one in variables if one in given):
+        if name == "CUDA_VISIBLE_DEVICES" and "HIP_VISIBLE_DEVICES" in variables and "HIP_VISIBLE_DEVICES" in given:
+            continue  # another name of it
+        numbered = [(place if len(variables) > 1 else gpu["index"], gpu) for place, gpu in enumerate(left)]
+        left = []
+        for word in given[name].split(","):
+            named = next((gpu for number, gpu in numbered if is_named(gpu, number, word.strip())), None)
+            if named is None:
+                break
+            left += [] if named in left else [named]
+    return left
 
 
-def is_named(gpu: Dict[str, Any], word: str) -> bool:
-    """Whether a word means a GPU: its number, or the beginning of its UUID."""
-    return str(gpu["index"]) == word or (len(word) > len("GPU-") and gpu["uuid"].startswith(word))
+def is_named(gpu: Dict[str, Any], number: int, word: str) -> bool:
+    """Whether a word means a GPU that is counted by a number: that number, or the beginning of its UUID."""
+    if word.isdigit():
+        return number == int(word)
+    return len(word) > len("GPU-") and gpu["uuid"].lower().startswith(word.lower())
 
 
 class Rapl:

@@ -265,7 +265,7 @@ def _unknown(run: Run, usage: Usage, nodes: Sequence[NodeSamples], account: JobU
         why.append("it has no samples: CPU and memory are the accounting's of its last start, and GPUs are not known")
     elif len({node.node for node in nodes}) < usage.nodes:
         why.append(f"only {len({node.node for node in nodes})} of its {usage.nodes} nodes were measured")
-    if nodes and not usage.gpus:
+    if nodes and usage.gpus_per_node and not usage.gpus:
         why += _unknown_gpus(usage, nodes)
     if usage.memory is not None and not usage.memory_asked and scheduler_row(run.scheduler).has_queue:
         why.append("it asked for no amount of memory (--memory)")
@@ -279,5 +279,4 @@ def _unknown_gpus(usage: Usage, nodes: Sequence[NodeSamples]) -> list[str]:
         return [f"its GPUs: too short to judge ({evidence}; each must be measured for {JUDGED_S:.0f} s)"]
     if any(node.gpus for node in nodes):
         return ["the use of its GPUs is not known: the driver does not measure it, or single moments were read"]
-    missing = "neither NVML nor ROCm SMI answered on its nodes"
-    return [f"its GPUs are not known: {missing}"] if usage.gpus_per_node else []
+    return ["its GPUs are not known: neither NVML nor ROCm SMI answered on its nodes, or none was visible"]

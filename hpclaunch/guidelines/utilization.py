@@ -100,7 +100,7 @@ def quantities(usage: Usage) -> tuple[Quantity, ...]:
         Quantity(name="CPU", used=usage.cores, asked=usage.cores_asked or None, unit="cores"),
         Quantity(name="memory", used=usage.memory, asked=usage.memory_asked, unit="bytes"),
     ]
-    if usage.gpus_per_node or usage.gpus or usage.gpu_samples:
+    if usage.gpus_per_node:
         used = sum(usage.gpus) if usage.gpus else None
         asked = float(len(usage.gpus) or usage.nodes * usage.gpus_per_node)
         gpu = Quantity(name="GPU", used=used, asked=asked or None, unit="GPUs")
@@ -123,7 +123,7 @@ def percent(share: float) -> str:
 
 def _check_gpus(usage: Usage) -> Iterator[Suggestion]:
     """Too few computations for these GPUs: fewer GPUs, each with more CPUs for its input."""
-    total = len(usage.gpus)
+    total = len(usage.gpus) if usage.gpus_per_node else 0  # those of others say nothing about this run
     share = sum(usage.gpus) / total if total else 1.0
     unused = sum(use < UNUSED for use in usage.gpus)
     if total and unused == total:

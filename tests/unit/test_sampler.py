@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.catalog import bundled
+from hpclaunch.core.hardware import AMD, NVIDIA, VISIBILITY, FoundGpu, visible_gpus
 from hpclaunch.core.spec import LIBRARY, SAMPLER
 
 FILE = bundled("templates") / SAMPLER
@@ -195,9 +197,43 @@ def test_energy_of_the_processors_and_a_counter_that_begins_again(tmp_path: Path
 FOUR = [{"index": index, "uuid": f"GPU-{index}"} for index in range(4)]
 
 
+NVIDIAS, AMDS = sampler.Nvml.variables, sampler.RocmSmi.variables
+
+
 @pytest.mark.parametrize(
     ("named", "chosen"),
-    [([], 4), (["1", "3"], 2), (["GPU-2"], 1), (["0", "1", "2", "3", "4"], 4), (["7"], 4)],
+    [("", 4), ("1,3", 2), ("GPU-2", 1), ("0,1,2,3,4", 4), ("7", 4)],
 )
-def test_the_gpus_of_the_job(named: list[str], chosen: int) -> None:
-    assert len(sampler.of_the_job(FOUR, named)) == chosen
+def test_the_gpus_of_a_slurm_job(named: str, chosen: int) -> None:
+    """If Slurm names none that is seen, a cgroup has numbered them again."""
+    assert len(sampler.of_the_job(FOUR, NVIDIAS, {"SLURM_JOB_GPUS": named})) == chosen
+
+
+VISIBLE = ["", "-1", "0", "3,1", "0,9,1", "1,1", "GPU-00c", "gpu-00A,2", "x", " 2 , 0", "GPU-"]
+
+
+@pytest.mark.parametrize("vendor", [NVIDIA, AMD])
+def test_the_gpus_of_a_job_are_those_that_its_variables_leave_visible(vendor: str) -> None:
+    """The sampler stands alone, and has the rule of core/hardware.py again: both must say the same."""
+    of_sampler = {NVIDIA: NVIDIAS, AMD: AMDS}[vendor]
+    assert of_sampler == VISIBILITY[vendor] == {NVIDIA: NVIDIAS, AMD: sampler.AmdFiles.variables}[vendor]
+    uuids = [f"GPU-00{letter}" for letter in "abcd"]
+    found = [FoundGpu(vendor=vendor, name=str(place), uuid=uuid) for place, uuid in enumerate(uuids)]
+    seen = [{"index": place, "uuid": uuid} for place, uuid in enumerate(uuids)]
+    for texts in itertools.product([None, *VISIBLE], repeat=len(of_sampler)):
+        given = {name: text for name, text in zip(of_sampler, texts, strict=True) if text is not None}
+        expected = [gpu.uuid for gpu in visible_gpus(found, given)]
+        assert [gpu["uuid"] for gpu in sampler.of_the_job(seen, of_sampler, given)] == expected, given
+
+
+@pytest.mark.parametrize("text", ["", "-1"])
+def test_a_variable_that_hides_all_gpus_leaves_none_to_measure(text: str) -> None:
+    assert sampler.of_the_job(FOUR, NVIDIAS, {"CUDA_VISIBLE_DEVICES": text}) == []
+
+
+def test_a_run_that_asked_for_no_gpu_has_none() -> None:
+    none = {"HPCLAUNCH_EXPECT_GPU": "0"}
+    assert sampler.of_the_job(FOUR, NVIDIAS, none) == []
+    assert sampler.of_the_job(FOUR, NVIDIAS, {**none, "SLURM_JOB_GPUS": "0,1"}) == []  # beside others in an allocation
+    assert len(sampler.of_the_job(FOUR, NVIDIAS, {**none, "HPCLAUNCH_COMPONENT": "1"})) == 4  # each has its own
+    assert len(sampler.of_the_job(FOUR, NVIDIAS, {"HPCLAUNCH_EXPECT_GPU": "found"})) == 4

@@ -129,7 +129,7 @@ class Node:
         (folder / "proc").mkdir(parents=True)
         (folder / "samples").mkdir()
         self.module.time = self.clock
-        for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "HPCLAUNCH_EXPECT_GPU"):
             monkeypatch.delenv(name, raising=False)
 
     def run(self, library: Any, seconds: float, cost: float = 0.0, tick: float = 1.0) -> GpuTime | None:
@@ -251,6 +251,15 @@ def test_the_energy_is_that_of_the_counter(node: Node) -> None:
     node.run(Nvml(node.clock, lambda t: t), 100.0)
     measured = node.lines[-1]["t"] - BEGAN
     assert sum(line["joules"] for line in node.lines[1:]) == pytest.approx(100 * measured, rel=0.15)
+
+
+def test_a_run_without_gpus_measures_none_and_is_charged_none(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert node.run(Nvml(node.clock, cycle(4, 4)), 100) is None
+    header, *lines = node.lines
+    assert (header["gpus"], header["sources"]["gpu"]) == ([], None)
+    assert header["sources"]["energy"] in (None, "rapl")  # that of this machine's processors, where it may be read
+    assert lines and all(line["gpu"] == [] for line in lines)
 
 
 def test_the_memory_of_the_runs_own_processes(node: Node) -> None:

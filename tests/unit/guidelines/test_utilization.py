@@ -128,3 +128,9 @@ def test_time(seconds: float, complete: bool, options: str | None) -> None:
 @pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.001, "<1 %"), (0.12, "12 %"), (1.0, "100 %")])
 def test_percent(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_the_gpus_of_others_say_nothing_about_a_run_that_asked_for_none() -> None:
+    usage = replace(GPU, nodes=1, gpus_per_node=0, gpus=(0.0,) * 4, gpu_samples=1000, gpu_seconds=600.0)
+    assert suggestions(usage) == ()
+    assert {one.name for one in quantities(usage)} == {"CPU", "memory", "time"}
