@@ -1136,9 +1136,14 @@ collect_ends() { # collect_ends COUNT: end with 0 after so many ends with 0, and
   exit 0
 }
 
-next_report() { # set kind, number and end to the next report. One who is gone without a report was killed: its end is 137
+next_report() { # set kind, number and end to the next report. One who is gone without a report was killed: its end is 137. A
+  # rank that has failed may be kept by children that hold its log open, but its exit code is written
   local gone=''
   until read -r -t 2 -u "$reports" kind number end; do
+    if [ -s "$HPCLAUNCH_EXIT_FILE" ] && read -r end < "$HPCLAUNCH_EXIT_FILE"; then
+      kind=end number=0
+      return
+    fi
     if [ -n "$gone" ]; then # what it had reported would have been read
       kind=end number=$gone end=137
       return

@@ -97,6 +97,17 @@ def test_a_rank_may_end_before_the_others_have_begun(run: Path, code: int, expec
         assert sorted(done.stdout.split()) == ["1", "2"]
 
 
+def test_a_rank_that_has_failed_ends_the_others_while_its_children_hold_its_log_open(run: Path) -> None:
+    text = "end_rank_log() { until [ -e told ]; do command sleep 0.05; done; }"
+    program = """
+        [ "$RANK" != 1 ] || exit 7
+        trap ': > told; exit 0' TERM
+        while :; do sleep 0.05; done
+        """
+    done = launched(run, 2, program, before=text)
+    assert (done.returncode, is_completed(run)) == (7, False), done.stderr
+
+
 def test_the_others_get_sigterm_first_and_are_killed_if_they_ignore_it(run: Path) -> None:
     program = """
         [ "$RANK" != 0 ] || { until [ -e ready1 ] && [ -e ready2 ]; do command sleep 0.05; done; exit 5; }
