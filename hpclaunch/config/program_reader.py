@@ -9,6 +9,8 @@ import ast
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 
+from hpclaunch.config.open_programs import may_have_more, parts_that_run
+from hpclaunch.config.program_names import PARSERS, ProgramNames, last_name
 from hpclaunch.config.program_options import DeclaredOption, Form, ProgramOptions
 
 _FORMS: Mapping[str, Form] = {
@@ -30,13 +32,8 @@ _FORMS: Mapping[str, Form] = {
 """Functions that make options from the parameters of functions and classes, or from files. Seen with fire 0.7, tyro
 1.0, hydra 1.3, jsonargparse 4.53 and simple-parsing 0.1; the others as their documentation says."""
 _LIBRARY = "hpclaunch.training"
-_PARSERS = ("ArgumentParser", "OptionParser")
-_PARTS = (*_PARSERS, "add_argument_group", "add_mutually_exclusive_group", "add_parser", "add_subparsers")
 _VALUELESS = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _OWN_DECORATORS = ("command", "group", "option", "argument", "pass_context", "pass_obj", "callback")
-_OPENING = ("parse_known_args", "parse_known_intermixed_args")
-_LENIENT = ("ignore_unknown_options", "allow_extra_args")
-"""With these functions of argparse, and settings of click, a program takes options that it does not declare."""
 
 Source = ast.Module
 """A parsed file of Python."""
@@ -72,50 +69,27 @@ def options_in(
     None is one that cannot be read. ``library``: the settings of hpclaunch.training.
     """
     known = {name: source for name, source in sources.items() if source is not None}
-    reader = _OptionReader(local)
-    reader.is_open = len(known) < len(sources)
-    for source in known.values():
-        reader.add(source)
+    names = ProgramNames(known.values(), local)
+    running = {id(node) for part in parts_that_run(known, program) for node in ast.walk(part)}
+    reader = _OptionReader(names, running)
+    reader.is_open = len(known) < len(sources) or may_have_more(known.values(), names)
     for name, source in known.items():
         reader.read(name, source)
     return reader.found(program, library)
 
 
 class _OptionReader:
-    """Collects the options of several files."""
+    """Collects the options of several files. ``running``: the nodes of what the program may run."""
 
-    def __init__(self, local: Collection[str]) -> None:
-        self._local = frozenset(local)
-        self._modules: dict[str, str] = {}
-        self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-        self._known: set[str] = set()
-        self._parsers: set[str] = set()
+    def __init__(self, names: ProgramNames, running: Collection[int]) -> None:
+        self._names = names
+        self._running = running
         self._options: list[DeclaredOption] = []
         self._forms: dict[Form, str] = {}
         self._settings: list[DeclaredOption] = []
         self._has_parser = self._uses_library = False
         self.is_open = False
         """Whether the program may have options that were not found."""
-
-    def add(self, tree: Source) -> None:
-        """Note the imports and definitions of a file."""
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for one in node.names:
-                    bound = one.asname or one.name.split(".")[0]
-                    self._modules[bound] = one.name if one.asname else bound
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                for one in node.names:
-                    self._modules[one.asname or one.name] = f"{node.module}.{one.name}"
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self._functions[node.name] = node
-                self._known.add(node.name)
-            elif isinstance(node, ast.ClassDef):
-                self._known.add(node.name)
-            elif isinstance(node, ast.Call) and _last_name(node.func) in ("add_argument", "add_option"):
-                self._parsers.update(_receiver(node.func))
-            self.is_open |= isinstance(node, ast.keyword) and node.arg in _LENIENT
-            self.is_open |= isinstance(node, ast.Constant) and node.value in _LENIENT
 
     def read(self, name: str, tree: Source) -> None:
         """Note the options of a file."""
@@ -125,13 +99,11 @@ class _OptionReader:
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._read_function(node, name)
             elif isinstance(node, ast.ClassDef):
-                bases = [_last_name(base) for base in node.bases]
-                self._has_parser |= any(base in _PARSERS for base in bases)
-                if "add_argument" in ast.dump(node) and "self" in self._parsers:
-                    self.is_open |= not all(base in (*_PARSERS, *self._known, "object") for base in bases)
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                made = any(isinstance(target, ast.Name) and target.id in self._parsers for target in node.targets)
-                self.is_open |= made and _last_name(node.value.func) not in (*_PARTS, *self._known)
+                self._note_parser(node, any(last_name(base) in PARSERS for base in node.bases))
+
+    def _note_parser(self, node: ast.AST, is_parser: bool = True) -> None:
+        """Note that a node makes a parser, unless the program never runs it."""
+        self._has_parser |= is_parser and id(node) in self._running
 
     def found(self, program: str, library: Collection[str]) -> ProgramOptions:
         """Return everything that was noted."""
@@ -150,8 +122,8 @@ class _OptionReader:
         )
 
     def _read_call(self, call: ast.Call, where: str) -> None:
-        name, full = _last_name(call.func), self._full_name(call.func)
-        self._has_parser |= name in _PARSERS
+        name, full = last_name(call.func), self._names.full(call.func)
+        self._note_parser(call, name in PARSERS)
         if full in _FORMS:
             self._forms.setdefault(_FORMS[full], where)
             if full.startswith(_LIBRARY):
@@ -159,17 +131,14 @@ class _OptionReader:
         if name in ("add_argument", "add_option"):
             self._read_argument(call, where)
         elif name == "option" or full in ("click.Option", "typer.Option"):
-            self._read_click(call, where)
+            self._read_click(call, where, full)
         elif name == "argument" and call.args:
             self._options += [DeclaredOption(spelled=(), where=where, name=text) for text in _texts(call.args[:1])]
         elif name.startswith("DEFINE_"):
             self._read_absl(call, name, where)
         elif full == "typer.run" and call.args:
-            self._read_typer(self._functions.get(_last_name(call.args[0])), where)
-        self.is_open |= name in _OPENING or any(word.arg == "parents" for word in call.keywords)
-        given = [*call.args, *(word.value for word in call.keywords)]
-        passed = any(isinstance(one, ast.Name) and one.id in self._parsers for one in given)
-        self.is_open |= passed and name not in self._known
+            self._note_parser(call)
+            self._read_typer(self._names.functions.get(last_name(call.args[0])), where)
 
     def _read_settings(self, call: ast.Call, where: str) -> None:
         """Note the settings of a program of hpclaunch.training; those of its own stand in the call."""
@@ -191,18 +160,24 @@ class _OptionReader:
                 self._options.append(DeclaredOption(spelled=(), where=where, name=texts[0] if texts else dest))
             return
         action = words.get("action")
-        is_flag = _text(action) in _VALUELESS or _last_name(action) == "BooleanOptionalAction"
-        off = f"--no-{spelled[-1].lstrip('-')}" if _last_name(action) == "BooleanOptionalAction" else ""
+        is_flag = _text(action) in _VALUELESS or last_name(action) == "BooleanOptionalAction"
+        off = f"--no-{spelled[-1].lstrip('-')}" if last_name(action) == "BooleanOptionalAction" else ""
         self._options.append(DeclaredOption(spelled=spelled, where=where, name=dest, takes_value=not is_flag, off=off))
 
-    def _read_click(self, call: ast.Call, where: str) -> None:
-        """Note an option of click, or one of typer with forms of its own."""
-        texts = _texts(call.args)
+    def _read_click(self, call: ast.Call, where: str, full: str) -> None:
+        """Note an option of click, or one of typer with forms of its own; that may begin with its default."""
+        given = call.args
+        if full == "typer.Option" and not any(text.startswith("-") for text in _texts(given[:1])):
+            given = given[1:]
+        if full == "click.Option" and given and isinstance(given[0], ast.List | ast.Tuple):
+            given = given[0].elts
+        texts = _texts(given)
+        self.is_open |= len(texts) < len(given)
         forms = [form for text in texts if text.startswith("-") for form in text.split("/")]
         spelled = tuple(form.strip() for form in forms if form.strip().startswith("-"))
         if not spelled:
             return
-        self._has_parser = True
+        self._note_parser(call)
         name = next((text for text in texts if not text.startswith("-")), "")
         off = next((text.split("/")[1].strip() for text in texts if text.startswith("-") and "/" in text), "")
         words = {word.arg: word.value for word in call.keywords}
@@ -220,21 +195,20 @@ class _OptionReader:
 
     def _read_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef, file: str) -> None:
         """Note the options of a command of click or typer; a decorator of another library may add options."""
-        names = [_last_name(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
-        full = [self._full_name(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
+        names = [last_name(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
+        full = [self._names.full(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
         for one in full:
             if one in _FORMS:
                 self._forms.setdefault(_FORMS[one], f"{file}:{function.lineno}")
         if "command" not in names and "callback" not in names:
             return
-        self._has_parser = True
-        self.is_open |= any(name not in (*_OWN_DECORATORS, *self._known) for name in names)
-        if "typer" in self._top_modules() and "option" not in names:
+        self._note_parser(function)
+        self.is_open |= any(name not in (*_OWN_DECORATORS, *self._names.defined) for name in names)
+        if "typer" in self._names.top_modules and "option" not in names:
             self._read_typer(function, f"{file}:{function.lineno}")
 
     def _read_typer(self, function: ast.FunctionDef | ast.AsyncFunctionDef | None, where: str) -> None:
         """Note the options of a command of typer: its parameters with a default, and those that say Option."""
-        self._has_parser = True
         if function is None:
             self.is_open = True
             return
@@ -242,7 +216,7 @@ class _OptionReader:
         for argument, default in _parameters(function):
             marks = [node for node in ast.walk(argument) if isinstance(node, ast.Call)]
             marks += [default] if isinstance(default, ast.Call) else []
-            kinds = [_last_name(mark.func) for mark in marks]
+            kinds = [last_name(mark.func) for mark in marks]
             if "Context" in _names_in(argument.annotation):
                 continue
             place = f"{file}:{argument.lineno}"
@@ -264,20 +238,6 @@ class _OptionReader:
                 )
             )
 
-    def _full_name(self, node: ast.expr | None) -> str:
-        """Return the name of a function with that of its module, ``module.name``; empty if it is not imported."""
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._modules:
-            return ""
-        module = self._modules[node.id]
-        return "" if module.split(".")[0] in self._local else ".".join([module, *reversed(parts)])
-
-    def _top_modules(self) -> set[str]:
-        return {module.split(".")[0] for module in self._modules.values()} - self._local
-
 
 def _option_with_dashes(name: str | None, where: str) -> DeclaredOption:
     return DeclaredOption(spelled=(f"--{(name or '').replace('_', '-')}",), where=where, name=name or "")
@@ -293,18 +253,8 @@ def _parameters(
     yield from zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
 
 
-def _last_name(node: ast.expr | None) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _receiver(node: ast.expr) -> list[str]:
-    return [node.value.id] if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else []
-
-
 def _names_in(node: ast.expr | None) -> set[str]:
-    return {_last_name(one) for one in ast.walk(node) if isinstance(one, ast.expr)} if node else set()
+    return {last_name(one) for one in ast.walk(node) if isinstance(one, ast.expr)} if node else set()
 
 
 def _texts(nodes: Collection[ast.expr]) -> list[str]:

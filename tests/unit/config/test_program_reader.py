@@ -141,12 +141,84 @@ def test_a_module_of_ones_own_is_not_the_library_of_its_name() -> None:
         "import lib\nlib.add_options(parser)\n",
         "import lib\nparser = lib.with_options(parser)\n",
         "import lib\nparser = lib.parser()\n",
+        "add = parser.add_argument\nadd('--lr')\n",
+        "group = parser.add_argument_group('x')\nadd = group.add_argument\nadd('--lr')\n",
+        "from functools import partial\noption = partial(parser.add_argument, type=float)\noption('--lr')\n",
+        "other = argparse.ArgumentParser()\nfor name in NAMES:\n    getattr(other, 'add_argument')('--' + name)\n",
+        "for name, kind in {'lr': float}.items():\n    parser.add_argument(f'--{name}', type=kind)\n",
+        "from operator import methodcaller as call\nlist(map(call('add_argument', '--lr'), PARSERS))\n",
+        "parser._add_action(Action(['--lr']))\n",
+        "import lib\nother: argparse.ArgumentParser = lib.parser()\nother.add_argument('--b')\n",
+        "import lib\nargs = lib.parser().parse_args()\n",
+        "from lib import parser as other\nother.add_argument('--b')\n",
+        "from lib import *\nother.add_argument('--b')\n",
+        "import lib\nlib.add_options([parser])\n",
+        "for add in ADDERS:\n    add(parser)\n",
+        "import lib\nother = parser if small else lib.parser()\nother.parse_args()\n",
+        "import lib\nclass Parser(lib.Parser):\n    pass\nargs = Parser().parse_args()\n",
+        "import lib\nclass A(lib.A):\n    def add(self, parser):\n        super().add(parser)\n",
+        "import lib\nclass A:\n    def read(self):\n        self.p = lib.parser()\n        self.p.parse_args()\n",
+        "from jsonargparse import ArgumentParser as Other\nfrom tap import Tap\n",
+        "import simple_parsing as lib\nother = lib.ArgumentParser()\n",
+        "parser.add_argument('rest', nargs=argparse.REMAINDER)\n",
+        "parser.add_argument('rest', nargs='...')\n",
+        "other = argparse.ArgumentParser(prefix_chars='+-')\n",
+        "args = parser.parse_args([])\n",
+        "import importlib\nimportlib.import_module(name)\n",
+        "import sys\nsys.argv.remove('--lr')\n",
+        "import sys\nsys.argv = [sys.argv[0]]\n",
+        "import sys\nwords = [word for word in sys.argv[1:] if '=' in word]\n",
+        "from sys import argv\nif '--lr' in argv[1:]:\n    pass\n",
     ],
 )
 def test_a_parser_that_may_have_more_options_is_not_complete(text: str) -> None:
     begin = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--a', type=int)\n"
     assert read(begin).is_complete
     assert not read(begin + text).is_complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys\nargs = parser.parse_args(sys.argv[1:])\nprint(' '.join(sys.argv), len(sys.argv))\n",
+        "group = parser.add_argument_group('x')\ngroup.add_argument('--b')\n",
+        "parts = parser.add_subparsers()\none = parts.add_parser('fit')\none.add_argument('--b')\n",
+        "class A:\n    def read(self):\n        self.p = argparse.ArgumentParser()\n        self.p.parse_args()\n",
+        "class P(argparse.ArgumentParser):\n    def set(self):\n        self.add_argument('--b')\nP().parse_args()\n",
+        "def add(to):\n    to.add_argument('--b')\nadd(parser)\n",
+        "def main(argv=None):\n    args = parser.parse_args(argv)\n",
+        "same = parser\nsame.add_argument('--b')\n",
+        "for one in (parser, argparse.ArgumentParser()):\n    one.add_argument('--b')\n",
+        "from optparse import *\np = OptionParser()\ng = OptionGroup(p, 'x')\ng.add_option('-b')\np.add_option_group(g)",
+    ],
+)
+def test_a_parser_whose_options_all_stand_in_the_source_is_complete(text: str) -> None:
+    assert read("import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--a')\n" + text).is_complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLICK.replace('"-n"', "NAME"),
+        CLICK.replace("@click.command()", "@click.command(cls=Command)"),
+        CLICK + "import lib\ncli = click.Group()\ncli.add_command(lib.command)\n",
+        CLICK + "more = [click.Option([f'--{name}']) for name in NAMES]\n",
+        CLICK + "option = click.option\n",
+    ],
+)
+def test_click_with_options_that_are_made_is_not_complete(text: str) -> None:
+    assert not read(text).is_complete
+    assert read(CLICK + "more = [click.Option(['--more'])]\n").options[-1].spelled == ("--more",)
+
+
+def test_a_parser_that_the_program_never_runs_says_nothing_of_its_options() -> None:
+    own = "import argparse\ndef {name}():\n    argparse.ArgumentParser().parse_args()\n"
+    own += "if __name__ == '__main__':\n    {name}()\n"
+    main = "import data\ndef main():\n    data.load()\nmain()\n"
+    assert not read(main, data=own.format(name="main")).is_complete
+    assert read(main.replace("data.load", "data.read"), data=own.format(name="read")).is_complete
+    indirect = "def load():\n    read()\n" + own.format(name="read")
+    assert read(main, data=indirect).is_complete
 
 
 def test_a_function_of_another_file_of_the_program_is_read_there() -> None:
