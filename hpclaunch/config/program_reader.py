@@ -129,7 +129,7 @@ class _OptionReader:
             if full.startswith(_LIBRARY):
                 self._read_settings(call, where)
         if name in ("add_argument", "add_option"):
-            self._read_argument(call, where)
+            self._read_argument(call, where, glued=name == "add_option")
         elif name == "option" or full in ("click.Option", "typer.Option"):
             self._read_click(call, where, full)
         elif name == "argument" and call.args:
@@ -148,7 +148,7 @@ class _OptionReader:
             _option_with_dashes(word.arg, where) for word in call.keywords if word.arg not in (None, "description")
         ]
 
-    def _read_argument(self, call: ast.Call, where: str) -> None:
+    def _read_argument(self, call: ast.Call, where: str, glued: bool) -> None:
         """Note an option or a positional argument of argparse, an option of optparse."""
         words = {word.arg: word.value for word in call.keywords}
         texts = _texts(call.args)
@@ -162,7 +162,9 @@ class _OptionReader:
         action = words.get("action")
         is_flag = _text(action) in _VALUELESS or last_name(action) == "BooleanOptionalAction"
         off = f"--no-{spelled[-1].lstrip('-')}" if last_name(action) == "BooleanOptionalAction" else ""
-        self._options.append(DeclaredOption(spelled=spelled, where=where, name=dest, takes_value=not is_flag, off=off))
+        self._options.append(
+            DeclaredOption(spelled=spelled, where=where, name=dest, takes_value=not is_flag, off=off, glued=glued)
+        )
 
     def _read_click(self, call: ast.Call, where: str, full: str) -> None:
         """Note an option of click, or one of typer with forms of its own; that may begin with its default."""

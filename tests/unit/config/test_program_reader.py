@@ -189,7 +189,7 @@ def test_a_parser_that_may_have_more_options_is_not_complete(text: str) -> None:
         "def main(argv=None):\n    args = parser.parse_args(argv)\n",
         "same = parser\nsame.add_argument('--b')\n",
         "for one in (parser, argparse.ArgumentParser()):\n    one.add_argument('--b')\n",
-        "from optparse import *\np = OptionParser()\ng = OptionGroup(p, 'x')\ng.add_option('-b')\np.add_option_group(g)",
+        "from optparse import *\np = OptionParser()\ng = OptionGroup(p, T)\ng.add_option('-b')\np.add_option_group(g)",
     ],
 )
 def test_a_parser_whose_options_all_stand_in_the_source_is_complete(text: str) -> None:
@@ -219,6 +219,12 @@ def test_a_parser_that_the_program_never_runs_says_nothing_of_its_options() -> N
     assert read(main.replace("data.load", "data.read"), data=own.format(name="read")).is_complete
     indirect = "def load():\n    read()\n" + own.format(name="read")
     assert read(main, data=indirect).is_complete
+
+
+def test_an_option_of_optparse_without_a_long_form_takes_no_sign() -> None:
+    found = read("import optparse\np = optparse.OptionParser()\np.add_option('-n', dest='count', type='int')\n")
+    assert row_of(found, "count").glued
+    assert not row_of(read(ARGPARSE), "learning_rate").glued
 
 
 def test_a_function_of_another_file_of_the_program_is_read_there() -> None:
