@@ -114,13 +114,20 @@ def first_gpus(hardware: Hardware, count: int, environment: Mapping[str, str]) -
     """
     if count >= len(hardware.gpus):
         return {}
-    chosen: dict[str, str] = {}
-    for vendor in dict.fromkeys(gpu.vendor for gpu in hardware.gpus):
-        own = [gpu for gpu in hardware.gpus[:count] if gpu.vendor == vendor]
-        limits = limits_of(vendor, environment)
-        if vendor == INTEL and not own:
-            continue  # no value of its mask hides all
-        variable = limits[-1] if limits else VISIBILITY[vendor][0]
-        words = [part.strip() for part in environment[variable].split(",")] if limits else [gpu.name for gpu in own]
-        chosen[variable] = ",".join(words[: len(own)]) or NO_GPU
-    return chosen
+    variable, words = named_gpus(hardware, count, environment)
+    if not words and hardware.gpus[0].vendor == INTEL:
+        return {}  # no value of its mask hides all
+    return {variable: ",".join(words) or NO_GPU}
+
+
+def named_gpus(hardware: Hardware, count: int, environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return the variable that chooses among the visible GPUs, of one vendor, and its words for the first ``count``.
+
+    Of several variables that the environment has, the last one counts among the GPUs that the others leave.
+    """
+    vendor = hardware.gpus[0].vendor
+    limits = limits_of(vendor, environment)
+    if not limits:
+        return VISIBILITY[vendor][0], tuple(gpu.name for gpu in hardware.gpus[:count])
+    words = dict.fromkeys(part.strip() for part in environment[limits[-1]].split(","))
+    return limits[-1], tuple(words)[: min(count, len(hardware.gpus))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hpclaunch.core.hardware import named_gpus
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Layout, Pairs
@@ -95,6 +96,11 @@ def _environment(case: Case, parts: Parts) -> dict[str, str]:
     variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task), **parts.software.variables}
     variables["HPCLAUNCH_WORLD_SIZE"] = str(layout.world_size)
     variables["HPCLAUNCH_EXPECT_GPU"] = _expected_gpus(case, layout)
+    hardware = case.context.hardware
+    if parts.trials and parts.trials.gpus and hardware is not None and case.request.hosts_file is None:
+        own = {**case.context.environment, **variables}
+        variable, words = named_gpus(hardware, parts.sizing.layout.gpus_per_node, own)
+        variables["HPCLAUNCH_SEARCH_GPUS"] = f"{variable}={','.join(words)}"
     if restarts.most:
         variables["HPCLAUNCH_SIGNAL"] = restarts.signal
     if data and data.folder:

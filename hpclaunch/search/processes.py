@@ -11,7 +11,7 @@ from pathlib import Path
 from hpclaunch.search.events import TrialBegin
 from hpclaunch.search.folder import LOG, METRICS
 from hpclaunch.search.objective import Reports
-from hpclaunch.search.slots import GPU_VARIABLES, Slot
+from hpclaunch.search.slots import Slot
 
 WORKER_VARIABLE = "HPCLAUNCH_SEARCH_WORKER"
 """Names the worker in the environment of every process of its trials: ``RUN_DIR:NUMBER``."""
@@ -64,7 +64,7 @@ class TrialProcess:
             "HPCLAUNCH_TRIAL": str(self.begin.number),
         }
         if self.slot.gpus:
-            variables |= {name: ",".join(self.slot.gpus) for name in GPU_VARIABLES[:1]}
+            variables[self.slot.gpu_variable] = ",".join(self.slot.gpus)
         return variables
 
     def ended(self) -> int | None:
@@ -94,7 +94,8 @@ def environment_of_trials(environment: Mapping[str, str], worker: str) -> dict[s
     """Return the variables of the script for trials, without those of the worker's own task."""
     kept = {name: text for name, text in environment.items() if name in _KEPT or not name.startswith(_LEFT_OUT)}
     array = kept.pop("HPCLAUNCH_ARRAY_DIR", "")  # the trial is no run of that array
-    kept.pop("HPCLAUNCH_START_DIR", None)  # of all trials together
+    for name in ("HPCLAUNCH_START_DIR", "HPCLAUNCH_SEARCH_GPUS"):  # of all trials together
+        kept.pop(name, None)
     for name, hidden in (("PYTHONPATH", "HPCLAUNCH_SEARCH_PATH"), ("PYTHONHOME", "HPCLAUNCH_SEARCH_HOME")):
         text = kept.pop(hidden, "")  # the worker's own Python must not see them
         kept |= {name: text} if text else {}

@@ -99,6 +99,18 @@ def test_every_trial_is_made_once_with_its_value_and_what_it_was_granted(bench: 
     assert not (bench.root / "attempts/1.0/first-failure").exists()
 
 
+def test_a_trial_gets_its_gpus_in_the_vendors_variable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "2,3")
+    monkeypatch.setenv("HPCLAUNCH_SEARCH_GPUS", "ROCR_VISIBLE_DEVICES=2,3")
+    bench.ask("env > environment", 4)
+    assert ended(bench.start(shares="2 2 2")) == 0, bench.log()
+    for number in range(4):
+        lines = (bench.folder.trial(number) / "environment").read_text().splitlines()
+        assert not [line for line in lines if line.startswith(("CUDA_VISIBLE", "HPCLAUNCH_SEARCH_GPUS"))]
+        assert {"ROCR_VISIBLE_DEVICES=2", "ROCR_VISIBLE_DEVICES=3"} & set(lines)
+
+
 def test_no_two_trials_have_a_cpu_or_a_gpu_at_the_same_time(bench: Bench) -> None:
     bench.ask("sleep 0.05", 16)
     assert ended(bench.start(shares="4 8 4")) == 0, bench.log()
@@ -174,7 +186,7 @@ def test_a_trial_that_cannot_be_started_is_tried_again(bench: Bench) -> None:
     place = bench.folder.trial(0)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("a file where the trial's folder should be")
-    assert ended(bench.start()) == 0, bench.log()
+    assert ended(bench.start()) == 1, bench.log()  # all of its trials failed
     (row,) = bench.table().table.rows()
     assert (row.state, row.attempts) == ("FAILED", MOST_FAULTS + 1)
     assert row.end is not None
@@ -207,7 +219,7 @@ def test_two_workers_share_the_trials(bench: Bench) -> None:
 
 def test_a_trial_without_a_value_says_so(bench: Bench) -> None:
     bench.ask("true", 1, metric="val_loss")
-    assert ended(bench.start()) == 0, bench.log()
+    assert ended(bench.start()) == 1, bench.log()  # all of its trials failed
     (row,) = bench.table().table.rows()
     assert row.state == "FAILED"
     assert row.end is not None

@@ -135,3 +135,37 @@ def test_the_planner_knows_model_and_memory() -> None:
     known = node_of(site.node_types["workstation"], planned(site, context=a_context(hardware=hardware)).layout)
     assert (known.device, known.on_gpus, known.room.gpu_bytes if known.room else 0) == ("NVIDIA H200", True, 150e9)
     assert known.speed is not None and not any("memory" in line for line in known.assumed)
+
+
+MIG = tuple(replace(one, name=f"MIG-{one.name}", parent="x") for one in gpus(2))
+
+
+@pytest.mark.parametrize(
+    ("found", "shell", "named"),
+    [
+        (gpus(2), {}, "CUDA_VISIBLE_DEVICES=0,1"),
+        (gpus(3)[::2], {}, "CUDA_VISIBLE_DEVICES=0,2"),  # one is lost
+        (gpus(4), {"CUDA_VISIBLE_DEVICES": "GPU-0003,1,1"}, "CUDA_VISIBLE_DEVICES=GPU-0003,1"),
+        (
+            tuple(replace(one, name=f"MIG-{one.name}", parent="x") for one in gpus(2)),
+            {},
+            "CUDA_VISIBLE_DEVICES=MIG-0,MIG-1",
+        ),
+        (gpus(4, "AMD"), {"ROCR_VISIBLE_DEVICES": "2,3"}, "ROCR_VISIBLE_DEVICES=2,3"),
+        (gpus(4, "AMD"), {"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "1,0"}, "HIP_VISIBLE_DEVICES=1,0"),
+        (gpus(2, "Intel"), {}, "ZE_AFFINITY_MASK=0,1"),
+    ],
+)
+def test_the_trials_of_a_search_divide_the_gpus_by_their_names(
+    found: tuple[FoundGpu, ...], shell: dict[str, str], named: str
+) -> None:
+    spec = on_this_machine(found, shell, search=("lr",), at_once=2)
+    assert dict(spec.environment)["HPCLAUNCH_SEARCH_GPUS"] == named
+    assert set_by(spec) == {} and spec.trials is not None and spec.trials.gpus == 1
+
+
+def test_a_search_with_some_of_the_gpus_or_none_divides_those() -> None:
+    spec = on_this_machine(gpus(4, "AMD"), search=("lr",), at_once=2, gpus_per_node=2)
+    assert dict(spec.environment)["HPCLAUNCH_SEARCH_GPUS"] == "ROCR_VISIBLE_DEVICES=0,1"
+    spec = on_this_machine(gpus(4), search=("lr",), at_once=2, gpus_per_node=0)
+    assert "HPCLAUNCH_SEARCH_GPUS" not in dict(spec.environment)

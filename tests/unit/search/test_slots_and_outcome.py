@@ -22,10 +22,18 @@ def test_where_the_system_offers_fewer_cpus_than_the_scheduler_counts_shares_are
 
 
 def test_the_gpus_are_those_that_a_variable_names() -> None:
-    assert usable_gpus({"CUDA_VISIBLE_DEVICES": "3,2"}, 4) == ["3", "2"]
-    assert usable_gpus({"CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "0,1"}, 2) == ["0", "1"]
-    assert usable_gpus({}, 2) == ["0", "1"]
-    assert usable_gpus({"CUDA_VISIBLE_DEVICES": ""}, 0) == []
+    cuda, rocr, hip = "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
+    assert usable_gpus({cuda: "3,2"}, 4) == (cuda, ["3", "2"])
+    assert usable_gpus({cuda: "", rocr: "2,3"}, 2) == (rocr, ["2", "3"])
+    assert usable_gpus({rocr: "2,3", hip: "0,1"}, 2) == (hip, ["0", "1"])  # HIP counts among those that are left
+    assert usable_gpus({"ZE_AFFINITY_MASK": "1,0"}, 2) == ("ZE_AFFINITY_MASK", ["1", "0"])
+    assert usable_gpus({}, 2) == (cuda, ["0", "1"])
+    assert usable_gpus({cuda: ""}, 0) == (cuda, [])
+
+
+def test_what_the_script_says_of_this_machines_gpus_comes_first() -> None:
+    variables = {"HPCLAUNCH_SEARCH_GPUS": "CUDA_VISIBLE_DEVICES=MIG-a,MIG-b", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert usable_gpus(variables, 2) == ("CUDA_VISIBLE_DEVICES", ["MIG-a", "MIG-b"])
 
 
 def test_the_usable_cpus_are_each_once() -> None:
