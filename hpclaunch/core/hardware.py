@@ -50,7 +50,9 @@ class Hardware:
 
     ``cpus``: the logical CPUs that this process may use, by affinity and cgroup; ``cores``: their physical cores.
     ``memory``: bytes, of the machine or its cgroup. ``gpus``: those that the shell's variables leave, in their order;
-    ``hidden``: the number of the others. ``how``: (what, how it was found). ``remarks``: what a user should know.
+    ``hidden``: the number of the others; ``limit``: the shell's variable that names the visible ones, with its value.
+    ``is_mixed``: not all GPUs that were found are alike. ``how``: (what, how it was found). ``remarks``: what a user
+    should know.
     """
 
     cpus: int
@@ -60,6 +62,8 @@ class Hardware:
     memory: int | None = None
     gpus: tuple[FoundGpu, ...] = ()
     hidden: int = 0
+    limit: str = ""
+    is_mixed: bool = False
     how: tuple[tuple[str, str], ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -74,6 +78,16 @@ def visible_gpus(gpus: Sequence[FoundGpu], environment: Mapping[str, str]) -> tu
             kept = _gpus_named(numbered, environment[name])
             left = [gpu for gpu in left if gpu.vendor != vendor] + kept
     return tuple(left)
+
+
+def cuda_order(hardware: Hardware, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which CUDA counts GPUs as NVML does: by PCI address; none where it changes nothing.
+
+    CUDA counts the fastest GPU first, and like ones by PCI address (CUDA C++ Programming Guide, "CUDA Environment
+    Variables"). What a shell has chosen stays.
+    """
+    is_needed = hardware.is_mixed and any(gpu.vendor == NVIDIA for gpu in hardware.gpus)
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if is_needed and "CUDA_DEVICE_ORDER" not in environment else {}
 
 
 def limits_of(vendor: str, environment: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from posixpath import join, normpath
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core.broadcast import CONDA_PREFIX
-from hpclaunch.core.hardware import NO_GPU, first_gpus
+from hpclaunch.core.hardware import NO_GPU, cuda_order, first_gpus
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import (
     JAX,
@@ -155,8 +155,14 @@ def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str
     if merged.container:  # where the container sees the home folder, ~/.local would hide packages of the image
         variables.setdefault("PYTHONNOUSERSITE", "1")
     if not case.site.scheduler_row.assigns_gpus:
-        variables = {**_shown_gpus(case, layout), **variables}
+        variables = {**_order_of_gpus(case, layout), **_shown_gpus(case, layout), **variables}
     return variables
+
+
+def _order_of_gpus(case: Case, layout: Layout) -> dict[str, str]:
+    """Return the variable by which ranks count this machine's GPUs as hpclaunch does; none where they do."""
+    hardware, is_here = case.context.hardware, case.request.hosts_file is None
+    return cuda_order(hardware, case.context.environment) if hardware and is_here and layout.gpus_per_node else {}
 
 
 def _shown_gpus(case: Case, layout: Layout) -> dict[str, str]:

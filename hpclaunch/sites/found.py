@@ -37,6 +37,7 @@ def find_hardware(environment: Mapping[str, str], root: str = "", load: Load = c
     memory, memory_by = _memory(root)
     found = _first_gpus(root, load)
     shown = visible_gpus(found.gpus, environment)
+    limit = _limit(found, environment)
     return Hardware(
         cpus=logical,
         cores=cores,
@@ -45,14 +46,16 @@ def find_hardware(environment: Mapping[str, str], root: str = "", load: Load = c
         memory=memory,
         gpus=shown,
         hidden=len(found.gpus) - len(shown),
+        limit=limit,
+        is_mixed=len({gpu.model for gpu in found.gpus}) > 1,
         how=(
             ("CPUs", f"{count(logical, 'CPU')}, {count(cores, 'core')}, by {by}"),
             *([("processor", f"{cpu}, by /proc/cpuinfo")] if cpu else []),
             *([("memory", f"{memory / GB:.0f} GB, by {memory_by}")] if memory else []),
             ("GPUs", f"{_gpus_in_words(found.gpus)}, by {found.by}"),
-            *(("shell", text) for text in _limits_in_words(found, len(shown), environment)),
+            *([("shell", f"{limit} leaves {len(shown)} of {count(len(found.gpus), 'GPU')}")] if limit else []),
         ),
-        remarks=(*found.remarks, *_hidden_remarks(found, shown, environment), *_busy_remarks(shown)),
+        remarks=(*found.remarks, *_hidden_remarks(found, shown, limit), *_busy_remarks(shown)),
     )
 
 
@@ -223,7 +226,10 @@ class _Memory(ctypes.Structure):
 
 
 def _ask_nvml(library: Any) -> tuple[list[FoundGpu], list[str]]:
-    """Return the GPUs in NVML's order, which is that of their PCI addresses; of a divided one its MIG devices."""
+    """Return the GPUs in NVML's order, which is that of their PCI addresses; of a divided one its MIG devices.
+
+    CUDA counts in that order where they are alike, or CUDA_DEVICE_ORDER says so (core.hardware.cuda_order).
+    """
     number = ctypes.c_uint()
     if _call(library, "nvmlDeviceGetCount_v2", ctypes.byref(number)):
         return [], []
@@ -370,19 +376,22 @@ def _gpus_in_words(gpus: tuple[FoundGpu, ...]) -> str:
     return f"{len(gpus)} x {' and '.join(models)}" + (f", {' and '.join(sizes)} each" if sizes else "")
 
 
-def _limits_in_words(found: _Gpus, shown: int, environment: Mapping[str, str]) -> list[str]:
-    vendors = dict.fromkeys(gpu.vendor for gpu in found.gpus)
-    names = [name for vendor in vendors for name in limits_of(vendor, environment)]
-    return [f"{name}={environment[name]} leaves {shown} of {count(len(found.gpus), 'GPU')}" for name in names[-1:]]
+def _limit(found: _Gpus, environment: Mapping[str, str]) -> str:
+    """Return the last of the shell's variables that limit these GPUs, with its value; empty if there is none."""
+    names = [name for gpu in found.gpus[:1] for name in limits_of(gpu.vendor, environment)]
+    return f"{names[-1]}={environment[names[-1]]}" if names else ""
 
 
-def _hidden_remarks(found: _Gpus, shown: tuple[FoundGpu, ...], environment: Mapping[str, str]) -> list[str]:
+def _hidden_remarks(found: _Gpus, shown: tuple[FoundGpu, ...], limit: str) -> list[str]:
     """Return a remark if the shell hides all GPUs: ranks then compute on CPUs."""
     if shown or not found.gpus:
         return []
-    (name, *_) = reversed(limits_of(found.gpus[0].vendor, environment))
+    name, _, value = limit.partition("=")
     all_of_them = "the GPU" if len(found.gpus) == 1 else f"all {len(found.gpus)} GPUs"
-    return [f"{name}={environment[name]!r} of this shell hides {all_of_them}: ranks compute on CPUs"]
+    if any(gpu.parent for gpu in found.gpus) and value.split(",")[0].strip().isdigit():
+        advice = "a MIG device is named by its UUID (nvidia-smi -L)"
+        return [f"{name}={value!r} of this shell may hide {all_of_them}, and none is counted: {advice}"]
+    return [f"{name}={value!r} of this shell hides {all_of_them}: ranks compute on CPUs"]
 
 
 def _busy_remarks(shown: tuple[FoundGpu, ...]) -> list[str]:

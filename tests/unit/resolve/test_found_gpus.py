@@ -24,10 +24,19 @@ def gpus(number: int, vendor: str = "NVIDIA") -> tuple[FoundGpu, ...]:
     )
 
 
+def hardware_of(found: tuple[FoundGpu, ...], shell: dict[str, str]) -> Hardware:
+    """What is known of a machine with these GPUs, in a shell with these variables."""
+    shown = visible_gpus(found, shell)
+    limit = next((f"{name}={shell[name]}" for name in VARIABLES if name in shell), "")
+    mixed = len({gpu.model for gpu in found}) > 1
+    hidden = len(found) - len(shown)
+    return Hardware(cpus=16, cores=16, gpus=shown, hidden=hidden, limit=limit, is_mixed=mixed)
+
+
 def on_this_machine(found: tuple[FoundGpu, ...], shell: dict[str, str] | None = None, **typed: Any) -> JobSpec:
     """The run as it is planned where these GPUs are, and the shell has these variables."""
     shell = shell or {}
-    hardware = Hardware(cpus=16, cores=16, gpus=visible_gpus(found, shell))
+    hardware = hardware_of(found, shell)
     site = with_hardware(bundled_site("local"), hardware)
     job, hosts = typed.pop("job", a_job()), typed.pop("hosts", ())
     context = a_context(cpus=16, hardware=hardware, environment=shell, hosts=hosts)
@@ -169,3 +178,23 @@ def test_a_search_with_some_of_the_gpus_or_none_divides_those() -> None:
     assert dict(spec.environment)["HPCLAUNCH_SEARCH_GPUS"] == "ROCR_VISIBLE_DEVICES=0,1"
     spec = on_this_machine(gpus(4), search=("lr",), at_once=2, gpus_per_node=0)
     assert "HPCLAUNCH_SEARCH_GPUS" not in dict(spec.environment)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "slow", "shell", "typed", "order"),
+    [
+        ("NVIDIA", "T400", {}, {}, "PCI_BUS_ID"),
+        ("NVIDIA", "T400", {"CUDA_VISIBLE_DEVICES": "1"}, {}, "PCI_BUS_ID"),
+        ("NVIDIA", "T400", {}, {"tasks_per_node": 1, "gpus_per_node": 1}, "PCI_BUS_ID"),
+        ("NVIDIA", "T400", {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, {}, None),
+        ("NVIDIA", "T400", {}, {"gpus_per_node": 0}, None),
+        ("NVIDIA", "NVIDIA X", {}, {}, None),
+        ("AMD", "Radeon", {}, {}, None),
+    ],
+)
+def test_gpus_that_are_not_alike_are_counted_by_cuda_as_by_nvml(
+    vendor: str, slow: str, shell: dict[str, str], typed: dict[str, int], order: str | None
+) -> None:
+    first, second = gpus(2, vendor)
+    spec = on_this_machine((replace(first, model=slow), second), shell, **typed)
+    assert dict(spec.environment).get("CUDA_DEVICE_ORDER") == order

@@ -121,6 +121,22 @@ def test_a_shell_that_hides_all_gpus_is_said_once(tmp_path: Path, limit: str) ->
     assert hardware.remarks == (expected,)
 
 
+@pytest.mark.parametrize("limit", ["0", "1,0"])
+def test_a_number_on_a_divided_gpu_is_not_said_to_hide_it(tmp_path: Path, limit: str) -> None:
+    """What CUDA makes of it depends on the driver; hpclaunch counts MIG devices by their UUIDs."""
+    library = Nvml((Card(parts=("MIG-one", "MIG-two")),))
+    (remark,) = found(nvidia_machine(tmp_path, 1), library, CUDA_VISIBLE_DEVICES=limit).remarks
+    assert f"CUDA_VISIBLE_DEVICES='{limit}' of this shell may hide all 2 GPUs" in remark and "UUID" in remark
+    (remark,) = found(tmp_path, library, CUDA_VISIBLE_DEVICES="-1").remarks
+    assert "hides all 2 GPUs: ranks compute on CPUs" in remark
+
+
+def test_gpus_that_are_not_alike_are_said_to_be_mixed_also_where_the_shell_hides_one(tmp_path: Path) -> None:
+    root = nvidia_machine(tmp_path, 2)
+    assert found(root, Nvml((Card(model="T400"), Card())), CUDA_VISIBLE_DEVICES="1").is_mixed
+    assert not found(root, Nvml((Card(), Card()))).is_mixed
+
+
 @pytest.mark.parametrize("number", [1, 8])
 def test_amds_gpus_are_those_of_its_driver(tmp_path: Path, number: int) -> None:
     hardware = found(amd_machine(tmp_path, number))
