@@ -92,6 +92,10 @@ def _check_gpus(case: Case, node_type: str, layout: Layout, decisions: Decisions
     if layout.gpus_per_node > node.gpus_per_node:
         nearest, is_typed = f"--gpus-per-node {node.gpus_per_node}", case.request.gpus_per_node is not None
         of_several = bool(case.request.further_nodes) and is_typed  # it would be for all of them
+        hardware = case.context.hardware if node.this_machine else None
+        if hardware is not None and hardware.hidden:
+            hides = f"{hardware.limit} of this shell hides {count(hardware.hidden, 'GPU')}"
+            nearest = f"{nearest}, or another value of this variable: {hides}"
         decisions.fault(
             f"{layout.gpus_per_node} GPUs per node requested",
             where=place,

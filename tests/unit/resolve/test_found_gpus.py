@@ -12,7 +12,7 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.hardware import FoundGpu, Hardware, visible_gpus
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.sites.found import with_hardware
-from tests.builders import a_context, a_desk, a_job, bundled_site, planned
+from tests.builders import a_context, a_desk, a_job, bundled_site, planned, refused
 
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
@@ -198,3 +198,13 @@ def test_gpus_that_are_not_alike_are_counted_by_cuda_as_by_nvml(
     first, second = gpus(2, vendor)
     spec = on_this_machine((replace(first, model=slow), second), shell, **typed)
     assert dict(spec.environment).get("CUDA_DEVICE_ORDER") == order
+
+
+def test_the_refusal_of_a_gpu_that_the_shell_hides_names_its_variable() -> None:
+    shell = {"CUDA_VISIBLE_DEVICES": "-1"}
+    hardware = hardware_of(gpus(2), shell)
+    site = with_hardware(bundled_site("local"), hardware)
+    context = a_context(cpus=16, hardware=hardware, environment=shell)
+    (fault,) = refused(site, context=context, gpus_per_node=1)
+    assert fault.allowed == "at most 0"
+    assert "CUDA_VISIBLE_DEVICES=-1 of this shell hides 2 GPUs" in fault.next
