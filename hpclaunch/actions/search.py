@@ -78,7 +78,8 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
         restarts=case.job.restarts if case.job.restarts is not None else _RESTARTS,
         resources=replace(case.job.resources, tasks_per_node=None, cpus_per_task=None, gpus_per_node=None),
     )
-    prepared = _prepare_shares(system, typed, replace(case, request=request, job=job))
+    space_file = typed.space_file or typed.config_file or ""
+    prepared = _prepare_shares(system, typed, replace(case, request=request, job=job, space_file=space_file))
     trials, sweep = prepared.spec.trials, prepared.spec.sweep
     at_once = sweep.count if sweep else trials.per_node * prepared.spec.layout.nodes if trials else 1
     searched = SearchRecord(

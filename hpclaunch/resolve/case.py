@@ -45,8 +45,9 @@ class Case:
     ``needs_account``: whether a missing account is a fault where the site requires one. It is False for commands
     that submit nothing, such as ``plan``. ``interactive``: a person waits for a shell, so that partitions and QOS for
     interactive work come first. ``advice`` is empty where the planner was not asked. ``program_options``: what the
-    source of a program without parameters says (None: it is not Python, or not here). ``code_folders``: what the
-    command has examined of its code, which is carried along and never read here.
+    source of a program without parameters says (None: it is not Python, or not here). ``space_file``: the file with the
+    parameters of a search; empty if they were typed with ``--sweep``. ``code_folders``: what the command has examined
+    of its code, which is carried along and never read here.
     """
 
     site: Site
@@ -59,6 +60,7 @@ class Case:
     advice: Advice = field(default_factory=Advice)
     calibration_key: str = ""
     program_options: ProgramOptions | None = None
+    space_file: str = ""
     code_folders: CodeFolders = field(default_factory=CodeFolders, compare=False, repr=False)
 
     @property

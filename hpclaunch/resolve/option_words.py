@@ -25,7 +25,7 @@ def option_words(names: Sequence[str], case: Case, decisions: Decisions) -> Pair
         return ()
     words, unknown = [], []
     for name in names:
-        word = _word(name, known, decisions)
+        word = _word(name, known, case.space_file, decisions)
         if word:
             words.append((name, word))
         elif word is None:
@@ -34,7 +34,7 @@ def option_words(names: Sequence[str], case: Case, decisions: Decisions) -> Pair
     return tuple(words)
 
 
-def _word(name: str, known: ProgramOptions, decisions: Decisions) -> str | None:
+def _word(name: str, known: ProgramOptions, file: str, decisions: Decisions) -> str | None:
     """Return what stands before the value; None if it is not known, empty text if it is a fault."""
     found = _options_named(name, known)
     forms = dict.fromkeys(_form_of(one, name) for one in found)
@@ -43,23 +43,24 @@ def _word(name: str, known: ProgramOptions, decisions: Decisions) -> str | None:
         _fault(
             decisions,
             name,
+            file,
             f"{known.program} has two options of this name: {places}",
             _place(found[0].spelled[-1], name),
         )
         return ""
     if found:
-        return _word_of(found[0], name, known, decisions)
+        return _word_of(found[0], name, known, file, decisions)
     place = next((one.where for one in known.options if not one.spelled and _is_same(one.name, name)), "")
     if place:
         what = f"{name!r} is a positional argument of {known.program} ({place}), and has no option"
-        _fault(decisions, name, what, f"write its place after --, as in: -- {{{name}}}")
+        _fault(decisions, name, file, what, f"write its place after --, as in: -- {{{name}}}")
         return ""
     if known.is_complete:
         options = sorted({one.spelled[-1].lstrip("-") for one in known.options if one.spelled})
         what = f"{known.program} has no option --{name}{did_you_mean(name, options)}"
-        near = nearest(name, options)
-        instead = f"--sweep {near}=…; or " if near else ""
-        _fault(decisions, name, what, instead + _place(f"--{name}", name), allowed=_list_of(options))
+        near, place = nearest(name, options), _place(f"--{name}", name)
+        instead = f"name it {near} in {file}" if file else f"--sweep {near}=…"
+        _fault(decisions, name, file, what, f"{instead}; or {place}" if near else place, allowed=_list_of(options))
         return ""
     return _word_by_form(name, known, decisions)
 
@@ -80,16 +81,17 @@ def _form_of(option: DeclaredOption, name: str) -> str:
     return [*typed, *alike, *long, *option.spelled][0]
 
 
-def _word_of(option: DeclaredOption, name: str, known: ProgramOptions, decisions: Decisions) -> str:
+def _word_of(option: DeclaredOption, name: str, known: ProgramOptions, file: str, decisions: Decisions) -> str:
     form = _form_of(option, name)
     if not option.takes_value:
         what = f"{form} takes no value ({option.where})"
-        choice = f"--sweep {name}={form},{option.off} and -- {{{name}}}" if option.off else f"one run with -- {form}"
-        _fault(decisions, name, what, choice)
+        choice = f'{name}: ["{form}", "{option.off}"] in {file}' if file else f"--sweep {name}={form},{option.off}"
+        choice = f"{choice} and -- {{{name}}}" if option.off else f"one run with -- {form}"
+        _fault(decisions, name, file, what, choice)
         return ""
     if option.glued and not form.startswith("--"):
         what = f"{known.program} has only the short option {form} ({option.where}), which takes no '='"
-        _fault(decisions, name, what, _place(form, name))
+        _fault(decisions, name, file, what, _place(form, name))
         return ""
     _note(name, f"{form}=", option.where, decisions)
     return f"{form}="
@@ -117,8 +119,9 @@ def _note(name: str, word: str, where: str, decisions: Decisions) -> None:
         decisions.choices.append(Choice(key="option", value=f"{word}…", origin=where))
 
 
-def _fault(decisions: Decisions, name: str, what: str, next_step: str, allowed: str = "") -> None:
-    decisions.fault(what, where=f"--sweep {name}", allowed=allowed, next=next_step)
+def _fault(decisions: Decisions, name: str, file: str, what: str, next_step: str, allowed: str = "") -> None:
+    where = f"{file}: {name}" if file else f"--sweep {name}"
+    decisions.fault(what, where=where, allowed=allowed, next=next_step)
 
 
 def _place(form: str, name: str) -> str:

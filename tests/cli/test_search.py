@@ -303,6 +303,10 @@ def test_an_option_that_the_program_does_not_have_is_refused_before_the_first_tr
     assert refused.code == 1
     assert "train.py has no option --learning_rat; did you mean 'learning-rate'?" in refused.err
     assert not (local.project / "runs").exists()
+    local.write("space.yaml", "parameters: {learning_rat: [1, 2]}\n")
+    refused = local.type("search", "./train.py", "--space", "space.yaml")
+    assert "error: space.yaml: learning_rat: train.py has no option --learning_rat" in refused.err
+    assert "next: name it learning-rate in space.yaml; or write" in refused.err
     taken = local.type("search", "./train.py", "--sweep", "x=1,2", "--dry-run", "--", "--learning-rate={x}")
     assert taken.code == 0, taken.err
     assert '--learning-rate="${own[0]#*=}"' in taken.out

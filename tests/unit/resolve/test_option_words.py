@@ -25,9 +25,10 @@ OPTIONS = (
 
 
 def words(*names: str, **changes: Any) -> tuple[dict[str, str], Decisions]:
+    file = changes.pop("space_file", "")
     known = replace(ProgramOptions(program="train.py", options=OPTIONS, is_complete=True), **changes)
     decisions = Decisions()
-    case = replace(a_case(), program_options=known)
+    case = replace(a_case(), program_options=known, space_file=file)
     return dict(option_words(names, case, decisions)), decisions
 
 
@@ -87,6 +88,23 @@ def test_what_the_program_would_refuse_is_refused_before(name: str, what: str, n
     (fault,) = decisions.faults
     assert found == {}
     assert (fault.where, what in fault.what, next_step in fault.next) == (f"--sweep {name}", True, True), fault
+
+
+@pytest.mark.parametrize(
+    ("name", "next_step"),
+    [
+        ("learning_rat", "name it learning-rate in space.yaml; or write its place after --"),
+        ("zzz", "write its place after --, as in: -- --zzz={zzz}"),
+        ("amp", 'amp: ["--amp", "--no-amp"] in space.yaml and -- {amp}'),
+        ("data", "write its place after --, as in: -- {data}"),
+    ],
+)
+def test_a_refused_name_of_a_space_file_is_mended_there(name: str, next_step: str) -> None:
+    _, decisions = words(name, space_file="space.yaml")
+    (fault,) = decisions.faults
+    assert fault.where == f"space.yaml: {name}"
+    assert fault.next.startswith(next_step)
+    assert "--sweep" not in str(fault)
 
 
 def test_two_options_that_differ_in_their_dashes_alone_are_not_guessed() -> None:
