@@ -30,7 +30,7 @@ def option_words(names: Sequence[str], case: Case, decisions: Decisions) -> Pair
             words.append((name, word))
         elif word is None:
             unknown.append(name)
-    _warn_of_unknown(unknown, known.program, decisions)
+    _warn_of_unknown(unknown, known.program, decisions, known.options)
     return tuple(words)
 
 
@@ -130,12 +130,20 @@ def _place(form: str, name: str) -> str:
     return f"write its place after --, as in: -- {word}"
 
 
-def _warn_of_unknown(names: Sequence[str], program: str, decisions: Decisions) -> None:
+def _warn_of_unknown(
+    names: Sequence[str], program: str, decisions: Decisions, options: Sequence[DeclaredOption] = ()
+) -> None:
     if not names:
         return
     words = " ".join(f"--{name}=…" for name in names)
-    text = f"how {program} spells its options is not known, so it gets {words}; if that is wrong, "
-    text += _place("--option", names[0])
+    spelled = sorted({one.spelled[-1].lstrip("-") for one in options if one.spelled})
+    if spelled:
+        text = f"{program} can have more options than its source shows, so it gets {words}"
+        near = [f"--{found}" for name in names if (found := nearest(name, spelled))]
+        text += f" (the source shows {', '.join(near)})" if near else ""
+    else:
+        text = f"how {program} spells its options is not known, so it gets {words}"
+    text += f"; if that is wrong, {_place('--option', names[0])}"
     if text not in decisions.warnings:
         decisions.warnings.append(text)
 

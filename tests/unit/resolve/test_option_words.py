@@ -116,10 +116,19 @@ def test_two_options_that_differ_in_their_dashes_alone_are_not_guessed() -> None
 
 
 def test_what_is_not_known_is_passed_on_as_typed_and_said_once() -> None:
-    for changes in ({"is_complete": False}, {"is_complete": False, "options": ()}):
-        found, decisions = words("zzz", "yyy", **changes)
+    not_known = "how train.py spells its options is not known, so it gets --zzz=… --yyy=…; "
+    more = "train.py can have more options than its source shows, so it gets --zzz=… --yyy=…; "
+    for options, begin in (((), not_known), (OPTIONS, more)):
+        found, decisions = words("zzz", "yyy", is_complete=False, options=options)
         assert found == {}
         assert decisions.faults == []
         (text,) = decisions.warnings
-        assert text.startswith("how train.py spells its options is not known, so it gets --zzz=… --yyy=…; ")
+        assert text.startswith(begin)
         assert "-- --option={zzz}" in text
+
+
+def test_a_name_that_is_passed_on_is_compared_with_the_options_that_are_known() -> None:
+    found, decisions = words("learning_rat", is_complete=False)
+    (text,) = decisions.warnings
+    assert (found, decisions.faults) == ({}, [])
+    assert "so it gets --learning_rat=… (the source shows --learning-rate); if that is wrong" in text
