@@ -147,7 +147,7 @@ def _terms_of(system: System, typed: TypedSearch, job: Job) -> SearchTerms:
         terms = replace(terms, metric="val_loss")
     faults += unfit(space, job.parameters, job.name, [name for name, _ in typed.request.settings])
     faults += idle(space, job.parameters, dict(typed.request.settings)) if not faults else []
-    faults += faults_of(terms) if not faults else []
+    faults += _note_earlier_meaning(faults_of(terms), system, typed, job) if not faults else []
     faults += missing_optuna(terms) if not faults else []
     if faults:
         raise Refused(faults)
@@ -170,13 +170,25 @@ def _read_terms(system: System, typed: TypedSearch, job: Job, faults: list[Fault
     return terms_of(read_yaml(system.cwd / file), file, whole, faults)
 
 
-def _ranges_of_all_numbers(system: System, typed: TypedSearch, job: Job) -> list[str]:
-    """Return a notice if ranges of a space file may be meant as whole numbers, as they were before ``int: true``."""
+def _note_earlier_meaning(faults: list[Fault], system: System, typed: TypedSearch, job: Job) -> list[Fault]:
+    """Return the faults; those of ranges that may be meant as whole numbers say that earlier versions took them so."""
+    names = [dict(typed.names).get(name, name) for name in _unsaid_ranges(system, typed, job)] if faults else []
+    note = "earlier versions of hpclaunch tried the whole numbers of this range"
+    return [replace(one, what=f"{one.what} ({note})") if one.where in names else one for one in faults]
+
+
+def _unsaid_ranges(system: System, typed: TypedSearch, job: Job) -> list[str]:
+    """Return the ranges of a space file that may be meant as whole numbers, as they were before ``int: true``."""
     if typed.space_file is None or job.parameters:  # the type of a parameter says what is meant
         return []
     from hpclaunch.search.space_file import unsaid_ranges
 
-    names = unsaid_ranges(read_yaml(system.cwd / typed.space_file))
+    return unsaid_ranges(read_yaml(system.cwd / typed.space_file))
+
+
+def _ranges_of_all_numbers(system: System, typed: TypedSearch, job: Job) -> list[str]:
+    """Return a notice if ranges of a space file may be meant as whole numbers."""
+    names = _unsaid_ranges(system, typed, job)
     if not names:
         return []
     what = f"{', '.join(names)}: any number of the range is tried, where earlier versions of hpclaunch tried whole ones"

@@ -108,8 +108,8 @@ def _faults_of_dimension(name: str, terms: SearchTerms) -> list[Fault]:
     if terms.sampler == GRID and not dimension.grid():
         what = "a grid needs to know how many values to take from a range without steps"
         ends = (dimension.low, dimension.high)
-        whole = "" if not all(end is not None and float(end).is_integer() for end in ends) else "int: true, "
-        next_step = f"{whole}points: 5 or step: 0.1 in the space file, or --sampler random"
+        whole = "int: true; " if all(end is not None and float(end).is_integer() for end in ends) else ""
+        next_step = f"one of: {whole}points: 5; step: 0.1 (each in the space file); --sampler random"
         return [Fault(what=what, where=name, next=next_step)]
     if terms.sampler in ADAPTIVE and dimension.deviation is not None:
         what = f"the sampler {terms.sampler} has no normal distributions"

@@ -366,6 +366,17 @@ def test_a_range_with_whole_ends_has_all_numbers_and_says_how_to_have_whole_ones
     assert "any number of the range" not in local.type(*words, "--dry-run").err
 
 
+def test_a_grid_that_earlier_versions_made_of_whole_numbers_says_what_has_changed(local: Desk) -> None:
+    words = ("search", "./objective.py", "--space", "space.yaml", "--map", "z=x")
+    local.write("space.yaml", "metric: loss\nparameters: {z: {min: 0, max: 3}, y: {min: 0, max: 0.5}}\n")
+    refused = local.type(*words, "--dry-run")
+    assert refused.code == 1
+    x, y = (line for line in refused.err.splitlines() if "a grid needs to know" in line)
+    assert x.startswith("error: x: ")
+    assert x.endswith("(earlier versions of hpclaunch tried the whole numbers of this range)")
+    assert "earlier versions" not in y
+
+
 def test_a_search_that_was_begun_with_whole_numbers_continues_with_them(local: Desk) -> None:
     local.write("slow.py", GATED)
     local.write("space.yaml", "parameters: {n: {min: 0, max: 5, int: true}}\n")

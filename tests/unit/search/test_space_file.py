@@ -111,7 +111,9 @@ def test_every_mistake_is_named() -> None:
 def test_terms_that_cannot_be_met_are_refused() -> None:
     terms, _ = read(parameters={"dropout": {"min": 0, "max": 1}})
     assert "how many values" in str(faults_of(terms)[0])
-    assert faults_of(terms)[0].next.startswith("int: true, points: 5")
+    assert faults_of(terms)[0].next.startswith("one of: int: true; points: 5; step: 0.1 (")
+    terms, _ = read(parameters={"dropout": {"min": 0, "max": 0.5}})
+    assert faults_of(terms)[0].next.startswith("one of: points: 5; step: 0.1 (")
     terms, _ = read(parameters={"n": {"mean": 0, "deviation": 1}}, sampler="tpe", metric="loss", trials=3)
     assert "no normal distributions" in str(faults_of(terms)[0])
     terms, _ = read(parameters={"n": [1, 2]}, sampler="tpe")
