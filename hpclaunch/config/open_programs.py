@@ -43,9 +43,9 @@ _LIBRARIES = {
 """Modules that read the command line with options of their own, or with those of a file or a class."""
 
 
-def may_have_more(sources: Collection[ast.Module], names: ProgramNames) -> bool:
-    """Return whether a program of these files may take options beside those that its calls spell out."""
-    return bool(names.top_modules & _LIBRARIES) or _Judge(sources, names).is_open()
+def may_have_more(nodes: Collection[ast.AST], names: ProgramNames) -> bool:
+    """Return whether a program with these nodes may take options beside those that its calls spell out."""
+    return bool(names.top_modules & _LIBRARIES) or _Judge(nodes, names).is_open()
 
 
 def parts_that_run(sources: Mapping[str, ast.Module], program: str) -> Iterator[ast.AST]:
@@ -69,8 +69,8 @@ def parts_that_run(sources: Mapping[str, ast.Module], program: str) -> Iterator[
 class _Judge:
     """Looks at every node of the files."""
 
-    def __init__(self, sources: Collection[ast.Module], names: ProgramNames) -> None:
-        self._nodes = [node for source in sources for node in ast.walk(source)]
+    def __init__(self, nodes: Collection[ast.AST], names: ProgramNames) -> None:
+        self._nodes = nodes
         self._names = names
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         self._parsers = {

@@ -9,20 +9,21 @@ PARSERS = ("ArgumentParser", "OptionParser")
 
 
 class ProgramNames:
-    """The imports and definitions of the files of a program. ``local``: the top names of its own modules."""
+    """The imports and definitions among the nodes of a program. ``local``: the top names of its own modules."""
 
-    def __init__(self, sources: Iterable[ast.Module], local: Collection[str]) -> None:
+    def __init__(self, nodes: Iterable[ast.AST], local: Collection[str]) -> None:
         self._local = frozenset(local)
         self._modules: dict[str, str] = {}
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._classes: dict[str, list[ast.expr]] = {}
         self._bound: set[str] = set()
-        for source in sources:
-            for node in ast.walk(source):
-                self._add(node)
+        for node in nodes:
+            self._add(node)
         while foreign := [name for name, bases in self._classes.items() if not self._are_own(bases)]:
             for name in foreign:
                 del self._classes[name]
+        self.defined = frozenset((*self.functions, *self._classes))
+        """The functions of the program, and its classes that inherit from nothing but its own and from parsers."""
 
     def _add(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
@@ -49,11 +50,6 @@ class ProgramNames:
         return all(
             last_name(base) in known or (last_name(base) in self._classes and not self.full(base)) for base in bases
         )
-
-    @property
-    def defined(self) -> set[str]:
-        """The functions of the program, and its classes that inherit from nothing but its own and from parsers."""
-        return {*self.functions, *self._classes}
 
     @property
     def top_modules(self) -> set[str]:

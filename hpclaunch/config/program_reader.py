@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from hpclaunch.config.open_programs import may_have_more, parts_that_run
 from hpclaunch.config.program_names import PARSERS, ProgramNames, last_name
@@ -69,12 +70,15 @@ def options_in(
     None is one that cannot be read. ``library``: the settings of hpclaunch.training.
     """
     known = {name: source for name, source in sources.items() if source is not None}
-    names = ProgramNames(known.values(), local)
-    running = {id(node) for part in parts_that_run(known, program) for node in ast.walk(part)}
+    nodes = {name: list(ast.walk(source)) for name, source in known.items()}
+    every = list(chain.from_iterable(nodes.values()))
+    names = ProgramNames(every, local)
+    parts = parts_that_run(known, program) if len(known) > 1 else ()
+    running = {id(node) for part in parts for node in ast.walk(part)} or {id(node) for node in every}
     reader = _OptionReader(names, running)
-    reader.is_open = len(known) < len(sources) or may_have_more(known.values(), names)
-    for name, source in known.items():
-        reader.read(name, source)
+    reader.is_open = len(known) < len(sources) or may_have_more(every, names)
+    for name, found in nodes.items():
+        reader.read(name, found)
     return reader.found(program, library)
 
 
@@ -91,9 +95,9 @@ class _OptionReader:
         self.is_open = False
         """Whether the program may have options that were not found."""
 
-    def read(self, name: str, tree: Source) -> None:
+    def read(self, name: str, nodes: Collection[ast.AST]) -> None:
         """Note the options of a file."""
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Call):
                 self._read_call(node, f"{name}:{node.lineno}")
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
