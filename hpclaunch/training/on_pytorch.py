@@ -146,7 +146,7 @@ class Loop(plain_loop.PlainLoop):
         super().__init__(run, data, state, validate)
         self._own_model, self._optimizer = model, optimizer
         self.share, self._ends_step = 1.0, True
-        self._begins_step, self._was_asked, self._resets = True, False, False
+        self._begins_step, self._was_asked, self._resets = True, False, True
         self._context, self._forward = torch_speed.forward_contexts(run.settings, device), contextlib.ExitStack()
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
@@ -201,6 +201,7 @@ class Loop(plain_loop.PlainLoop):
                 "--accumulation={}: a program that calls loop.made must read loop.ends_step for each batch, and make "
                 "the optimizer's step and zero_grad only where it is true: hpclaunch docs training".format(accumulation)
             )
+        self._resets = False  # the program does, at a place of its own
         self._end_batch(loss)
 
     def _end_batch(self, loss: Any) -> None:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.frameworks.environments import ROOT, torch_environment
@@ -42,6 +43,15 @@ def test_a_step_is_computed_as_the_settings_say_and_resumed_to_the_last_bit(sett
     assert [float(abs(one - other).max()) for one, other in zip(expected, found, strict=True)] == [0.0] * len(found)
     assert losses(parts) == losses(whole)
     assert parts.events("end")[0]["test_mse"] == whole.events("end")[0]["test_mse"]
+
+
+def test_gradients_that_a_program_adds_before_a_step_count_in_it_from_the_first_step_on(tmp_path: Path) -> None:
+    for way in ("apart", "together"):
+        codes, text = started(tmp_path / way, size=1, PENALTY=way).ended()
+        assert codes == [0], text
+    apart, together = (finals(tmp_path / way, 1) for way in ("apart", "together"))
+    for one, other in zip(apart, together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,12 @@ with training.start(settings) as run:
             assert all(one.grad is None or not one.grad.any() for one in model.parameters())
         assert (one @ one).dtype == expected
         loss = mean_squared_error(loop.model, inputs, targets)
+        if os.environ.get("PENALTY"):
+            penalty = 0.1 * sum(each.square().sum() for each in model.parameters())
+            if os.environ["PENALTY"] == "apart":
+                penalty.backward()
+            else:
+                loss = loss + penalty
         assert loss.dtype == torch.float32
         loop.step(loss)
         begins_step = loop.ends_step
