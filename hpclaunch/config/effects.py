@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hpclaunch.config.parameters import Parameter, Value, spell
+from hpclaunch.config.parameters import Effect, Parameter, Value, spell
 from hpclaunch.core.errors import Fault
 
 
@@ -17,15 +17,28 @@ def idle_settings(
     faults = []
     for name, values in chosen.items():
         effect = parameters[name].effect
-        if effect is None or effect.needs not in parameters:
+        needs = [need for need in effect.needs if need in parameters] if effect else []
+        if effect is None or not needs:
             continue
         acting = [value for value in values if value != effect.off]
-        beside = chosen.get(effect.needs) or (parameters[effect.needs].default,)
-        without = [value for value in beside if value not in effect.values]
-        if acting and without:
-            what = f"{name}={spell(acting[0])} has no effect with {effect.needs}={spell(without[0])}"
-            allowed = "" if effect.instead else f"{effect.needs}: {', '.join(map(spell, effect.values))}"
-            other = effect.instead or f"{effect.needs} to one of these"
-            step = f"set {other}, or leave {name} out"
-            faults.append((name, Fault(what=what, allowed=allowed, next=step)))
+        without = [_values_without(effect, chosen.get(need) or (parameters[need].default,)) for need in needs]
+        if acting and all(without):
+            faults.append((name, _fault(f"{name}={spell(acting[0])}", name, effect, needs, without[0][0])))
     return faults
+
+
+def _values_without(effect: Effect, values: Sequence[Value]) -> list[Value]:
+    """Return those of what an effect needs with which there is none."""
+    return [value for value in values if (value not in effect.values if effect.values else not value)]
+
+
+def _fault(setting: str, name: str, effect: Effect, needs: Sequence[str], without: Value) -> Fault:
+    if not effect.values:
+        several = " or ".join(filter(None, (", ".join(needs[:-1]), needs[-1])))
+        return Fault(what=f"{setting} has no effect without {several}", next=f"set {several}, or leave {name} out")
+    (need,) = needs
+    return Fault(
+        what=f"{setting} has no effect with {need}={spell(without)}",
+        allowed="" if effect.instead else f"{need}: {', '.join(map(spell, effect.values))}",
+        next=f"set {effect.instead or f'{need} to one of these'}, or leave {name} out",
+    )

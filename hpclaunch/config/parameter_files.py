@@ -94,7 +94,7 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
 
 
 def _effect_of(row: Mapping[str, Any]) -> Effect:
-    return Effect(**{**row, "values": tuple(row.get("values", ()))})
+    return Effect(**{**row, "needs": tuple(several(row["needs"])), "values": tuple(row.get("values", ()))})
 
 
 def _parts(groups: Mapping[str, Any], name: str) -> list[str]:

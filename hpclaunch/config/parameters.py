@@ -30,14 +30,15 @@ def several(value: Any) -> Any:
 
 @record
 class Effect:
-    """A parameter with a value other than ``off`` has an effect only if ``needs`` has one of ``values``.
+    """A parameter with a value other than ``off`` has an effect only if one of ``needs`` has one of ``values``.
 
-    ``instead``: the parameter that has this effect with the others; empty if there is none.
+    Without ``values``, any is enough but false, 0 or an empty text. ``instead``: the parameter that has this effect
+    with the others; empty if there is none.
     """
 
     off: Value
-    needs: str
-    values: tuple[Value, ...]
+    needs: tuple[str, ...]
+    values: tuple[Value, ...] = ()
     instead: str = ""
 
 

@@ -28,7 +28,7 @@ def check_effects(case: Case, decisions: Decisions, sweep: Sweep | None = None) 
     searched = set(request.search)
     for idle, fault in idle_settings(rows, {name: values for name, values in chosen.items() if values}):
         effect = rows[idle].effect
-        if effect is None or effect.needs in searched:
+        if effect is None or not searched.isdisjoint(effect.needs):
             continue
         flag = "--sweep" if idle in axes else "--set" if idle in typed else ""
         where = f"{flag} {idle}" if flag else f"--recipe {recipe_name_of(case)}"

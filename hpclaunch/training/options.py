@@ -208,16 +208,31 @@ def idle(asked: Any) -> list[Idle]:
     """The options without effect on this training, by the rows `effects` of parameters.json."""
     found = []
     for name, row in _training_parameters()["effects"].items():
-        value, other = getattr(asked, name, row["off"]), getattr(asked, row["needs"], None)
-        if value == row["off"] or not (value or row["off"]) or other is None or other in row["values"]:
+        value = getattr(asked, name, row["off"])
+        if value == row["off"] or not (value or row["off"]):
             continue
-        if "instead" in row:
-            why = "--{} has no effect with --{}={}: use --{}".format(name, row["needs"], other, row["instead"])
-        else:
-            needs = "{}={}".format(row["needs"], " or ".join(row["values"]))
-            why = "--{} has an effect only with --{}, not with {}".format(name, needs, other)
-        found.append(Idle(name, row["needs"], row["off"] or type(value)(), why.replace("_", "-")))
+        why = _why_idle(asked, row)
+        if why:
+            needs = row["needs"] if "values" in row else row["needs"][0]
+            found.append(
+                Idle(name, needs, row["off"] or type(value)(), "--{} has {}".format(name, why).replace("_", "-"))
+            )
     return found
+
+
+def _why_idle(asked: Any, row: Mapping[str, Any]) -> str:
+    """Why an option has no effect on this training; empty if it has."""
+    if "values" not in row:
+        if any(getattr(asked, need, False) for need in row["needs"]):
+            return ""
+        needs = ["--" + need + "=true" * isinstance(getattr(asked, need, 0), bool) for need in row["needs"]]
+        return "an effect only with " + " or ".join(filter(None, (", ".join(needs[:-1]), needs[-1])))
+    other = getattr(asked, row["needs"], None)
+    if other is None or other in row["values"]:
+        return ""
+    if "instead" in row:
+        return "no effect with --{}={}: use --{}".format(row["needs"], other, row["instead"])
+    return "an effect only with --{}={}, not with {}".format(row["needs"], " or ".join(row["values"]), other)
 
 
 def _training_parameters() -> Any:

@@ -24,7 +24,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -
 
 def parse_plain(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:
     """As `parse`, for a program of PyTorch or JAX, whose optimizer and its settings are its own."""
-    return _parse(parser, words, _idle_of_the_rate)
+    return _parse(parser, words, _idle_beside_the_optimizer)
 
 
 def _parse(
@@ -40,9 +40,9 @@ def _parse(
     return asked
 
 
-def _idle_of_the_rate(asked: Any) -> list[options.Idle]:
-    """The options of the learning rate without effect, whatever the program's own settings are called."""
-    return [one for one in options.idle(asked) if one.needs == "decay"]
+def _idle_beside_the_optimizer(asked: Any) -> list[options.Idle]:
+    """The options without effect, but for those of an optimizer: a program has its own, whatever that is called."""
+    return [one for one in options.idle(asked) if one.needs != "optimizer"]
 
 
 def _adascale(asked: Any) -> bool:
@@ -63,7 +63,7 @@ def check(asked: argparse.Namespace, world: World) -> None:
 
 def check_plain(asked: argparse.Namespace, world: World) -> None:
     """As `check`, for a program of PyTorch or JAX."""
-    idle = [one.why for one in _idle_of_the_rate(asked)]
+    idle = [one.why for one in _idle_beside_the_optimizer(asked)]
     _refuse(idle + _rate_faults(asked) + _monitoring_faults(asked), world)
 
 
@@ -189,14 +189,5 @@ def watches_best(asked: Any) -> bool:
 
 
 def _monitoring_faults(asked: Any) -> list[str]:
-    """Why the options of validation, best epoch and results cannot be combined; not all jobs have them."""
-    best = "{} has an effect only with --patience, --keep-best=true or --restore-best=true"
-    alone, traces = not watches_best(asked), getattr(asked, "profile_first", 0)
-    rules: list[tuple[Any, str]] = [
-        (alone and getattr(asked, "monitor", ""), best.format("--monitor")),
-        (alone and getattr(asked, "min_delta", 0.0), best.format("--min-delta")),
-        (alone and getattr(asked, "monitor_mode", "auto") != "auto", best.format("--monitor-mode")),
-        (getattr(asked, "top_k", 0) == 1, "--top-k=1 is the accuracy: use 2 or more"),
-        (not traces and getattr(asked, "profile_rank", 0), "--profile-rank has an effect only with --profile-first"),
-    ]
-    return [text for broken, text in rules if broken]
+    """Why the options of results cannot be combined; not all jobs have them."""
+    return ["--top-k=1 is the accuracy: use 2 or more"] if getattr(asked, "top_k", 0) == 1 else []

@@ -31,6 +31,16 @@ CIFAR = bundled_job("cifar")
             "next='set muon_momentum, or leave momentum out'",
         ),
         ({"sweep": (("weight_decay", "0,0.1"),)}, "weight_decay=0.1 has no effect with optimizer=adam"),
+        ({"settings": (("exclude_vectors", "false"),)}, "exclude_vectors=false has no effect with optimizer=adam"),
+        (
+            {"settings": (("monitor", "val_accuracy"),)},
+            "monitor=val_accuracy has no effect without patience, keep_best or restore_best",
+        ),
+        (
+            {"settings": (("min_delta", "0.1"),), "sweep": (("patience", "0,3"),)},
+            "min_delta=0.1 has no effect without patience, keep_best or restore_best",
+        ),
+        ({"settings": (("profile_rank", "1"),)}, "profile_rank=1 has no effect without profile_first"),
     ],
 )
 def test_a_setting_without_effect_is_refused(typed: dict[str, Any], words: str) -> None:
@@ -44,6 +54,9 @@ def test_a_setting_without_effect_is_refused(typed: dict[str, Any], words: str) 
         (("weight_decay", "0.1"), ("optimizer", "adamw")),
         (("decay_epochs", "3,6"), ("decay", "step")),
         (("momentum", "0.8"),),  # of an optimizer that the program gives
+        (("exclude_vectors", "false"), ("optimizer", "lars")),
+        (("monitor", "val_accuracy"), ("keep_best", "true")),
+        (("min_delta", "0.1"), ("patience", "3")),
     ],
 )
 def test_one_with_an_effect_is_taken(settings: Any) -> None:
