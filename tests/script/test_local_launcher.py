@@ -285,5 +285,6 @@ def test_if_the_connection_is_lost_the_ranks_on_the_host_end(run: Path, path: st
         exec sleep 1000
         """
     done = launched(run, 1, program.replace("ssh -T", f"{run}/bin/ssh -T"), hosts="n1 n2", PATH=path)
-    assert (done.returncode, is_completed(run)) == (137, False), done.stderr
+    # The first code is that of the killed ssh, or of a rank that its host has ended for the lack of a connection.
+    assert done.returncode in (137, 143) and not is_completed(run), done.stderr
     wait_for(lambda: not processes_of(run), "the end of all processes")

@@ -19,7 +19,7 @@ from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.rank import allocator, own_place, placement, stopping, watch
 from hpclaunch.training.rank.world import World
 
-YIELD_S = 0.05
+YIELD_S = 0.25
 
 DEFAULT_TIMEOUT_S = 1800.0  # of torch.distributed, for Gloo
 
