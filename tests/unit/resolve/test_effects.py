@@ -31,7 +31,6 @@ CIFAR = bundled_job("cifar")
             "next='set muon_momentum, or leave momentum out'",
         ),
         ({"sweep": (("weight_decay", "0,0.1"),)}, "weight_decay=0.1 has no effect with optimizer=adam"),
-        ({"settings": (("exclude_vectors", "false"),)}, "exclude_vectors=false has no effect with optimizer=adam"),
         (
             {"settings": (("monitor", "val_accuracy"),)},
             "monitor=val_accuracy has no effect without patience, keep_best or restore_best",
@@ -54,7 +53,6 @@ def test_a_setting_without_effect_is_refused(typed: dict[str, Any], words: str) 
         (("weight_decay", "0.1"), ("optimizer", "adamw")),
         (("decay_epochs", "3,6"), ("decay", "step")),
         (("momentum", "0.8"),),  # of an optimizer that the program gives
-        (("exclude_vectors", "false"), ("optimizer", "lars")),
         (("monitor", "val_accuracy"), ("keep_best", "true")),
         (("min_delta", "0.1"), ("patience", "3")),
     ],

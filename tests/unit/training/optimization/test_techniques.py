@@ -255,7 +255,6 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--update-groups=2 --group-steps=3 --steps-per-execution=2", "--group-steps=3 must be a multiple of"),
         ("--ema-decay=0.9 --update-groups=2", "--ema-decay needs equal weights on all ranks"),
         ("--ema-decay=0.9 --steps-per-execution=2", "--ema-decay averages the weights after every step"),
-        ("--exclude-vectors=false", "only with --optimizer=adamw or lamb or larc or lars, not with adam"),
         ("--profile-rank=1", "--profile-rank has an effect only with --profile-first"),
         ("--group-steps=3", "--group-steps has an effect only with --update-groups above 1"),
     ],
