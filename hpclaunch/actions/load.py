@@ -57,10 +57,10 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
 
 def looked_at(site: Site, context: Context) -> tuple[Site, Context]:
     """Return site and context with the hardware of this machine, if the site is this machine."""
-    from hpclaunch.sites.found import find_hardware, is_this_machine, with_hardware  # loads ctypes
-
-    if not is_this_machine(site):
+    if not site.is_this_machine:
         return site, context
+    from hpclaunch.sites.found import find_hardware, with_hardware  # loads ctypes
+
     hardware = find_hardware(context.environment)
     context = replace(context, cpus=hardware.cpus, hardware=hardware, notices=(*context.notices, *hardware.remarks))
     return with_hardware(site, hardware), context

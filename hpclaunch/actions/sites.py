@@ -83,9 +83,11 @@ def _found_here(site: Site, environment: Mapping[str, str]) -> list[Section]:
 
 def hardware_of(site: Site, environment: Mapping[str, str]) -> Hardware | None:
     """Return the hardware of this machine, if the site is this machine."""
-    from hpclaunch.sites.found import find_hardware, is_this_machine  # loads ctypes
+    if not site.is_this_machine:
+        return None
+    from hpclaunch.sites.found import find_hardware  # loads ctypes
 
-    return find_hardware(environment) if is_this_machine(site) else None
+    return find_hardware(environment)
 
 
 def site_as_json(catalog: Catalog, name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:

@@ -358,6 +358,11 @@ class Site:
         """The row of its scheduler."""
         return scheduler_row(self.scheduler)
 
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether one of its node types is the machine on which hpclaunch runs."""
+        return any(node.this_machine for node in self.node_types.values())
+
     def _references(self) -> list[tuple[str, str, list[str]]]:
         node_types, sources = list(self.node_types), [*self.sources, OURS]
         found = [("defaults.node_type", self.defaults.node_type, node_types)]

@@ -65,11 +65,6 @@ def with_hardware(site: Site, hardware: Hardware) -> Site:
     return replace(site, node_types=known)
 
 
-def is_this_machine(site: Site) -> bool:
-    """Whether a node type of the site is the machine on which hpclaunch runs."""
-    return any(node.this_machine for node in site.node_types.values())
-
-
 def _fill_node(node: NodeType, hardware: Hardware) -> NodeType:
     sizes = [gpu.memory for gpu in hardware.gpus if gpu.memory]
     gpu_memory = int(min(sizes) / GB) if len(sizes) == len(hardware.gpus) and sizes else 0

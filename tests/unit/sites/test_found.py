@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.core.hardware import FoundGpu, Hardware
-from hpclaunch.sites.found import find_hardware, is_this_machine, with_hardware
+from hpclaunch.sites.found import find_hardware, with_hardware
 from tests.builders import a_desk, bundled_site
 from tests.unit.sites.machines import (
     Card,
@@ -210,4 +210,4 @@ def test_what_is_found_fills_what_the_file_leaves_out() -> None:
     own = replace(site.node_types["workstation"], gpus_per_node=2, memory_gb=64)
     kept = with_hardware(replace(site, node_types={"workstation": own}), hardware).node_types["workstation"]
     assert (kept.gpus_per_node, kept.memory_gb) == (2, 64)
-    assert is_this_machine(site) and not is_this_machine(a_desk())
+    assert site.is_this_machine and not a_desk().is_this_machine
