@@ -124,6 +124,7 @@ class Environment:
     """The software environment of the ranks: modules, a venv or a conda environment, lines of set-up, variables.
 
     ``python: current`` is the interpreter that runs hpclaunch. ``container`` is an image for the site's runtime.
+    ``sbatch``: options by which the scheduler itself provides the software (``--uenv=IMAGE`` at CSCS).
     """
 
     modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
@@ -133,6 +134,7 @@ class Environment:
     python: Line | None = field(default=None, metadata=shown("{}"))
     setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
     variables: dict[VariableName, Scalar] = field(default_factory=dict)
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
 
     def __post_init__(self) -> None:
         if self.venv and self.conda:
@@ -146,7 +148,8 @@ class Environment:
     def under(self, stronger: "Environment") -> "Environment":
         """Return one environment, in which ``stronger`` overrides this one.
 
-        The lines of set-up of both are joined. A container replaces the modules of the weaker level.
+        The lines of set-up of both are joined. A container replaces the modules of the weaker level, and what its
+        scheduler provides.
         """
         software = stronger if stronger.has_python else self
         weaker_modules = () if stronger.container else self.modules
@@ -158,6 +161,7 @@ class Environment:
             python=software.python,
             setup=(*self.setup, *stronger.setup),
             variables={**self.variables, **stronger.variables},
+            sbatch=stronger.sbatch or (() if stronger.container else self.sbatch),
         )
 
 

@@ -27,13 +27,28 @@ class Override:
 
 
 @record
+class Preemption:
+    """How the jobs of a partition or QOS are preempted; in seconds.
+
+    ``safe``: no job is preempted earlier after its start. ``grace``: the time from the signal to the end.
+    """
+
+    safe: Walltime | None = field(default=None, metadata=shown("never preempted in the first {}"))
+    grace: Walltime | None = field(default=None, metadata=shown("a preempted job has {} to save"))
+
+    def __post_init__(self) -> None:
+        if self.safe is None and self.grace is None:
+            raise ValueError("give 'safe', 'grace' or both; if neither is known, leave 'preemption' out")
+
+
+@record
 class Limits:
     """Limits of a partition or a QOS; walltime in seconds.
 
     ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``interactive``: for
     interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
     if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
-    it. ``max_jobs`` and ``max_running`` are per user.
+    it. ``max_jobs`` and ``max_running`` are per user. ``preemption``: its jobs may be stopped for others.
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
@@ -49,6 +64,7 @@ class Limits:
     only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
     interactive: bool = field(default=False, metadata=shown(yes="for hpclaunch shell", no="not for interactive work"))
     implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
+    preemption: Preemption | None = field(default=None)
     charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
     note: str = field(default="", metadata=shown("{}"))

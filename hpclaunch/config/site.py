@@ -248,11 +248,25 @@ class Container:
 
 @record
 class Folders:
-    """Paths, with ``$NAME`` from the submitting environment. ``node_private`` folders are local to each node."""
+    """Paths, with ``$NAME`` from the submitting environment. ``node_private`` folders are local to each node.
+
+    ``purge_days``: the site deletes files of ``runs`` and ``data`` that were not used for so many days.
+    """
 
     runs: Line | None = field(default=None, metadata=shown("{}"))
     data: Line | None = field(default=None, metadata=shown("{}"))
     node_private: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
+    purge_days: PositiveInt | None = field(
+        default=None, metadata=shown("files that were not used for {} are deleted", noun="day", row="purge")
+    )
+
+
+@record
+class Hosts:
+    """The machines of a site that a person uses: where one logs in, and which ones move data."""
+
+    login: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
+    transfer: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
 
 
 @record
@@ -287,6 +301,7 @@ class Site:
     interconnect: str | None = field(default=None, metadata=shown("{}", section=HEAD))
     detect: Detect | None = field(default=None, metadata=shown(section=HEAD, row="detected by"))
     defaults: Defaults = field(metadata=shown(section=HEAD, row="defaults") | ALWAYS_USED)
+    hosts: Hosts = field(default_factory=Hosts, metadata=shown(section="Hosts"))
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = field(
         default=(), metadata=shown("{}", section=HEAD, row="required") | ALWAYS_USED
     )

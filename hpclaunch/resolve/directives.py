@@ -13,6 +13,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.sizing import Sizing
+from hpclaunch.resolve.software import Software
 from hpclaunch.resolve.waiting import wait_option_of
 
 _OPTION = r"(?s)--([a-z][a-z0-9-]*)(?:=(.*))?"
@@ -60,7 +61,7 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
     site, sizing = case.site, parts.sizing
     layout, placement = sizing.layout, sizing.placement
     node = case.node(sizing.node_type)
-    typed = _typed_options(case, placement, decisions)
+    typed = _typed_options(case, placement, parts.software, decisions)
     memory = _memory(case, sizing, decisions)
     pairs = [*_place(node, case.run_name, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
@@ -77,19 +78,21 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
         if _REPLACED.get(name) == "mem" and case.request.memory:
             what = f"--memory and --{name} ask for memory in two ways, which exclude each other"
             decisions.fault(what, where="--sbatch", next="leave one of them out")
-    further = (pair for one in sizing.further for pair in _further_directives(case, one, container, decisions))
+    further = (
+        pair for one in sizing.further for pair in _further_directives(case, one, parts.software, container, decisions)
+    )
     return (*kept, *typed.items(), *further)
 
 
 def _further_directives(
-    case: Case, sizing: Sizing, container: ContainerCommand, decisions: Decisions
+    case: Case, sizing: Sizing, software: Software, container: ContainerCommand, decisions: Decisions
 ) -> list[tuple[str, str]]:
     """Return the separator and the directives of a further component.
 
     Slurm takes job name, account, walltime, log, waiting, requeueing and environment from the first one.
     """
     node, placement = case.node(sizing.node_type), sizing.placement
-    typed = _typed_options(case, placement, Decisions())  # their faults are those of the first component
+    typed = _typed_options(case, placement, software, Decisions())  # their faults are those of the first component
     pairs = [("partition", placement.partition), ("qos", placement.qos), ("constraint", node.constraint or "")]
     pairs += [*_tasks(case.site, sizing.layout), *_gpus(case.site, node, sizing.layout)]
     pairs += [("mem", _memory(case, sizing, decisions)), *container.directives]
@@ -99,10 +102,11 @@ def _further_directives(
     return [(case.site.scheduler_row.component_directive, ""), *kept, *own]
 
 
-def _typed_options(case: Case, placement: Placement, decisions: Decisions) -> dict[str, str]:
-    """Return the sbatch options that site, settings, job and request add; later ones override earlier ones."""
+def _typed_options(case: Case, placement: Placement, software: Software, decisions: Decisions) -> dict[str, str]:
+    """Return the sbatch options that site, software, settings, job and request add: each overrides the last."""
     site, places = case.site, tuple(option for limits in placement.limits for option in limits.sbatch)
     options = _read_options(site.sbatch + places, "site", decisions)
+    options += _read_options(software.sbatch, "environment", decisions)
     options += _read_options(case.settings.all("sbatch", site.name), "settings", decisions)
     options += _read_options(case.job.sbatch, "job", decisions)
     options += _read_options(case.request.sbatch, "--sbatch", decisions)

@@ -37,6 +37,7 @@ class Software:
 
     ``framework``: one of ``core.spec.FRAMEWORKS``, for which the site's software was chosen. ``folder``: that of the
     venv or conda environment, or of a named interpreter (CONDA_PREFIX: only the job knows it; empty: none is known).
+    ``sbatch``: options by which the scheduler provides the software.
     """
 
     python: str
@@ -46,6 +47,7 @@ class Software:
     image: str | None = None
     framework: str = TENSORFLOW
     folder: str = ""
+    sbatch: tuple[str, ...] = ()
 
 
 def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions) -> Software:
@@ -61,7 +63,7 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
     origin = next((name for name, level in reversed(levels) if level.has_python), site_origin)
     python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
-    is_the_sites = origin == site_origin and merged.modules == of_site.modules
+    is_the_sites = origin == site_origin and (merged.modules, merged.sbatch) == (of_site.modules, of_site.sbatch)
     unknown = _unknown_software(case, sizing.node_type, framework)
     if is_the_sites and unknown:
         decisions.warnings.append(
@@ -84,6 +86,7 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         image=_image(merged.container, case.context),
         framework=framework,
         folder=_folder_of(merged, python, case.context),
+        sbatch=merged.sbatch,
     )
 
 

@@ -109,6 +109,7 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("title: mine", "title: mine\nname: x", "name: hpclaunch itself sets this key"),
         ("title: mine", "title: mine\npartitions: {a: {node_types: [x]}}", "partitions.a.node_types names 'x'"),
         ("title: mine", "title: mine\nqos: {a: {by_node_type: {x: {max_nodes: 1}}}}", "qos.a.by_node_type names 'x'"),
+        ("title: mine", "title: mine\nqos: {a: {preemption: {}}}", "give 'safe', 'grace' or both"),
         ("title: mine", "title: mine\norigins: {title: [x]}", "origins.title names 'x', which is not among hpclaunch"),
         ("title: mine", 'title: mine\ndetect: {hostname: "a("}', "detect.hostname: is not a pattern for host names"),
         ("title: mine", 'title: mine\nsbatch: ["--a\\n#SBATCH --b"]', "sbatch.0: "),

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Resources
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
-from hpclaunch.config.site import GpuRequest, NodeType, Site
+from hpclaunch.config.site import Container, GpuRequest, NodeType, Site
 from hpclaunch.resolve.directives import OWNED
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 
@@ -51,6 +52,27 @@ def test_row_16_any_other_sbatch_option_passes_through() -> None:
     site = a_site(sbatch=("--comment=site", "--exclusive"))
     spec = planned(site, a_job(sbatch=("--comment=job",)), sbatch=("--mail-user=a@b", "--hold"))
     assert spec.directives[-4:] == (("comment", "job"), ("exclusive", ""), ("mail-user", "a@b"), ("hold", ""))
+
+
+def of_software(name: str, site: Site, **more: Any) -> str | None:
+    """The directive of that name; None if there is none."""
+    return dict(planned(site, **more).directives).get(name)
+
+
+def test_software_of_the_scheduler_is_a_directive_of_its_framework_alone() -> None:
+    site = a_site(frameworks={"pytorch": Environment(sbatch=("--uenv=torch:v2", "--view=default"))})
+    assert of_software("uenv", site, framework="pytorch") == "torch:v2"
+    assert of_software("view", site, framework="pytorch") == "default"
+    assert of_software("uenv", site, framework="jax") is None
+    assert of_software("uenv", site, framework="pytorch", sbatch=("--uenv=mine",)) == "mine"
+
+
+def test_a_job_replaces_the_software_of_the_scheduler_as_it_replaces_modules() -> None:
+    site = a_site(environment=Environment(sbatch=("--uenv=old", "--view=default")))
+    assert of_software("uenv", site, job=a_job(environment=Environment(sbatch=("--uenv=new",)))) == "new"
+    assert of_software("view", site, job=a_job(environment=Environment(sbatch=("--uenv=new",)))) is None
+    in_image = replace(site, container=Container(runtime="apptainer"))
+    assert of_software("uenv", in_image, job=a_job(environment=Environment(container="/image.sif"))) is None
 
 
 @pytest.mark.parametrize("option", ["mem-per-cpu", "mem-per-gpu"])
