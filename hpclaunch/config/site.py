@@ -247,6 +247,23 @@ class Container:
 
 
 @record
+class EnvironmentRecipe:
+    """How the centre shows to make an environment with a framework that it does not provide itself.
+
+    A run in that environment loads the ``modules`` and runs the lines of ``setup``, too. ``python`` is its version.
+    ``packages`` are pip's requirements, in their order; ``wheels`` is the index from which pip takes them.
+    """
+
+    kind: Literal["venv", "conda"] = field(metadata=shown("a {} environment"))
+    modules: tuple[Line, ...] = field(default=(), metadata=shown("with the modules {}"))
+    setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
+    python: Line | None = field(default=None, metadata=shown("Python {}"))
+    packages: tuple[Line, ...] = field(default=(), metadata=shown("pip install {}", joiner=" "))
+    wheels: Line | None = field(default=None, metadata=shown("wheels of {}"))
+    note: str = field(default="", metadata=shown("{}"))
+
+
+@record
 class Folders:
     """Paths, with ``$NAME`` from the submitting environment. ``node_private`` folders are local to each node.
 
@@ -288,8 +305,9 @@ class Site:
     ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
     successor, or neither; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
     ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. ``provides``: the
-    software that TensorFlow's has. ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None:
-    Slurm is asked). ``refuses``: options (``--mem``) with which the site accepts no job.
+    software that TensorFlow's has. ``recipes``: how an environment with a framework is made here.
+    ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None: Slurm is asked). ``refuses``:
+    options (``--mem``) with which the site accepts no job.
     ``origins`` gives for dotted keys (and all keys below them) their ``sources``. ``third_party`` values were found
     only in users' files, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -336,6 +354,9 @@ class Site:
     container: Container | None = field(default=None, metadata=shown(section="Containers"))
     environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
     frameworks: dict[FrameworkName, Environment] = field(default_factory=dict, metadata=shown(section="Frameworks"))
+    recipes: dict[FrameworkName, EnvironmentRecipe] = field(
+        default_factory=dict, metadata=shown(section="To make an environment")
+    )
     provides: tuple[Literal["tensorflow", "horovod"], ...] = field(
         default=(), metadata=shown("{}", section="Environment", row="provides")
     )

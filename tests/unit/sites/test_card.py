@@ -13,7 +13,7 @@ from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.fileformat import INTERNAL, Environment
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import values
-from hpclaunch.config.site import BOOK, LauncherOptions, NodeType, Site, Source, load_site
+from hpclaunch.config.site import BOOK, EnvironmentRecipe, LauncherOptions, NodeType, Site, Source, load_site
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Row, Section, lines_of
 from hpclaunch.sites.card.short import gpus_in_short, lacks
@@ -119,6 +119,7 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
         (Limits, "preemption.safe", "2h", "never preempted in the first 2h"),
         (Limits, "preemption.grace", "5m", "a preempted job has 5m to save"),
         (Site, "folders.purge_days", 30, "files that were not used for 30 days are deleted"),
+        (EnvironmentRecipe, "packages", ["jax==1", "flax"], "pip install jax==1 flax"),
         (Site, "hosts.login", ["a", "b"], "a, b"),
         (Environment, "sbatch", ["--uenv=x", "--view=y"], "with --uenv=x, --view=y"),
         (Limits, "by_node_type.knl.max_nodes", 9, "knl: at most 9 nodes"),
