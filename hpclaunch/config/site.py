@@ -250,16 +250,18 @@ class Container:
 class EnvironmentRecipe:
     """How the centre shows to make an environment with a framework that it does not provide itself.
 
-    A run in that environment loads the ``modules`` and runs the lines of ``setup``, too. ``python`` is its version.
-    ``packages`` are pip's requirements, in their order; ``wheels`` is the index from which pip takes them.
+    A run in that environment loads the ``modules`` and runs the lines of ``setup``, too. ``image`` is that of a
+    container. ``python`` is the version. ``packages`` are pip's requirements, in their order; ``wheels`` is the name of
+    PyTorch's builds to take (``cu126``, ``rocm7.1``).
     """
 
-    kind: Literal["venv", "conda"] = field(metadata=shown("a {} environment"))
+    kind: Literal["venv", "conda", "container"] = field(metadata=shown("{}"))
+    image: Line | None = field(default=None, metadata=shown("{}"))
     modules: tuple[Line, ...] = field(default=(), metadata=shown("with the modules {}"))
     setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
     python: Line | None = field(default=None, metadata=shown("Python {}"))
     packages: tuple[Line, ...] = field(default=(), metadata=shown("pip install {}", joiner=" "))
-    wheels: Line | None = field(default=None, metadata=shown("wheels of {}"))
+    wheels: Line | None = field(default=None, metadata=shown("wheels for {}"))
     note: str = field(default="", metadata=shown("{}"))
 
 

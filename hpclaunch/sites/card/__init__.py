@@ -12,7 +12,7 @@ from typing import Any
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import Value, values
-from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, NodeType, Site
+from hpclaunch.config.site import HEAD, OURS, EnvironmentRecipe, LauncherOptions, Launchers, NodeType, Site
 from hpclaunch.sites.card.lines import Pieces, Row, Section
 from hpclaunch.sites.card.short import lacks
 from hpclaunch.sites.card.wording import record_in, wording_of
@@ -208,6 +208,12 @@ def _frameworks(site: Site, remaining: _RemainingValues) -> list[Row]:
     ]
 
 
+def _recipes(site: Site, remaining: _RemainingValues) -> list[Row]:
+    return [
+        Row(label=name, pieces=tuple(remaining.take(f"recipes.{name}", EnvironmentRecipe))) for name in site.recipes
+    ]
+
+
 def _notes(site: Site, remaining: _RemainingValues) -> list[Row]:
     """Return a row for each note; all have the same sources, which follow the last one."""
     pieces = remaining.take("", Site, "notes")
@@ -224,6 +230,7 @@ _SPECIAL_SECTIONS: dict[str, Callable[[Site, _RemainingValues], list[Row]]] = {
     "QOS": _qos,
     "Launchers": _launchers,
     "Frameworks": _frameworks,
+    "To make an environment": _recipes,
     "Notes": _notes,
 }
 """Sections with rows for names that the file's author chose (node types, partitions, …), not for fields."""
