@@ -220,7 +220,7 @@ def test_wait_gives_up_in_time(cluster: Desk) -> None:
     cluster.fake("squeue", out="1|PENDING|QOSMaxJobsPerUserLimit|\n")
     done = cluster.type("wait", "--timeout", "1s")
     assert (done.code, "PENDING" in done.out) == (124, True)
-    assert "your jobs are at the QOS's limit for one person" in done.out
+    assert "you have as many running jobs as the QOS allows one person" in done.out
     for typed, what in (
         ("soon", "'soon' is not a length of time"),
         ("-1", "'-1' is not"),

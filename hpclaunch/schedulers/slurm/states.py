@@ -29,6 +29,8 @@ from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
 """States in accounting of jobs that Slurm may have queued again; only squeue knows."""
+_WAITING = frozenset({"PENDING", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
+"""What squeue calls a job that waits: the last three are held (job_state_string in Slurm's slurm_protocol_defs.c)."""
 _UNOPENED_CODE = "0:53"
 """The exit code of slurmd if it could not open the job's log."""
 _MOST_IDS = 10_000
@@ -155,7 +157,7 @@ def _squeue(numbers: Sequence[str], jobs: Jobs) -> _Queue:
         named, state, reason, nodes, submitted, folder = [*line.split("|", 5), "", "", "", "", ""][:6]
         if not _STATE.fullmatch(state):
             continue
-        waiting = state == "PENDING" and reason not in ("None", "")
+        waiting = state in _WAITING and reason not in ("None", "")
         status = _status_in_queue(state, reason if waiting else "", nodes)
         further += _further_of(jobs, named, nodes, folder, submitted)
         for number in ids_in(named):

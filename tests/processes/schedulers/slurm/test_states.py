@@ -153,6 +153,19 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     assert told_of(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
+def test_a_held_job_keeps_the_words_that_say_why(tmp_path: Path, program: Path) -> None:
+    held = ["1|SPECIAL_EXIT|job requeued in special exit state", "2|REQUEUE_HOLD|JobHoldMaxRequeue"]
+    held.append("3|RESV_DEL_HOLD|Reservation maint was deleted")
+    fake(program, "squeue", "\n".join([*held, "4|RUNNING|None"]))
+    fake(program, "sacct", "")
+    told = told_of([a_run(tmp_path, job_id) for job_id in "1234"])
+    assert [(told[job_id].state, told[job_id].reason) for job_id in "123"] == [
+        tuple(line.split("|")[1:]) for line in held
+    ]
+    assert all(scheduler.explain(told[job_id].reason) for job_id in "123")
+    assert told["4"] == Status(state="RUNNING")
+
+
 def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path: Path, program: Path) -> None:
     fake(program, "squeue", "1|FAILED|None\n2|FAILED|None\n3|TIMEOUT|None")
     fake(program, "sacct", "")
