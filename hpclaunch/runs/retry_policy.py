@@ -63,7 +63,7 @@ class Ending:
     - ``ranks_failed``: whether a rank of the last start left an exit code.
     - ``nodes``: the names of the nodes of the last start, in the order of its tasks.
     - ``tasks_per_node``: how many consecutive tasks each node has; 0: not known.
-    - ``unwell``: node -> why the scheduler reports it as broken.
+    - ``unwell``: node -> why the scheduler reports it as broken; empty: its name gets a new machine.
     """
 
     state: str
@@ -89,13 +89,14 @@ def decide(ending: Ending) -> RetryDecision:
 
     A node is excluded if the scheduler reports it as broken, if the log names it (so also a node that was down and is
     back), or if it was the only node of a run that a node failure ended. If very many are blamed, none is excluded.
+    Neither is a node whose name gets a new machine.
     """
     state = ending.state
     if state in _NODE_FAULTS:
         blamed = {**_failed_in_log(ending.log), **ending.unwell}
         if not blamed and len(ending.nodes) == 1:
             blamed = {ending.nodes[0]: f"the only node of a run that ended as {state}"}
-        return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=_drop_if_many(blamed))
+        return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=_drop_blameless(blamed))
     if state in _PREEMPTED:
         return RetryDecision(again=True, reason=_PREEMPTED[state])
     if state == "NOT_SUBMITTED":
@@ -116,18 +117,19 @@ def _decide_on_failure(ending: Ending) -> RetryDecision:
     if code == _NOT_PROVEN:
         reason = "its launcher ended with 0 although not every rank did"
         blamed = {**_failed_in_log(ending.log), **ending.unwell}
-        return RetryDecision(again=True, reason=reason, exclude=_drop_if_many(blamed))
+        return RetryDecision(again=True, reason=reason, exclude=_drop_blameless(blamed))
     for form in _LAUNCHER_FAILURES:
         if found := form.search(ending.log):
             line = shorten(found[0], _LONGEST_LINE)
             named = dict.fromkeys(_nodes_of(found, ending), f"in the log: {line}")
             blamed = {**named, **_failed_in_log(ending.log), **ending.unwell}
-            return RetryDecision(again=True, reason=f"its launcher failed: {line}", exclude=_drop_if_many(blamed))
+            return RetryDecision(again=True, reason=f"its launcher failed: {line}", exclude=_drop_blameless(blamed))
     return own
 
 
-def _drop_if_many(blamed: Mapping[str, str]) -> Mapping[str, str]:
-    return blamed if len(blamed) <= _MOST_BLAMED else {}
+def _drop_blameless(blamed: Mapping[str, str]) -> Mapping[str, str]:
+    known = {node: why for node, why in blamed.items() if why}
+    return known if len(known) <= _MOST_BLAMED else {}
 
 
 def _failed_in_log(log: str) -> dict[str, str]:

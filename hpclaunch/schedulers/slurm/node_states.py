@@ -30,11 +30,15 @@ _TROUBLES = {
     "UNKNOWN": "in an unknown state",
 }
 """State of a node, or one of its flags -> the words for it."""
+_SWITCHED = frozenset({"POWER_DOWN", "POWER_UP", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
+"""Flags of a node that Slurm itself switches off or on (slurm.schedmd.com/power_save.html): it answers nothing then."""
+_OFF = ("not responding", "in an unknown state")
 
 
 def troubles(answer: str, since: float | None = None) -> dict[str, str]:
     """Return node -> why a run should avoid it, from ``scontrol --oneliner show node``.
 
+    The text is empty for a node of a cloud (CLOUD): its name gets a new machine, so no failure is held against it.
     ``since`` (seconds of the epoch): a node that booted, or whose slurmd started, after that was down in between. If
     all of several nodes were, that was maintenance and blames none.
     """
@@ -48,10 +52,13 @@ def troubles(answer: str, since: float | None = None) -> dict[str, str]:
             continue
         nodes += 1
         fields = dict(_FIELDS.findall(line))
+        flags = _flags_of(fields.get("State", ""))
         words = _words(fields.get("State", ""))
-        if words:
+        if "CLOUD" in flags:
+            found[node[1]] = ""
+        elif words:
             found[node[1]] = f"Slurm reports it as {' and '.join(words)}"
-        elif since is not None and _is_after(fields, since):
+        elif since is not None and _is_after(fields, since) and not flags & _SWITCHED:
             restarted[node[1]] = "it was started again during the run"
     return found if nodes > 1 and len(restarted) == nodes else {**found, **restarted}
 
@@ -61,7 +68,12 @@ def _words(state: str) -> Iterable[str]:
     parts = state.split("+")
     names = [_TROUBLES[name] for part in parts if (name := part.rstrip(_FLAGS)) in _TROUBLES]
     silent = ["not responding"] if any(part.endswith("*") for part in parts) else []
-    return list(dict.fromkeys([*names, *silent]))
+    is_off = _flags_of(state) & _SWITCHED
+    return [words for words in dict.fromkeys([*names, *silent]) if not (is_off and words in _OFF)]
+
+
+def _flags_of(state: str) -> set[str]:
+    return {part.rstrip(_FLAGS) for part in state.split("+")}
 
 
 def _is_after(fields: dict[str, str], since: float) -> bool:

@@ -104,6 +104,14 @@ def test_slurms_own_report_and_the_only_node_count_too() -> None:
     assert dict(only.exclude) == {"node1": "the only node of a run that ended as NODE_FAIL"}
 
 
+def test_a_name_that_gets_a_new_machine_is_never_avoided() -> None:
+    new = {"node3": "", "node1": ""}
+    assert decide(Ending(state="NODE_FAIL", nodes=("node1",), unwell=new)).exclude == {}, "nor as the only node"
+    assert decide(Ending(state="NODE_FAIL", nodes=("node3", "node4"), log=NODE_FAILURE, unwell=new)).exclude == {}
+    mixed = decide(Ending(state="NODE_FAIL", log=NODE_FAILURE, unwell={"node4": "Slurm reports it as down", **new}))
+    assert mixed.again and dict(mixed.exclude) == {"node4": "Slurm reports it as down"}
+
+
 def test_nodes_are_merged_and_none_is_named_twice() -> None:
     assert merged("node[1-3]", ["node2", "node4", "node4", ""]) == "node[1-3],node4"
     assert merged("", ["a", "b"]) == "a,b"
