@@ -1,59 +1,91 @@
-"""The runs that a submission waits for (--after, --after-any), from their records, or with their present states."""
+"""The runs and jobs that a submission waits for (--after, --after-any), as recorded, or with their present states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
-from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.errors import NotFound
 from hpclaunch.core.predecessor import Predecessor
-from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
+from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
 
+_JOB_NUMBER = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?")
+"""A job, or a task of an array, as dependencies name it."""
+
 
 def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor, ...]:
-    """Return the runs that the request names, as they were last recorded; asks no scheduler. Raises NotFound."""
-    return tuple(_predecessor_of(run, must, present=False) for run, must in _runs_of(system, request))
+    """Return the runs and jobs that the request names, as they were last recorded; asks no scheduler. Raises NotFound.
+
+    A number that is no run's is another job of the scheduler. Nothing is recorded of it.
+    """
+    found, others = _find_named(system, request)
+    runs_of = [_predecessor_of(run, must, present=False) for run, must in found]
+    return (*runs_of, *(_other_job(number, must, "UNKNOWN") for number, must in others.items()))
 
 
-def present_predecessors(system: System, request: Request) -> tuple[Predecessor, ...]:
-    """Return the runs that the request names, in their present states: the scheduler is asked. Raises NotFound."""
+def present_predecessors(system: System, request: Request, scheduler: str) -> tuple[Predecessor, ...]:
+    """Return the runs and jobs that the request names, in their present states: the scheduler is asked.
+
+    Raises NotFound.
+    """
     from hpclaunch.actions.states import refreshed
 
-    named = _runs_of(system, request)
-    present = refreshed([run for run, _ in named])
-    return tuple(_predecessor_of(run, must, present=True) for run, (_, must) in zip(present, named, strict=True))
+    found, others = _find_named(system, request)
+    present = refreshed([run for run, _ in found])
+    runs_of = [_predecessor_of(run, must, present=True) for run, (_, must) in zip(present, found, strict=True)]
+    states = scheduler_of(scheduler).job_states(list(others)) if others else {}
+    jobs = [_other_job(number, must, states.get(number, "UNKNOWN")) for number, must in others.items()]
+    return (*runs_of, *jobs)
 
 
-def _runs_of(system: System, request: Request) -> list[tuple[Run, bool]]:
-    """Return (run, whether it must have completed) for each run that the request names, once."""
+def _find_named(system: System, request: Request) -> tuple[list[tuple[Run, bool]], dict[str, bool]]:
+    """Return (run, whether it must have completed) for each run that the request names, and so for other jobs, once.
+
+    Of both flags for one of them --after counts, which comes first.
+    """
     names = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
-    try:
-        found = runs.find_all(system.index, [name for name, _ in names], system.run_folders)
-    except NotFound as error:
-        jobs = [
-            (name, must) for name, must in names if name.isdigit() and any(f"'{name}'" in f.what for f in error.faults)
-        ]
-        raise (error.also(_other_jobs_fault(jobs)) if jobs else error) from None
+    others: dict[str, bool] = {}
+    for name, must in names:
+        if _JOB_NUMBER.fullmatch(name) and not _is_run(system, name):
+            others.setdefault(name, must)
+    of_runs = [(name, must) for name, must in names if name not in others]
+    found = runs.find_all(system.index, [name for name, _ in of_runs], system.run_folders) if of_runs else []
     chosen: dict[Path, tuple[Run, bool]] = {}
-    for run, (_, must) in zip(found, names, strict=True):
-        chosen.setdefault(run.path, (run, must))  # of both flags for one run, --after counts: it comes first
-    return list(chosen.values())
+    for run, (_, must) in zip(found, of_runs, strict=True):
+        chosen.setdefault(run.path, (run, must))
+    return list(chosen.values()), others
 
 
-def _other_jobs_fault(jobs: Sequence[tuple[str, bool]]) -> Fault:
-    """Return how to wait for jobs that hpclaunch has no run of; the IDs, and whether each must have completed."""
-    row = next(row for row in SCHEDULERS.values() if row.wait_option)
-    conditions = [(row.wait_ok if must else row.wait_any).format(job_id) for job_id, must in jobs]
-    what = "--after and --after-any take jobs that hpclaunch submitted"
-    return Fault(what=what, next=f"for any other: --sbatch {row.wait_option.format(','.join(conditions))}")
+def _is_run(system: System, name: str) -> bool:
+    try:
+        return bool(runs.find_all(system.index, [name], system.run_folders))
+    except NotFound:
+        return False
+
+
+def _other_job(number: str, must_complete: bool, state: str) -> Predecessor:
+    """Return a job that hpclaunch has no run of; an empty ``state``: the scheduler does not know it (any more)."""
+    is_over = state in runs.FINAL
+    unknown = f"the scheduler knows no job {number}, and hpclaunch no run of it" if not state else ""
+    return Predecessor(
+        run=f"job {number}",
+        must_complete=must_complete,
+        site="",
+        state=state,
+        jobs=() if is_over else (number,),
+        has_failed=is_over and state != "COMPLETED",
+        refusal=unknown,
+        next="hpclaunch status lists runs, and squeue --me your jobs" if unknown else "",
+        is_run=False,
+    )
 
 
 def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor:

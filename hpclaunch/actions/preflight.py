@@ -139,10 +139,11 @@ def _join_names(names: Sequence[str]) -> str:
 def _data_to_come(need: DataNeed, case: Case) -> str:
     """Return the notice about data that are missing yet, and whether the runs to wait for seem to make other ones."""
     waited = [run for run in case.context.predecessors if run.jobs]
+    known = [run for run in waited if run.is_run]
     notice = f"the data set {need.name} is not in {need.folder} yet: what this run waits for must make it"
-    if any(run.names(need.folder) for run in waited):
+    if len(known) < len(waited) or any(run.names(need.folder) for run in known):
         return notice
-    return f"{notice}, but the command of {' and '.join(run.run for run in waited)} does not contain this folder"
+    return f"{notice}, but the command of {' and '.join(run.run for run in known)} does not contain this folder"
 
 
 def code_of(prepared: Prepared) -> Snapshot | None:

@@ -107,7 +107,7 @@ def follow_predecessors(system: System, prepared: Prepared) -> Prepared:
 
     if misplaced(case, prepared.spec):
         return prepared
-    now = present_predecessors(system, case.request)
+    now = present_predecessors(system, case.request, case.site.scheduler)
     if now == case.context.predecessors:
         return prepared
     followed = prepare_case(system, replace(case, context=replace(case.context, predecessors=now)))

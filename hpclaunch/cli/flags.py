@@ -136,13 +136,17 @@ Name = Annotated[
 After = Annotated[
     list[str],
     typer.Option(
-        metavar="RUN", autocompletion=complete.runs, help="Start when this run has completed (afterok). Repeatable."
+        metavar="RUN",
+        autocompletion=complete.runs,
+        help="Start when this run, or any job, has completed (afterok). Repeatable.",
     ),
 ]
 AfterAny = Annotated[
     list[str],
     typer.Option(
-        metavar="RUN", autocompletion=complete.runs, help="Start when this run has ended in any way. Repeatable."
+        metavar="RUN",
+        autocompletion=complete.runs,
+        help="Start when this run, or any job, has ended in any way. Repeatable.",
     ),
 ]
 

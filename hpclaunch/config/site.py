@@ -305,7 +305,8 @@ class Site:
 
     ``export: all``: the site forbids ``--export=NONE``; the script then unsets variables that could mislead the ranks.
     ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
-    successor, or neither; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
+    successor, or neither; ``signal`` asks it to save. ``kill_on_invalid_dep``: whether Slurm is asked to cancel a job
+    that waits for one that failed. ``secret_env`` names variables whose values only a job sees.
     ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. ``provides``: the
     software that TensorFlow's has. ``recipes``: how an environment with a framework is made here.
     ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None: Slurm is asked). ``refuses``:
@@ -369,6 +370,12 @@ class Site:
     remove: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
     restart: Literal["requeue", "resubmit", "none"] = field(
         default="requeue", metadata=shown("{}", section=_EVERY_SCRIPT)
+    )
+    kill_on_invalid_dep: bool = field(
+        default=True,
+        metadata=shown(
+            yes="--kill-on-invalid-dep=yes", no="no --kill-on-invalid-dep", section=_EVERY_SCRIPT, row="after a failure"
+        ),
     )
     signal: Line | None = field(default=None, metadata=shown("{}", section=_EVERY_SCRIPT))
     secret_env: tuple[VariableName, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))

@@ -1,4 +1,4 @@
-"""A run that another run waits for, as resolving sees it."""
+"""A run, or another job of the scheduler, that a run waits for, as resolving sees it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hpclaunch.core.records import record
 class Predecessor:
     """A run that another one waits for: that it has completed (``must_complete``), or that it has ended.
 
+    ``is_run``: whether it is a run of hpclaunch, and not any other job of the scheduler. Then ``site`` is empty.
     ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
     completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
     ``command``: the words of its program, without the values of a sweep.
@@ -23,6 +24,7 @@ class Predecessor:
     refusal: str = ""
     next: str = ""
     command: tuple[str, ...] = ()
+    is_run: bool = True
 
     def names(self, folder: str) -> bool:
         """Whether a word of its command contains this folder, as it would if it wrote there."""

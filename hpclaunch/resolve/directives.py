@@ -185,7 +185,7 @@ def _mail(case: Case) -> list[tuple[str, str]]:
 def _wait_options(case: Case, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
     """Return the directives with which the job waits for others. If one of them fails, the job is cancelled.
 
-    Else it would stay in the queue for ever.
+    Else it would stay in the queue for ever, as it does at a site that does not want the option.
     """
     name, _, value = wait_option_of(case, decisions).removeprefix("--").partition("=")
     if name in typed:
@@ -193,7 +193,15 @@ def _wait_options(case: Case, typed: dict[str, str], decisions: Decisions) -> li
         decisions.fault(
             what, where=f"--sbatch --{name}", next=f"leave out --sbatch --{name}, or --after and --after-any"
         )
-    return [(name, value), ("kill-on-invalid-dep", "yes")] if name else []
+    if not name:
+        return []
+    if case.site.kill_on_invalid_dep:
+        return [(name, value), ("kill-on-invalid-dep", "yes")]
+    decisions.warnings.append(
+        f"if what it waits for fails, the job stays in the queue (DependencyNeverSatisfied) until you cancel it: "
+        f"{case.site.name} wants no --kill-on-invalid-dep"
+    )
+    return [(name, value)]
 
 
 def _conduct(

@@ -1,4 +1,4 @@
-"""The jobs that a run waits for: those of the runs that the request names with --after and --after-any."""
+"""The jobs that a run waits for: those of the runs, or the other jobs, that --after and --after-any name."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ def _refusal(case: Case, run: Predecessor) -> tuple[str, str] | None:
     """Return why the scheduler cannot start a run after this one, and the next step; None if it can."""
     if run.refusal:
         return run.refusal, run.next
-    if run.site != case.site.name:
+    if run.is_run and run.site != case.site.name:
         after = f"when it has ended (hpclaunch wait {run.run}), submit without {_flag(run)}"
         return f"{run.run} is a run of {run.site}, and this one is for {case.site.name}", after
     if run.must_complete and run.has_failed:
         what = f"{run.run} cannot complete any more: its state is {run.state}"
+        if not run.is_run:
+            number = run.run.removeprefix("job ")
+            return what, f"submit that job again, then this one --after its number; or --after-any {number}"
         return what, f"hpclaunch resume {run.run}, then submit again; or --after-any {run.run}"
     return None
 

@@ -184,6 +184,12 @@ class Scheduler(Protocol):
     def cancel(self, runs: Sequence[Run]) -> list[JobIdentity]:
         """Cancel the jobs that are the runs' own, and return those there were. Raises SchedulerError."""
 
+    def job_states(self, numbers: Sequence[str]) -> dict[str, str]:
+        """Return job -> its state, of jobs that need not be runs; empty: there is no such job (any more).
+
+        Nothing is returned if it does not answer.
+        """
+
     def cancel_command(self, run: Run) -> str:
         """Return the command that cancels a run."""
 
@@ -193,6 +199,7 @@ class Scheduler(Protocol):
     def unwell(self, nodes: str, since: float | None = None) -> dict[str, str]:
         """Return those of the nodes that it reports as broken, or that it started again ``since`` then -> why.
 
+        An empty text: the name gets a new machine, so that a failure of the last one is not held against it.
         ``since`` is in seconds of the epoch.
         """
 

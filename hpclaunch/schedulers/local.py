@@ -269,6 +269,11 @@ def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
     return [identity_of(run) for run in runs if asked[run.path]]
 
 
+def job_states(numbers: Sequence[str]) -> dict[str, str]:
+    """Return nothing: without a queue there are no jobs."""
+    return {}
+
+
 def cancel_command(run: Run) -> str:
     """Return the command that cancels a run."""
     return f"hpclaunch cancel {run.label}"

@@ -220,10 +220,53 @@ def test_a_parameter_by_its_initials(cluster: Desk) -> None:
     assert "next: --set learning_rate=0.1" in done.err
 
 
-def test_a_job_of_another_program_is_waited_for_with_the_schedulers_own_option(cluster: Desk) -> None:
-    done = cluster.type("submit", "./train.py", "--after", "9999", "--after-any", "9998", "--after", "x")
-    assert done.code == 1
-    assert "no run is called '9999'" in done.err and "no run is called 'x'" in done.err
-    assert "next: for any other: --sbatch --dependency=afterok:9999,afterany:9998\n" in done.err
-    plain = cluster.type("submit", "./train.py", "--after", "x").err
-    assert "no run is called 'x'" in plain and "dependency" not in plain
+@pytest.mark.parametrize(
+    ("queue", "past", "directive"),
+    [
+        ("9999|RUNNING\n9998_[0-3]|PENDING\n", "", "--dependency=afterok:9999,afterany:9998"),
+        ("9998|PENDING\n", "9999|COMPLETED|\n", "--dependency=afterany:9998"),
+        ("9999_1|FAILED\n9999_2|RUNNING\n", "9998|CANCELLED by 7|\n", "--dependency=afterok:9999"),
+    ],
+)
+def test_a_job_of_another_program_is_waited_for(cluster: Desk, queue: str, past: str, directive: str) -> None:
+    cluster.fake("squeue", out=queue)
+    cluster.fake("sacct", out=past)
+    submit(cluster, 13, "--after", "9999", "--after-any", "9998")
+    assert {directive, "--kill-on-invalid-dep=yes"} <= set(directives(cluster))
+
+
+def test_a_task_of_another_program_and_a_run_are_waited_for_together(cluster: Desk) -> None:
+    submit(cluster, 11, "--name", "mine")
+    cluster.fake("squeue", out="11|RUNNING|None|n1\n9999_3|RUNNING\n")
+    submit(cluster, 13, "--after", "9999_3", "--after", "mine")
+    assert "--dependency=afterok:11:9999_3" in directives(cluster)
+    shown = cluster.type("submit", "./train.py", "--after", "777", "--dry-run")
+    assert (shown.code, "#SBATCH --dependency=afterok:777" in shown.out) == (0, True), "a dry run asks no scheduler"
+
+
+def test_a_job_that_cannot_be_waited_for_is_refused(cluster: Desk) -> None:
+    cluster.fake("squeue", err="slurm_load_jobs error: Invalid job id specified\n", code=1)
+    cluster.fake("sacct", out="9998|FAILED|\n")
+    unknown = cluster.type("submit", "./train.py", "--after", "9999", "--after", "9998")
+    assert unknown.code == 1 and "squeue --me" in unknown.err
+    assert "--after: the scheduler knows no job 9999, and hpclaunch no run of it" in unknown.err
+    assert "--after: job 9998 cannot complete any more: its state is FAILED" in unknown.err
+    assert "next: submit that job again, then this one --after its number; or --after-any 9998\n" in unknown.err
+    done = cluster.type("submit", "./train.py", "--after-any", "9998")
+    assert (done.code, "job 9998 has ended already (FAILED)" in done.err) == (0, True), done.err
+    plain = cluster.type("submit", "./train.py", "--after", "x", "--after", "9999").err
+    assert "no run is called 'x'" in plain and "9999" not in plain
+
+
+def test_a_silent_scheduler_leaves_the_wait_to_sbatch(cluster: Desk) -> None:
+    cluster.fake("squeue", err="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
+    submit(cluster, 13, "--after-any", "9999")
+    assert "--dependency=afterany:9999" in directives(cluster)
+
+
+def test_data_may_come_from_any_job_that_is_waited_for(cluster: Desk) -> None:
+    cluster.fake("squeue", out="9999|RUNNING\n")
+    words = ("submit", "cifar", "--nodes", "1", "--data-dir", str(cluster.project / "later"))
+    done = cluster.type(*words, "--after", "9999")
+    assert done.code == 0, done.err
+    assert f"the data set cifar10 is not in {words[-1]} yet: what this run waits for must make it\n" in done.err

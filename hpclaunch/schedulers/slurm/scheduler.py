@@ -40,6 +40,7 @@ __all__ = [
     "explain",
     "gpu_types",
     "held",
+    "job_states",
     "largest_array",
     "longest_walltime",
     "mpi_types",
@@ -163,6 +164,13 @@ def _cancel_queued(runs: Sequence[Run]) -> list[JobIdentity]:
     return jobs
 
 
+def job_states(numbers: Sequence[str]) -> dict[str, str]:
+    """Return job -> its state, of jobs that need not be runs; an empty text for one that Slurm does not know."""
+    from hpclaunch.schedulers.slurm.other_jobs import job_states as of_jobs
+
+    return of_jobs(numbers)
+
+
 def cancel_command(run: Run) -> str:
     """Return the command that cancels a run."""
     if run.allocation:
@@ -172,7 +180,10 @@ def cancel_command(run: Run) -> str:
 
 
 def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
-    """Return those of the nodes that Slurm reports as broken, and those that it has started again ``since`` then."""
+    """Return those of the nodes that Slurm reports as broken, and those that it has started again ``since`` then.
+
+    The reason of a node whose name gets a new machine is empty.
+    """
     from hpclaunch.schedulers.slurm.node_states import troubles
 
     if not nodes:

@@ -10,6 +10,8 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
 from hpclaunch.config.site import Container, GpuRequest, NodeType, Site
+from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.resolve.directives import OWNED
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 
@@ -298,3 +300,27 @@ def test_row_24_without_the_export_line_the_script_cleans_up_itself() -> None:
     assert "export" not in dict(spec.directives)
     assert "PYTHONPATH" in spec.unset
     assert not [warning for warning in spec.warnings if "remove" in warning]
+
+
+WAITED = Predecessor(run="job 4711", must_complete=True, site="", state="RUNNING", jobs=("4711",), is_run=False)
+
+
+def waiting_at(site: Site, waited: Predecessor = WAITED) -> JobSpec:
+    return planned(site, context=a_context(predecessors=(waited,)))
+
+
+def test_a_job_whose_predecessor_fails_is_cancelled_unless_the_site_wants_no_such_option() -> None:
+    usual = dict(waiting_at(a_site()).directives)
+    assert (usual["dependency"], usual["kill-on-invalid-dep"]) == ("afterok:4711", "yes")
+    without = waiting_at(a_site(kill_on_invalid_dep=False))
+    assert dict(without.directives)["dependency"] == "afterok:4711"
+    assert "kill-on-invalid-dep" not in dict(without.directives)
+    assert "DependencyNeverSatisfied" in "".join(without.warnings)
+    ended = replace(WAITED, jobs=(), state="COMPLETED")
+    done = waiting_at(a_site(kill_on_invalid_dep=False), ended)
+    assert not any("DependencyNeverSatisfied" in words for words in done.warnings)
+
+
+@pytest.mark.parametrize(("site", "wanted"), [("perlmutter", False), ("lumi", True), ("juwels_booster", True)])
+def test_nersc_alone_wants_no_kill_on_invalid_dep(site: str, wanted: bool) -> None:
+    assert bundled_site(site).kill_on_invalid_dep is wanted

@@ -131,6 +131,11 @@ def cancel_command(run: Run) -> str:
     return f"hpclaunch cancel {run.label} (or: qdel {run.job_id})"
 
 
+def job_states(numbers: Sequence[str]) -> dict[str, str]:
+    """Return nothing: qstat is not asked about other jobs."""
+    return {}
+
+
 def explain(reason: str) -> str:
     """Return nothing."""
     return ""
