@@ -35,24 +35,25 @@ module load openmpi
 check 'module load openmpi'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=5
+export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=8
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod python mpirun
+need singularity mpirun
 
 rank() { # what every rank runs
   set_rank 8 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
+  singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd \
+    /ocean/containers/ngc/tensorflow/tensorflow_latest.sif python \
+    /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=scale-learning-rate=sqrt \
+    --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
-set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 8 --map-by ppr:8:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x LD_LIBRARY_PATH \
   -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x \
-  HPCLAUNCH_START -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x \
-  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_START_DIR -x \
-  TF_USE_LEGACY_KERAS
+  HPCLAUNCH_START -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x PYTHONNOUSERSITE \
+  -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_START_DIR
 finish

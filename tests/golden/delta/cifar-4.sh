@@ -2,6 +2,7 @@
 # cifar at delta (a100x4): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
+# Found only in users' files, not on the centre's own pages: frameworks
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -31,6 +32,10 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
+module load tensorflow-conda/2.18
+check 'module load tensorflow-conda/2.18'
+module load aws-ofi-nccl
+check 'module load aws-ofi-nccl'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=16
 export NCCL_SOCKET_IFNAME=hsn
