@@ -14,10 +14,11 @@ signal_by=         # a function that signals the ranks instead, if the launcher 
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
 stepped=no         # whether srun's step got SIGTERM
+hung=no            # whether srun was killed, as it did not end after all ranks had
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
-watch_every=30     # seconds between two looks whether a later start has claimed the run directory
+watch_every=30     # seconds between two looks whether a later start has claimed the run directory, or srun hangs
 ranks=             # how many ranks report their ends; empty: all of HPCLAUNCH_WORLD_SIZE
 later=             # the claim of the next start; a start is superseded as soon as it exists
 outlived=          # an earlier start of this job whose ranks may still live, as its node was lost
@@ -202,13 +203,14 @@ superseded() { # has a later start claimed the run directory? To open the folder
 }
 
 await_later_start() { # await_later_start PROCESS BEGAN FIRST EVERY: look after FIRST seconds, and then every EVERY seconds,
-  # until a later start has claimed the run directory; false once that process has ended
+  # until a later start has claimed the run directory, or the function in the variable hangs says that srun hangs; false
+  # once that process has ended
   local pause
   [ -n "$2" ] || return
   exec {pause}<> <(:) || return # to read from it waits without a further process; without it nothing would wait
   read -r -t "$3" -u "$pause"
   while [ "$(began_at "$1")" = "$2" ]; do
-    ! superseded || return 0
+    ! superseded && ! ${hangs:-false} || return 0
     read -r -t "$4" -u "$pause"
   done
   return 1
@@ -853,13 +855,15 @@ launch_file() { # the same, for a launcher that passes its command to a shell as
 }
 
 start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs traps only between foreground commands
-  local clock='' watch='' interrupted
+  local clock='' watch='' interrupted hangs=false world=${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}}
   log_begins=$(stat --dereference --format=%s "/proc/$$/fd/2" 2> /dev/null)
   launcher='' received='' overdue=no
   set_master
   # Before the traps: bash 5.2 aborts if a trap interrupts it while it reads a command substitution.
   [ "$walltime" -eq 0 ] || start_clock "$walltime"
-  watch_claims
+  # torchrun may start a rank again, which has left an exit code then.
+  [[ "$1" != srun || " $* " == *' torchrun '* ]] || hangs=srun_hangs
+  watch_launch
   trap 'interrupted=yes; pass_signal TERM' TERM INT HUP
   trap 'interrupted=yes; pass_signal USR1' USR1
   trap 'interrupted=yes; pass_signal USR2' USR2
@@ -913,11 +917,25 @@ start_clock() { # start_clock SECONDS: send this script ALRM after that time; th
   clock=$!
 }
 
-watch_claims() { # send this script ALRM once a later start has claimed the run directory; without variables of a rank, too
+watch_launch() { # send this script ALRM once a later start has claimed the run directory, or srun hangs; without variables
+  # of a rank, too
   [ -n "$later" ] || return 0
-  start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start; declare -p later)
+  start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start srun_hangs all_reported)
+$(declare -p later attempt world hangs)
 await_later_start $$ $(began_at $$) $watch_every $watch_every && kill -s ALRM $$" > /dev/null 2>&1
   watch=$!
+}
+
+srun_hangs() { # have all ranks ended by the fourth look before this one? srun of Slurm 22.05 sometimes waits for ever at the
+  # end of a heterogeneous step with PMIx: its two components stop one agent (pmixp_abort_agent_stop)
+  all_reported || return
+  looks=$((${looks:-0} + 1))
+  [ "$looks" -gt 4 ]
+}
+
+all_reported() { # has every rank left its exit code?
+  set -- "$attempt/ranks"/*[0-9] # not NUMBER.lost
+  [ -e "$1" ] && [ $# -ge "$world" ]
 }
 
 ring() { # ring SECONDS PROCESS BEGAN: send ALRM to that process after that time, if it still lives
@@ -928,7 +946,11 @@ ring() { # ring SECONDS PROCESS BEGAN: send ALRM to that process after that time
 end_ranks() { # the walltime is over: end the ranks, and kill those that still run half a minute later. Those of a start
   # that is superseded are killed at once: what they save would replace what the later start has saved
   local left
-  if [ "$overdue" = no ] && ! superseded; then
+  if [ "$hangs" != false ] && ! superseded && all_reported; then
+    hung=yes
+    say "every rank has ended, but srun has not: it is killed"
+    kill -s KILL -- "-$launcher" 2> /dev/null
+  elif [ "$overdue" = no ] && ! superseded; then
     overdue=yes
     signal_ranks TERM
     start_clock 30
@@ -1198,6 +1220,7 @@ finish() { # end with the exit code of the first failing rank, else with that of
     say "start $HPCLAUNCH_START ends here and starts nothing again: a later start has claimed the run ($later)"
     exit 75
   fi
+  [ "$hung" = no ] || code=0 # the ranks' own codes tell
   if [ "$overdue" = yes ]; then
     exit 124 # as timeout(1) does: hpclaunch reports TIMEOUT
   fi

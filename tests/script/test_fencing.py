@@ -120,6 +120,41 @@ def test_ranks_notice_it_where_their_script_is_lost(folder: Path) -> None:
     )
 
 
+# As that of Slurm 22.05 at the end of a heterogeneous step with PMIx: it waits for ever, also after SIGTERM.
+HANGING = """#!/bin/bash
+for N in 0 1; do N=$N "$@" & done
+wait
+trap '' TERM
+: > hangs
+sleep 1000
+"""
+
+
+@pytest.mark.parametrize(("ends", "code", "marks"), [("0", 0, {"completed"}), ("$((N * 7))", 7, {"first-failure"})])
+def test_srun_that_does_not_end_after_its_ranks_is_killed(folder: Path, ends: str, code: int, marks: set[str]) -> None:
+    (folder / "program").write_text(f': > "begun-$N"; exit {ends}')
+    (folder / "srun").write_text(HANGING)
+    (folder / "srun").chmod(0o755)
+    ranks = RANKS.replace("launch launcher", f'PATH="{folder}:$PATH"\nlaunch srun').replace("restarts=9", "restarts=0")
+    script = started(folder, ranks)
+    assert script.wait(60) == code
+    assert "hpclaunch: every rank has ended, but srun has not: it is killed\n" in (folder / "log").read_text()
+    assert marks <= set(left(folder))
+
+
+def test_srun_may_outlive_some_of_its_ranks(folder: Path) -> None:
+    (folder / "program").write_text(': > "begun-$N"; [ "$N" = 0 ] || until [ -e go ]; do sleep 0.1; done')
+    (folder / "srun").write_text('#!/bin/bash\nfor N in 0 1; do N=$N "$@" & done\nwait\n')
+    (folder / "srun").chmod(0o755)
+    script = started(folder, RANKS.replace("launch launcher", f'PATH="{folder}:$PATH"\nlaunch srun'))
+    wait_for(lambda: "0" in {path.name for path in (folder / "attempts/7.0/ranks").iterdir()}, "the end of rank 0")
+    with pytest.raises(subprocess.TimeoutExpired):
+        script.wait(7)  # more looks than a hanging srun is given
+    (folder / "go").touch()
+    assert script.wait(60) == 0
+    assert "srun has not" not in (folder / "log").read_text()
+
+
 def test_a_start_that_is_the_last_one_goes_on(folder: Path) -> None:
     script = started(folder)
     claim(folder, 3)

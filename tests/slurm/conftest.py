@@ -98,9 +98,11 @@ def workdir(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def desk(cluster: Cluster, request: pytest.FixtureRequest) -> Desk:
+def desk(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Desk]:
     """A person's project folder and home on the cluster, one for each file of tests."""
-    return new_desk(cluster.root, cluster.conf, request.module.__name__)
+    desk = new_desk(cluster.root, cluster.conf, request.module.__name__)
+    yield desk
+    desk.slurm("scancel", f"--user={TESTER}")  # else a job that a failed test has left holds its nodes from all others
 
 
 def _installed(tool: str) -> bool:
