@@ -28,14 +28,6 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY CUDA_VISIBLE_DEVICES
-module load python3/3.9.7
-check 'module load python3/3.9.7'
-module load cuda/11.4
-check 'module load cuda/11.4'
-module load cudnn/8.2.4
-check 'module load cudnn/8.2.4'
-module load nccl/2.11.4
-check 'module load nccl/2.11.4'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=42
 export HPCLAUNCH_WORLD_SIZE=3
