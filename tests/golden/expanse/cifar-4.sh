@@ -45,24 +45,26 @@ export OMPI_MCA_btl=self,vader
 export UCX_TLS=shm,rc,ud,dc
 export UCX_NET_DEVICES=mlx5_0:1
 export UCX_MAX_RNDV_RAILS=1
+export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod python mpirun
+need singularity mpirun
 
 rank() { # what every rank runs
   set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+  singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd --bind /expanse,/scratch \
+    /cm/shared/apps/containers/singularity/tensorflow/tensorflow_2.15.1-openmpi-4.1.6-mofed-5.8-2.0.3.0-cuda-12.1.1-ubuntu-22.04.4-x86_64-20240316.sif \
+    python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
-set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
   HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x HPCLAUNCH_START -x \
   MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x OMPI_MCA_btl -x UCX_TLS -x \
-  UCX_NET_DEVICES -x UCX_MAX_RNDV_RAILS -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL \
-  -x HPCLAUNCH_START_DIR -x TF_USE_LEGACY_KERAS
+  UCX_NET_DEVICES -x UCX_MAX_RNDV_RAILS -x PYTHONNOUSERSITE -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU \
+  -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_START_DIR
 finish
