@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hpclaunch.actions.handed_over import unstartable_program, unsuitable_program
 from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.python_packages import missing_packages
@@ -78,7 +79,9 @@ def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
     spec, case = prepared.spec, prepared.case
-    found = [*faults_of(spec.code, case.code_folders), *missing_program(case), *missing_python(case)]
+    found = [*missing_program(case), *missing_python(case)]
+    if not unsuitable_program(case, spec):  # else its mode does not matter
+        found = [*faults_of(spec.code, case.code_folders), *found, *unstartable_program(case, spec)]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
+from hpclaunch.actions.handed_over import unsuitable_program
 from hpclaunch.actions.load import load
 from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.system import System
@@ -60,10 +61,14 @@ def prepare(system: System, request: Request, runs_dir: str | None = None, job: 
 
 
 def prepare_case(system: System, case: Case) -> Prepared:
-    """Resolve and render a loaded case; it reads no job or site file and does not ask the planner."""
+    """Resolve and render a loaded case; it reads no job or site file and does not ask the planner.
+
+    It looks at the program that the user hands over, which may be a batch script or a launcher.
+    """
     from hpclaunch.resolve import resolve
 
-    spec, faults = resolve(case)
+    spec, found = resolve(case)
+    faults = [*unsuitable_program(case, spec), *found]
     notices = [*spec.warnings, *case.context.notices]
     if case.context.other_site:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")

@@ -224,12 +224,14 @@ class OtherScheduler:
     """A scheduler that hpclaunch does not submit to; ``program``, which submits its jobs, is on its head nodes.
 
     ``inside_job``: variables of which each of its jobs has one. ``hosts``: how a job of it gives its hosts to --hosts.
+    ``directive``: a regular expression for a line with which a batch script asks it for something.
     """
 
     title: str
     program: str
     inside_job: tuple[str, ...]
     hosts: str
+    directive: str
 
 
 OTHER_SCHEDULERS = (
@@ -238,17 +240,26 @@ OTHER_SCHEDULERS = (
         program="qsub",
         inside_job=("PBS_JOBID", "SGE_TASK_ID"),
         hosts='--hosts "$PBS_NODEFILE" (of Grid Engine: "$PE_HOSTFILE")',
+        directive=r"^#(PBS|\$)[ \t]+-[A-Za-z].*",
     ),
-    OtherScheduler(title="LSF", program="bsub", inside_job=("LSB_JOBID",), hosts='--hosts "$LSB_DJOB_HOSTFILE"'),
+    OtherScheduler(
+        title="LSF",
+        program="bsub",
+        inside_job=("LSB_JOBID",),
+        hosts='--hosts "$LSB_DJOB_HOSTFILE"',
+        directive=r"^#BSUB[ \t]+-[A-Za-z].*",
+    ),
     OtherScheduler(
         title="Flux",
         program="flux",
         inside_job=("FLUX_JOB_ID", "FLUX_ENCLOSING_ID"),
         hosts="--hosts FILE, with the output of: flux hostlist --expand --delimiter='\\n' local",
+        directive=r"^#[ \t]*(flux|FLUX):[ \t]*-.*",
     ),
 )
 """Their variables: PBS Professional's qsub(1B), Grid Engine's sge_pe(5) and submit(1), LSF's "environment variables set
-for job execution", Flux's flux-environment(7). Slurm's own wrappers for PBS users install a qsub, too."""
+for job execution", Flux's flux-environment(7). Their directives: qsub(1),
+qsub(1), bsub(1), flux-batch(1). Slurm's own wrappers for PBS users install a qsub, too."""
 
 
 def scheduler_row(name: str) -> SchedulerRow:

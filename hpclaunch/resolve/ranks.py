@@ -50,7 +50,7 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     )
     launcher = launcher or usual
     offered = [*known.options] if known else [usual]
-    if not _is_offered(site, launcher, offered):
+    if not is_offered(site, launcher, offered):
         decisions.fault(
             f"{site.name} has no launcher {launcher!r}",
             allowed=", ".join(offered),
@@ -81,7 +81,7 @@ def _default_launcher(case: Case, layout: Layout) -> tuple[str, str | None]:
     return f"{origin}, for {'several node types' if layout.further else program}", fit[0]
 
 
-def _is_offered(site: Site, launcher: str, offered: Sequence[str]) -> bool:
+def is_offered(site: Site, launcher: str, offered: Sequence[str]) -> bool:
     """Whether a site that offers these launchers has this one, itself or through the launcher that starts it."""
     row = LAUNCHERS.get(launcher)
     return launcher in offered or (

@@ -26,7 +26,7 @@ TEMPLATES = sorted(bundled("templates").iterdir())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 SYSTEMS = {*SCHEDULERS, *LAUNCHERS, *RUNTIMES}
-SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "core/runtime_rows.py", "schedulers/")
+SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "core/runtime_rows.py", "core/starter_rows.py", "schedulers/")
 """Where launchers, schedulers and container runtimes may be named."""
 SYSTEM_EXCEPTIONS = {
     ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",

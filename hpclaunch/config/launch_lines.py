@@ -1,0 +1,204 @@
+"""Finds the program that starts ranks itself in the words of a command or in a shell script; pure, it runs nothing."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
+from hpclaunch.core.shell_commands import NotShell, ShellCommand, commands_in
+from hpclaunch.core.spec import Pairs
+from hpclaunch.core.starter_rows import MODULES, QUESTIONS, RUNNERS, STARTERS, WRAPPERS, StarterRow
+
+_PYTHON = re.compile(r"python[0-9.]*")
+_SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+
+
+@record
+class LaunchLine:
+    """A command that starts ranks itself. ``sizes``: (what of a request, its text), from its options.
+
+    ``options``: its other options. ``program``: what it starts; empty if that cannot be told.
+    ``before``: the words in front of it, of programs that run it. ``line``: its line in a script; 0 if it was typed.
+    """
+
+    starter: str
+    words: tuple[str, ...]
+    sizes: Pairs = ()
+    options: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    line: int = 0
+
+    @property
+    def row(self) -> StarterRow:
+        """The facts about the program."""
+        return STARTERS[self.starter]
+
+
+def launch_line(words: Sequence[str]) -> LaunchLine | None:
+    """Return the launch line that a command is; None for any other command."""
+    before, rest = unwrapped(words)
+    if not rest:
+        return None
+    name = posixpath.basename(rest[0])
+    if any(name == row.program for row in RUNTIMES.values()):
+        image = next((place for place, word in enumerate(rest) if word.endswith((".sif", ".simg")) or "://" in word), 0)
+        inner = launch_line(rest[image + 1 :]) if image else None
+        return LaunchLine(**{**vars(inner), "before": (*before, *rest[: image + 1])}) if inner else None
+    if _SHELL.fullmatch(name):
+        text = next((rest[place + 1] for place, word in enumerate(rest[:-1]) if re.fullmatch("-[a-z]*c", word)), "")
+        return next(iter(launch_lines_in(text)), None) if text else None
+    starter, arguments = name, list(rest[1:])
+    if _PYTHON.fullmatch(name):
+        module = _module_of(rest)
+        if module is None:
+            return None
+        starter, given = MODULES.get(module[0], ("", ()))
+        arguments = [*given, *module[1]]
+    row = STARTERS.get(starter)
+    if row is None or not _starts(row, arguments):
+        return None
+    if row.words:
+        place = next(place for place, word in enumerate(arguments) if word in row.words)
+        arguments = arguments[place + 1 :]
+        arguments = arguments[1:] if arguments[:1] == ["model"] else arguments  # lightning run model
+    sizes, options, program = _read(row, arguments)
+    return LaunchLine(
+        starter=starter,
+        words=tuple(rest),
+        sizes=sizes,
+        options=options,
+        program=program,
+        before=tuple(before),
+    )
+
+
+def launch_lines_in(text: str) -> list[LaunchLine]:
+    """Return the launch lines of a shell script with their lines, none if it cannot be read.
+
+    A variable counts as its value if the script gives it one once and in full.
+    """
+    try:
+        commands = commands_in(text)
+    except NotShell:
+        return []
+    known = plain_variables(commands)
+    found = []
+    for command in commands:
+        made = launch_line(expanded_words(command, known))
+        if made:
+            found.append(LaunchLine(**{**vars(made), "line": command.line}))
+    return found
+
+
+def plain_variables(commands: Sequence[ShellCommand]) -> dict[str, str]:
+    """Return the variables that a script sets once, at its top level, to a text without expansions."""
+    given = [(name, word, bool(one.words) or one.depth > 0) for one in commands for name, word in one.assignments]
+    exported = [one for one in commands if one.values[:1] == ("export",) and not one.depth]
+    for command in exported:
+        for word in command.words[1:]:
+            name, sign, value = word.value.partition("=")
+            given += [(name, replace(word, value=value), False)] if sign else []
+    names = [name for name, _, _ in given]
+    return {
+        name: word.value
+        for name, word, is_partial in given
+        if names.count(name) == 1 and word.is_literal and not is_partial
+    }
+
+
+def expanded_words(command: ShellCommand, known: dict[str, str]) -> list[str]:
+    """Return the words of a command; a leading word that is one known variable as the words of its value."""
+    words = list(command.values)
+    if command.words:
+        variable = _VARIABLE.fullmatch(command.words[0].text)
+        if variable and variable[1] in known:
+            return [*known[variable[1]].split(), *words[1:]]
+    return words
+
+
+def unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (the words of programs that only run what follows, such as env, the command that they run)."""
+    before: list[str] = []
+    rest = list(words)
+    while rest:
+        row = WRAPPERS.get(posixpath.basename(rest[0]))
+        runner = RUNNERS.get(posixpath.basename(rest[0]))
+        if runner and rest[1:2] == [runner[0]]:
+            before.append(rest.pop(0))
+            row = (0, runner[1])
+        if row is None:
+            return before, rest
+        if posixpath.basename(rest[0]) == "command" and rest[1:2] and rest[1] in ("-v", "-V"):
+            return before, []
+        fixed, with_value = row
+        before.append(rest.pop(0))
+        while rest and (rest[0].startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[0])):
+            option = rest.pop(0)
+            before.append(option)
+            if option in with_value and rest:
+                before.append(rest.pop(0))
+        for _ in range(fixed):
+            before += [rest.pop(0)] if rest else []
+    return before, rest
+
+
+def _module_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the module that ``python -m`` runs, and its arguments."""
+    waiting = list(words[1:])
+    while waiting and waiting[0].startswith("-"):
+        option = waiting.pop(0)
+        if option.startswith("-m"):
+            module = option[2:] or (waiting.pop(0) if waiting else "")
+            return module, waiting
+        if option in ("-W", "-X") and waiting:
+            waiting.pop(0)
+    return None
+
+
+def _starts(row: StarterRow, arguments: Sequence[str]) -> bool:
+    """Whether a use of the program starts something: it has something to start, and does not only ask."""
+    if row.words:
+        leading = next((word for word in arguments if not word.startswith("-")), "")
+        return leading in row.words
+    return bool(arguments) and arguments[0] not in QUESTIONS
+
+
+def _read(row: StarterRow, arguments: Sequence[str]) -> tuple[Pairs, tuple[str, ...], tuple[str, ...]]:
+    """Return the sizes, the other options, and the program of a launch line. Options may have ``_`` for ``-``."""
+    sizes: list[tuple[str, str]] = []
+    options: list[str] = []
+    rest = list(arguments)
+    module = False
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        typed, sign, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        name = typed if not typed.startswith("--") else typed.replace("_", "-")
+        short = word[:2] if not word.startswith("--") and word[:2] in row.sizes and word not in row.sizes else ""
+        if short:  # -N4
+            sizes.append((row.sizes[short], word[2:].removeprefix("=")))
+            continue
+        module = module or (row.python_program and name in ("-m", "--module"))
+        if name in row.two_values:
+            options.append(" ".join([word, *rest[:2]]))
+            rest = rest[2:]
+        elif name in row.flags or sign or (row.attaches_values and len(word) > 2 and word[1] != "-"):
+            if name in row.sizes:
+                sizes.append((row.sizes[name], value))
+            else:
+                options.append(word)
+        elif name in row.sizes:
+            sizes.append((row.sizes[name], rest.pop(0) if rest else ""))
+        else:
+            options.append(" ".join([word, *rest[:1]]))
+            rest = rest[1:]
+    if row.python_program and rest and not {"--no-python", "--run-path"} & {one.replace("_", "-") for one in options}:
+        rest = ["python3", *(["-m"] if module else []), *rest]
+    return tuple(sizes), tuple(options), tuple(rest)

@@ -1,0 +1,176 @@
+"""The facts about programs that start ranks or jobs themselves, one row each: none of them can be a rank's program.
+
+Their options are those of their manuals: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 5, PyTorch's page on torchrun,
+Accelerate's command line, DeepSpeed's "Getting Started", Horovod's horovodrun, IBM's jsrun(1), the command lines of Ray
+and Lightning, Colossal-AI's "Launch Colossal-AI".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from hpclaunch.core.records import record
+
+Size = Literal["nodes", "tasks", "tasks_per_node", "cpus_per_task", "gpus_per_node", "gpus_per_task"]
+
+
+@record
+class StarterRow:
+    """One program. Without ``words`` each use of it starts something, else one with one of these sub-commands.
+
+    ``launcher``: what starts ranks in its place; empty: the site's own launcher does, or none does (``replaceable``).
+    ``per_node``: one process of it on each node is its usual use. ``submits``: it submits a job.
+    ``flags``: options without a value; a further one takes one. ``sizes``: options -> what of a request they say.
+    """
+
+    launcher: str = ""
+    words: tuple[str, ...] = ()
+    per_node: bool = False
+    replaceable: bool = True
+    submits: bool = False
+    flags: tuple[str, ...] = ()
+    two_values: tuple[str, ...] = ()
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    python_program: bool = False
+    """The program that it starts is a file of Python, named without an interpreter."""
+    attaches_values: bool = False
+    """The value of an option of one letter may stand directly behind it: ``-N4``."""
+
+
+_SRUN_FLAGS = (
+    *("-E", "-H", "-I", "-K", "-k", "-l", "-O", "-Q", "-s", "-u", "-v", "-vv", "-vvv", "-X", "-Z"),
+    *("--preserve-env", "--hold", "--immediate", "--kill-on-bad-exit", "--no-kill", "--label", "--overcommit"),
+    *("--quiet", "--oversubscribe", "--unbuffered", "--verbose", "--disable-status", "--no-allocate", "--exclusive"),
+    *("--exact", "--overlap", "--whole", "--multi-prog", "--pty", "--propagate", "--contiguous", "--spread-job"),
+    *("--use-min-nodes", "--test-only", "--reboot", "--interactive", "--nice", "--get-user-env", "--treewidth"),
+    *("--container-mount-home", "--no-container-mount-home", "--container-writable", "--container-readonly"),
+    *("--container-remap-root", "--no-container-remap-root", "--no-container-entrypoint", "--container-entrypoint"),
+)
+_SRUN_SIZES: Mapping[str, Size] = {
+    **dict.fromkeys(("-N", "--nodes"), "nodes"),
+    **dict.fromkeys(("-n", "--ntasks"), "tasks"),
+    **dict.fromkeys(("-c", "--cpus-per-task"), "cpus_per_task"),
+    "--ntasks-per-node": "tasks_per_node",
+    "--gpus-per-node": "gpus_per_node",
+    "--gpus-per-task": "gpus_per_task",
+}
+_MPI_FLAGS = (
+    *("--oversubscribe", "--allow-run-as-root", "--report-bindings", "--tag-output", "--display-map", "-l", "-v"),
+    *("--verbose", "--quiet", "-q", "-prepend-rank", "-print-rank-map", "--nooversubscribe", "--bind-to-core"),
+    *("-oversubscribe", "-report-bindings", "--display-allocation", "--use-hwthread-cpus", "--bycore", "--bynode"),
+)
+_MPI_TWO_VALUES = ("-mca", "--mca", "-genv", "-env", "-gmca", "--gmca", "--prtemca", "--pmixmca")
+_MPI_SIZES: Mapping[str, Size] = {
+    **dict.fromkeys(("-n", "-np", "--np", "-c"), "tasks"),
+    **dict.fromkeys(("-N", "-ppn", "--ppn", "-npernode", "--npernode", "-perhost"), "tasks_per_node"),
+}
+_MPI = StarterRow(launcher="mpirun", flags=_MPI_FLAGS, two_values=_MPI_TWO_VALUES, sizes=_MPI_SIZES)
+_TORCHRUN = StarterRow(
+    launcher="torchrun",
+    per_node=True,
+    python_program=True,
+    flags=("--standalone", "--no-python", "--run-path", "--module", "-m", "--use-env", "--use_env"),
+    sizes={"--nnodes": "nodes", "--nproc-per-node": "tasks_per_node"},
+)
+_ACCELERATE = StarterRow(
+    launcher="torchrun",
+    words=("launch", "test"),
+    per_node=True,
+    python_program=True,
+    flags=(
+        *("--multi-gpu", "--multi-cpu", "--cpu", "--tpu", "--quiet", "-q", "--debug", "--module", "-m", "--no-python"),
+        *("--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--same-network", "--enable-cpu-affinity"),
+    ),
+    sizes={"--num-machines": "nodes", "--num-processes": "tasks"},
+)
+_SUBMITS = StarterRow(submits=True)
+
+STARTERS: Mapping[str, StarterRow] = {
+    "srun": StarterRow(flags=_SRUN_FLAGS, sizes=_SRUN_SIZES, attaches_values=True),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun"), _MPI),
+    "ibrun": StarterRow(launcher="ibrun", sizes={"-n": "tasks"}),
+    **dict.fromkeys(("aprun", "lrun"), StarterRow(sizes={"-n": "tasks", "-N": "tasks_per_node"}, attaches_values=True)),
+    "jsrun": StarterRow(flags=("-V", "--version"), sizes={"-p": "tasks", "--np": "tasks"}, attaches_values=True),
+    "torchrun": _TORCHRUN,
+    "accelerate": _ACCELERATE,
+    "deepspeed": StarterRow(
+        launcher="torchrun",
+        per_node=True,
+        python_program=True,
+        flags=("--no-python", "--module", "--no-ssh", "--no-local-rank", "--no-ssh-check"),
+        sizes={"--num-nodes": "nodes", "--num-gpus": "tasks_per_node"},
+    ),
+    "horovodrun": StarterRow(
+        launcher="horovodrun",
+        flags=("--gloo", "--mpi", "--verbose", "--disable-cache", "--tcp", "--use-gloo", "--use-mpi"),
+        sizes={"-np": "tasks", "--num-proc": "tasks"},
+    ),
+    "colossalai": StarterRow(
+        launcher="torchrun",
+        words=("run",),
+        per_node=True,
+        python_program=True,
+        sizes={"--num-nodes": "nodes", "--nproc-per-node": "tasks_per_node"},
+    ),
+    **dict.fromkeys(
+        ("lightning", "fabric"),
+        StarterRow(
+            launcher="torchrun",
+            words=("run", "run_model", "run-model"),
+            per_node=True,
+            python_program=True,
+            sizes={"--num-nodes": "nodes", "--devices": "tasks_per_node"},
+        ),
+    ),
+    "ray": StarterRow(words=("start", "up", "submit", "job", "exec"), per_node=True, replaceable=False),
+    "flux": StarterRow(words=("run", "submit", "batch", "alloc", "bulksubmit"), submits=True),
+    **dict.fromkeys(("sbatch", "salloc", "qsub", "bsub"), _SUBMITS),
+}
+"""Program -> its row."""
+
+MODULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "torch.distributed.run": ("torchrun", ()),
+    "torch.distributed.launch": ("torchrun", ()),
+    "torch.distributed.launcher": ("torchrun", ()),
+    "torch.distributed.elastic": ("torchrun", ()),
+    "accelerate.commands.launch": ("accelerate", ("launch",)),
+    "accelerate.commands.accelerate_cli": ("accelerate", ()),
+    "deepspeed.launcher.runner": ("deepspeed", ()),
+    "deepspeed.launcher.launch": ("deepspeed", ()),
+    "horovod.runner": ("horovodrun", ()),
+    "horovod.runner.launch": ("horovodrun", ()),
+    "lightning.fabric.cli": ("fabric", ()),
+    "lightning_fabric.cli": ("fabric", ()),
+    "ray.scripts.scripts": ("ray", ()),
+}
+"""Module of Python -> the program that ``python -m MODULE`` is, and the sub-command that it stands for."""
+
+QUESTIONS = ("--version", "-V", "--help", "-h", "-help", "--usage", "--check-build", "-cb", "--mpi=list", "--mpi list")
+"""Options with which a program only tells something and starts nothing."""
+
+WRAPPERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "env": (0, ("-u", "-C", "--unset", "--chdir")),
+    "exec": (0, ("-a",)),
+    "command": (0, ()),
+    "builtin": (0, ()),
+    "nohup": (0, ()),
+    "setsid": (0, ()),
+    "time": (0, ("-f", "-o", "--format", "--output")),
+    "nice": (0, ("-n", "--adjustment")),
+    "ionice": (0, ("-c", "-n")),
+    "stdbuf": (0, ("-i", "-o", "-e")),
+    "timeout": (1, ("-k", "-s", "--kill-after", "--signal")),
+    "taskset": (1, ()),
+    "numactl": (0, ("-N", "-m", "-C", "-i", "-p")),
+    "unbuffer": (0, ()),
+}
+"""Programs that run the command that follows: how many words of theirs stand before it, and options with a value."""
+
+RUNNERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ("run", ("-n", "--name", "-p", "--prefix", "--cwd"))),
+    "uv": ("run", ("--python", "-p", "--with", "--project", "--directory", "--extra", "--group")),
+    **dict.fromkeys(("poetry", "pipenv", "pixi"), ("run", ())),
+}
+"""Programs of which one sub-command runs the command that follows: it, and its options with a value."""

@@ -1,0 +1,153 @@
+"""What cannot be the program of a rank is refused with the command that does what was meant; nothing is written."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+SLURM = """#!/bin/bash
+#SBATCH --job-name=resnet
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=4
+#SBATCH -t 12:00:00
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+srun python train.py --lr 0.1
+"""
+
+
+def refusal(desk: Desk, *words: str) -> str:
+    """Type a submission that is refused, and return what was told; nothing was submitted or written."""
+    before = desk.listing()
+    done = desk.type("submit", *words)
+    assert (done.code, done.out) == (1, ""), done.err
+    assert not (desk.spool / "sbatch.args").exists()
+    changed = {path for path in desk.listing().keys() ^ before.keys() if ".cache" not in path}
+    assert not changed
+    assert desk.type("submit", *words, "--dry-run").code == 1
+    return done.err
+
+
+@pytest.mark.parametrize("name", ["train.slurm", "train.sh", "job"])
+@pytest.mark.parametrize("typed", [("{}",), ("--", "{}"), ("--", "bash", "{}")])
+def test_a_batch_script_is_no_program_of_a_rank(cluster: Desk, name: str, typed: tuple[str, ...]) -> None:
+    cluster.write(name, SLURM, mode=0o755)
+    told = refusal(cluster, "--nodes", "2", *(word.format(f"./{name}") for word in typed))
+    assert f"./{name}: it is a batch script: what it asks for (--job-name=resnet, --nodes=4, " in told
+    assert "also srun in line 7" in told
+    flags = "--nodes 4 --tasks-per-node 4 --walltime 12:00:00"
+    assert f"next: hpclaunch submit {flags} ./train.py -- --lr 0.1\n" in told
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (
+            "#PBS -l select=2:ngpus=4",
+            "of PBS or Grid Engine: what it asks for (#PBS -l select=2:ngpus=4)",
+        ),
+        ("#$ -pe mpi 16", "a batch script of PBS or Grid Engine"),
+        ("#flux: -N4", "a batch script of Flux"),
+        ("#BSUB -n 4", "a batch script of LSF"),
+    ],
+)
+def test_batch_scripts_of_other_schedulers_are_known(cluster: Desk, head: str, told: str) -> None:
+    cluster.write("job.sh", f"#!/bin/bash\n{head}\nmpirun ./solver\n")
+    assert told in refusal(cluster, "./job.sh")
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("torchrun --nproc_per_node=4 train.py --l 1", "node 4 --launcher torchrun ./train.py -- --l 1; or"),
+        ("python3 -m torch.distributed.run --nproc_per_node=4 train.py", "--launcher torchrun ./train.py; or"),
+        ("accelerate launch train.py", "hpclaunch submit --launcher torchrun ./train.py; or"),
+        ("deepspeed train.py --deepspeed", "--launcher torchrun ./train.py -- --deepspeed; or"),
+        ("srun python3 train.py", "hpclaunch submit ./train.py; or"),
+        ("srun -N 2 -n 8 ./solver x", "hpclaunch submit --nodes 2 --tasks-per-node 4 -- ./solver x; or"),
+        ("mpirun -np 8 python3 train.py", "--tasks-per-node 4 --launcher mpirun ./train.py; or"),
+        ("mpiexec -n 8 ./solver", "--tasks-per-node 4 --launcher mpirun -- ./solver; or"),
+        ("ibrun ./solver", "hpclaunch submit -- ./solver; or"),
+        ("ray start --head", "next: --tasks-per-node 1, to start it once on each node"),
+        ("bash -c 'module load x && srun ./solver'", "hpclaunch submit -- ./solver; or"),
+        ("sbatch train.slurm", "sbatch submits a job of its own"),
+    ],
+)  # fmt: skip
+def test_a_launcher_is_no_program_of_a_rank(cluster: Desk, typed: str, told: str) -> None:
+    import shlex
+
+    words = shlex.split(typed)
+    assert told in refusal(cluster, "--nodes", "2", "--", *words)
+
+
+@pytest.mark.parametrize("line", ["srun python train.py", "exec torchrun train.py", "RUN='mpirun -np 2'\n$RUN ./x"])
+def test_a_script_that_starts_ranks_itself_is_refused_with_the_line(cluster: Desk, line: str) -> None:
+    cluster.write("run.sh", f"#!/bin/bash\nmodule load x\n{line}\n", mode=0o755)
+    number = 3 + line.count("\n")
+    for words in (("./run.sh",), ("--", "./run.sh")):
+        assert f"./run.sh, line {number}: " in refusal(cluster, *words)
+
+
+def test_one_process_of_a_launcher_may_be_asked_for(cluster: Desk) -> None:
+    typed = ("--", "torchrun", "--nproc_per_node=4", "train.py")
+    assert "starts ranks itself" in refusal(cluster, "--nodes", "2", *typed)
+    script = cluster.type("submit", "--nodes", "2", "--tasks-per-node", "1", "--dry-run", *typed)
+    assert script.code == 0 and "  torchrun --nproc_per_node=4 train.py\n" in script.out, script.err
+    typed = ("--", "mpirun", "-np", "4", "./x")
+    cluster.write("x", "#!/bin/bash\n", mode=0o755)
+    assert "starts ranks itself" in refusal(cluster, "--nodes", "2", "--tasks-per-node", "1", *typed)
+    alone = ("--nodes", "1", "--tasks-per-node", "1", "--launcher", "direct")
+    assert cluster.type("submit", *alone, "--dry-run", *typed).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "#!/bin/bash\n# srun python train.py\necho 'srun ./x'\npython train.py\n"),
+        ("run.sh", "#!/bin/bash\ncat > job <<END\n#SBATCH -N 2\nsrun ./x\nEND\npython train.py\n"),
+        ("run.sh", "#!/bin/bash\ncommand -v mpirun && module load mpirun\n./x\n"),
+        ("ray_tracer.py", '"""Submit it so:\n#SBATCH --nodes=4\nsrun python ray_tracer.py\n"""\nprint("srun")\n'),
+        ("train.py", "import os\r\nprint('CR LF is nothing to Python')\r\n"),
+        ("run", "#!/bin/bash -l\nexec ./solver --launcher srun\n"),
+    ],
+)
+def test_what_only_mentions_a_launcher_or_a_directive_runs(cluster: Desk, name: str, text: str) -> None:
+    cluster.write(name, text, mode=0o755)
+    done = cluster.type("submit", f"./{name}")
+    assert done.code == 0, done.err
+
+
+def test_the_command_of_a_job_file_is_its_authors_choice(cluster: Desk) -> None:
+    cluster.write("jobs/own/job.yaml", "summary: x\ncommand: [mpirun, -np, '2', ./x]\n")
+    done = cluster.type("submit", "own")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "told"),
+    [
+        ("run.sh", "#!/bin/bash\r\necho a\r\n", 0o755, "run.sh: its lines end with CR LF"),
+        ("run", "#!/usr/bin/env python3\r\nprint(1)\r\n", 0o755, "run: its lines end with CR LF"),
+        ("run", "#!/opt/none/bin/python\n", 0o755, "run, line 1: its interpreter /opt/none/bin/python is not on this"),
+        ("run", "#!/bin/bash\necho a\n", 0o644, "run: the script cannot be executed"),
+        ("old.py", "import os\nprint 'epoch'\n", 0o644, "old.py, line 2: it is written for Python 2"),
+        ("bad.py", "def f(:\n", 0o644, "which cannot read it: invalid syntax"),
+        ("train.ipynb", '{"cells": []}', 0o644, "train.ipynb: a notebook is no program that a rank can run"),
+    ],
+)
+def test_a_script_that_could_not_start_is_refused_before_the_queue(
+    cluster: Desk, name: str, text: str, mode: int, told: str
+) -> None:
+    cluster.write(name, text, mode=mode)
+    done = cluster.type("submit", f"./{name}")
+    assert (done.code, done.err.count("error: ")) == (1, 1), done.err
+    assert told in done.err and "next: " in done.err
+    assert not (cluster.spool / "sbatch.args").exists() and not os.path.exists(cluster.project / "runs")
+
+
+@pytest.mark.parametrize("name", ["run.sh", "run"])
+def test_one_line_with_a_carriage_return_is_no_file_of_windows(cluster: Desk, name: str) -> None:
+    cluster.write(name, "#!/bin/bash\nprintf 'a\r\nb\r\n'\n", mode=0o755)
+    assert cluster.type("submit", f"./{name}").code == 0
