@@ -172,6 +172,51 @@ _NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns 
 _NO_PLACE_FOR_HOROVOD = "Horovod learns its place only from horovodrun, and from MPI"
 _NO_MPI = "it starts them without MPI, so that each would run as a separate job of one rank"
 
+_READ_BY_SRUN = {
+    "SLURM_ACCTG_FREQ": "--acctg-freq",
+    "SLURM_BCAST": "--bcast",
+    "SLURM_CLUSTER_CONSTRAINT": "--cluster-constraint",
+    "SLURM_COMPRESS": "--compress",
+    "SLURM_CPU_BIND": "--cpu-bind",
+    "SLURM_CPU_FREQ_REQ": "--cpu-freq",
+    "SLURM_DISTRIBUTION": "--distribution",
+    "SLURM_EPILOG": "--epilog",
+    "SLURM_EXACT": "--exact",
+    "SLURM_GPU_BIND": "--gpu-bind",
+    "SLURM_GPU_FREQ": "--gpu-freq",
+    "SLURM_HINT": "--hint",
+    "SLURM_KILL_BAD_EXIT": "--kill-on-bad-exit",
+    "SLURM_LABELIO": "--label",
+    "SLURM_MEM_BIND": "--mem-bind",
+    "SLURM_MPI_TYPE": "--mpi",
+    "SLURM_NETWORK": "--network",
+    "SLURM_OVERLAP": "--overlap",
+    "SLURM_PROFILE": "--profile",
+    "SLURM_PROLOG": "--prolog",
+    "SLURM_TASK_EPILOG": "--task-epilog",
+    "SLURM_TASK_PROLOG": "--task-prolog",
+    "SLURM_UNBUFFEREDIO": "--unbuffered",
+    "SLURM_WAIT": "--wait",
+    "SRUN_CPUS_PER_TASK": "--cpus-per-task",
+}
+"""srun(1) of Slurm 22.05 to 25.05, "INPUT ENVIRONMENT VARIABLES", without those that Slurm sets in a job."""
+_READ_BY_MPIRUN = {
+    "OMPI_MCA_hwloc_base_binding_policy": "--bind-to",
+    "OMPI_MCA_orte_default_hostfile": "--hostfile",
+    "OMPI_MCA_rmaps_base_mapping_policy": "--map-by",
+    "PRTE_MCA_hwloc_default_binding_policy": "--bind-to",
+    "PRTE_MCA_prte_default_hostfile": "--hostfile",
+    "PRTE_MCA_rmaps_default_mapping_policy": "--map-by",
+}
+"""mpirun(1) of Open MPI 4.1 and prte(1) of PRRTE 3: an option of the command line counts more than an MCA variable."""
+_READ_BY_TORCHRUN = {
+    "PET_NNODES": "--nnodes",
+    "PET_NO_PYTHON": "--no_python",
+    "PET_NPROC_PER_NODE": "--nproc_per_node",
+    "PET_RDZV_BACKEND": "--rdzv_backend",
+}
+"""torch/distributed/run.py: each option has a variable PET_NAME as its default."""
+
 _CYCLIC = r"(--distribution[= ]|-m ?)(cyclic|plane|arbitrary)\S*"
 """srun distributes the tasks of a job in blocks, unless this says otherwise (srun manual, --distribution)."""
 
@@ -193,6 +238,12 @@ class LauncherRow:
     """The same for its number among the ranks of its node. Where none is set, it follows from the rank's number."""
     node_variables: tuple[str, ...] = ()
     """The same for the number of its node."""
+    sets: tuple[str, ...] = ()
+    """The further variables that it sets for every rank, as patterns: what the script exports under these is lost."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """Variable from which it reads an option -> the option, which counts more where it is on the command line."""
+    reads_next: str = ""
+    """What to type for such an option."""
     signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
     signal_to: str = ""
@@ -250,6 +301,11 @@ class LauncherRow:
     same)."""
 
     @property
+    def identity_variables(self) -> tuple[str, ...]:
+        """The variables with which it tells a rank its place."""
+        return (*self.rank_variables, *self.local_rank_variables, *self.node_variables)
+
+    @property
     def rank_number(self) -> str:
         """The bash expression for a rank's number, from ``rank_variables``; empty if there are none."""
         return _first_of(self.rank_variables)
@@ -289,6 +345,8 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         rank_variables=("SLURM_PROCID",),
         local_rank_variables=("SLURM_LOCALID",),
         node_variables=("SLURM_NODEID",),
+        reads=_READ_BY_SRUN,
+        reads_next="the site file sets such options under launchers.options.srun",
         scheduler="slurm",
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
@@ -305,6 +363,9 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         cyclic=r"--(rank|map)-by node\b",
         rank_variables=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
         local_rank_variables=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        sets=("OMPI_COMM_WORLD_*",),
+        reads=_READ_BY_MPIRUN,
+        reads_next="the site file adds options under launchers.options.mpirun",
         # Seen with 4.1.4; it also starts its daemons without --het-group (orte/mca/plm/slurm/plm_slurm_module.c).
         one_node_type="it finds the nodes of the first type alone",
         names_variables=True,
@@ -316,6 +377,11 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         rank_variables=("HOROVOD_RANK",),
         local_rank_variables=("HOROVOD_LOCAL_RANK",),
         node_variables=("HOROVOD_CROSS_RANK",),
+        # horovod/runner/gloo_run.py (create_slot_env_vars, create_run_env_vars)
+        sets=(
+            *("HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_IFACE"),
+            *("HOROVOD_GLOO_RENDEZVOUS_*", "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"),
+        ),
         signals=("TERM",),
         # It sends SIGTERM to the ranks' shells alone, not to the programs in them, and kills both 5 s later
         # (horovod/runner/common/util/safe_shell_exec.py).
@@ -345,6 +411,9 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         rank_variables=("RANK",),
         local_rank_variables=("LOCAL_RANK",),
         node_variables=("GROUP_RANK",),
+        sets=("TORCHELASTIC_*", "ROLE_*", "GROUP_WORLD_SIZE"),
+        reads=_READ_BY_TORCHRUN,
+        reads_next="--nodes and --tasks-per-node",
         signals=("TERM",),
         started_by={"slurm": "srun", "local": "local"},
         is_step=True,

@@ -16,6 +16,8 @@ lead_ends=         # until when to repeat a failed call of the scheduler, in suc
 stepped=no         # whether srun's step got SIGTERM
 hung=no            # whether srun was killed, as it did not end after all ranks had
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
+given_master=no    # whether a person gave one of them
+address_suffix=    # what a host's name has behind it where it is the address of the fast network, as at JSC
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
 watch_every=30     # seconds between two looks whether a later start has claimed the run directory, or srun hangs
@@ -28,6 +30,8 @@ sampler_sha256=fbf9e48754463becd3e0952af342616e660356ff54eec128b85bbc653daba7e2 
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_START HPCLAUNCH_START_DIR
 unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
+unset MASTER_ADDR MASTER_PORT JAX_COORDINATOR_ADDRESS PET_RDZV_ENDPOINT PET_RDZV_ID
+unset RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE
 
 # --- Messages and checks
 
@@ -91,6 +95,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   local starts
   scheduler=$1
   [ $# -eq 1 ] || declare -g "${@:2}"
+  note_inherited
   restart=0
   "${scheduler}_job"
   own_directory "${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}"
@@ -109,6 +114,45 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   fi
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+}
+
+# --- Variables that a person gives, by --env, a file or a line of set-up, and that reach the ranks under every launcher
+
+declare -A inherited=() # what those of these names were when the script began, or as the script itself has set them
+
+may_be_given() { # may_be_given NAME: is this a variable that a launcher or the scheduler may set again, or not pass on?
+  case $1 in
+    JAX_COORDINATOR_ADDRESS | TP_SOCKET_IFNAME | GPU_DEVICE_ORDINAL | ZE_AFFINITY_MASK) ;;
+    *_VISIBLE_DEVICES | CUDA_DEVICE_ORDER | NCCL_* | RCCL_* | GLOO_* | UCX_* | FI_* | OMP_* | HOROVOD_* | XLA_*) ;;
+    *) return 1 ;;
+  esac
+}
+
+note_inherited() { # remember the variables that the scheduler or the submitting shell has set
+  local name
+  while read -r name; do
+    ! may_be_given "$name" || inherited[$name]=${!name}
+  done < <(compgen -e)
+}
+
+given_variables() { # print a line that exports each variable which was given since
+  local name
+  while read -r name; do
+    may_be_given "$name" || continue
+    [ "${inherited[$name]+is}${inherited[$name]-}" = "is${!name}" ] || printf 'export %s=%q\n' "$name" "${!name}"
+  done < <(compgen -e)
+  [ "$given_master" = no ] || printf 'export MASTER_ADDR=%q MASTER_PORT=%q\n' "$MASTER_ADDR" "$MASTER_PORT"
+  # torchrun's own store listens elsewhere (torch/distributed/rendezvous.py).
+  [ "$given_master" = no ] || echo 'export TORCHELASTIC_USE_AGENT_STORE=False'
+}
+
+warn_of_places() { # say that a line of set-up has set what each rank gets from its launcher
+  local name
+  for name in RANK LOCAL_RANK NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE; do
+    [ -z "${!name-}" ] || [ "$name=${!name}" = "WORLD_SIZE=${HPCLAUNCH_WORLD_SIZE-}" ] ||
+      say "$name=${!name}, which a line of set-up sets, does not reach the ranks: the launcher gives each its own"
+    unset "$name"
+  done
 }
 
 own_directory() { # own_directory FOLDER: stop if the run directory or the code in it is neither this user's nor root's,
@@ -422,7 +466,7 @@ set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this ra
   number=$2
   export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
   export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
-  export JAX_COORDINATOR_ADDRESS="${MASTER_ADDR-}:${MASTER_PORT-}"
+  export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-${MASTER_ADDR-}:${MASTER_PORT-}}"
   [ -z "${sampler-}" ] || sample_rank
 }
 
@@ -775,18 +819,36 @@ list_hosts() { # list_hosts SLOTS: write the list of hosts for a launcher that u
   check 'listing the hosts of the job'
 }
 
-set_master() { # export the address where rank 0 may listen: the first host of the job, and a port that is free there
-  local hosts=localhost range='' number=${job-}
+set_master() { # export the address where rank 0 may listen: the first host of the job, and a port that is free there;
+  # one that was given stays
+  local host
   [ "$has_master" = no ] || return 0
   has_master=yes
-  if [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ]; then
-    hosts=$("${scheduler}_hosts" 2> /dev/null) || hosts=$HOSTNAME # the script runs on the first host
-    range=$("${scheduler}_ports")
+  [ -z "${MASTER_ADDR-}${MASTER_PORT-}" ] || given_master=yes
+  if [ -z "${MASTER_ADDR-}" ]; then
+    host=localhost
+    if [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ]; then
+      host=$("${scheduler}_hosts" 2> /dev/null) || host=$(this_host) # the script runs on the first host
+      host="${host%%$'\n'*}$address_suffix"
+    fi
+    MASTER_ADDR=$host
   fi
+  MASTER_PORT=${MASTER_PORT:-$(port_of_job)}
+  export MASTER_ADDR MASTER_PORT
+}
+
+this_host() { # print the name that this host has for its kernel: HOSTNAME may come from another, with its other variables
+  local name
+  read -r name < /proc/sys/kernel/hostname
+  printf %s "$name"
+}
+
+port_of_job() { # port_of_job [FURTHER]: print a port that is free here, and that no other job takes first; or a further one
+  local range='' number=${job-}
+  [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || range=$("${scheduler}_ports")
   number=${number//[!0-9]/}
   range=${range:-20000-29999} # below the system's ephemeral ports
-  MASTER_PORT=$(free_port "${range%-*}" "${range#*-}" "${number:-0}")
-  export MASTER_ADDR="${hosts%%$'\n'*}" MASTER_PORT
+  free_port "${range%-*}" "${range#*-}" "$((10#${number:-0} + ${1:-0}))"
 }
 
 free_port() { # free_port FIRST LAST NUMBER: print a port of this range that no process uses on this host, by a job's number
@@ -799,10 +861,15 @@ free_port() { # free_port FIRST LAST NUMBER: print a port of this range that no 
   echo "$port"
 }
 
-set_rendezvous() { # set_rendezvous [HOST]: export the address where torchrun's nodes meet: on the first host of the job, where
-  # the script runs, or on this one
+set_rendezvous() { # set_rendezvous [HOST]: export the address where torchrun's nodes meet, unless it was given: on the first
+  # host of the job, where the script runs, or on this one
+  local port
   set_master
-  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="${1:-$HOSTNAME}:$MASTER_PORT" # torchrun compares it with its host's name
+  port=$MASTER_PORT
+  [ "$given_master" = no ] || port=$(port_of_job 1)
+  [ "$given_master$port" != "yes$MASTER_PORT" ] || port=$(port_of_job 2) # there rank 0 itself listens
+  export PET_RDZV_ID="${PET_RDZV_ID:-$job}"
+  export PET_RDZV_ENDPOINT="${PET_RDZV_ENDPOINT:-${1:-$(this_host)}:$port}" # torchrun compares it with its host's name
 }
 
 set_workers() { # set_workers TASKS_PER_NODE: export the address where each rank listens, by rank
@@ -821,7 +888,9 @@ set_workers() { # set_workers TASKS_PER_NODE: export the address where each rank
 # --- The launch
 
 launch() { # launch [LAUNCHER ARGUMENT...]: start the ranks and wait for their end; without a launcher start one rank
-  start_ranks "$@" bash -c "$(rank_program)"
+  warn_of_places
+  set_master
+  start_ranks "$@" bash -c "$(given_variables; rank_program)"
 }
 
 launch_search() { # launch_search NODES PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]: start a worker of the search on
@@ -850,7 +919,9 @@ launch_search() { # launch_search NODES PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUME
 }
 
 launch_file() { # the same, for a launcher that passes its command to a shell as text: the rank's command is in a file
-  rank_program > "$attempt/rank" || stop "$attempt/rank cannot be written"
+  warn_of_places
+  set_master
+  { given_variables && rank_program; } > "$attempt/rank" || stop "$attempt/rank cannot be written"
   start_ranks "$@" bash "$attempt/rank"
 }
 
@@ -858,7 +929,6 @@ start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs
   local clock='' watch='' interrupted hangs=false world=${ranks:-${HPCLAUNCH_WORLD_SIZE:-1}}
   log_begins=$(stat --dereference --format=%s "/proc/$$/fd/2" 2> /dev/null)
   launcher='' received='' overdue=no
-  set_master
   # Before the traps: bash 5.2 aborts if a trap interrupts it while it reads a command substitution.
   [ "$walltime" -eq 0 ] || start_clock "$walltime"
   # torchrun may start a rank again, which has left an exit code then.
@@ -979,9 +1049,10 @@ spawn_over_ssh() { # spawn_over_ssh NODES TASKS HOSTS COMMAND...: start so many 
 
 spawn_on_host() { # spawn_on_host HOST NODE TASKS COMMAND...: start the ranks of a node from a shell there, which reads what to
   # do, and then signals, from its input. That ends when this process or the connection ends
-  local reach=(ssh -T -o BatchMode=yes "$1") knows=no received='' interrupted both from to shell
+  local reach=(ssh -T -o BatchMode=yes "$1") knows=no received='' interrupted both from to shell here
+  here=$(this_host)
   case $1 in
-    localhost | "$HOSTNAME" | "${HOSTNAME%%.*}") reach=() ;;
+    localhost | "$here" | "${here%%.*}") reach=() ;;
   esac
   trap 'interrupted=yes; signal_host TERM' TERM
   trap 'interrupted=yes; signal_host USR1' USR1

@@ -4,6 +4,7 @@ A value that a file leaves out is not known: nothing is assumed or checked in it
 direction.
 """
 
+import re
 from dataclasses import field
 from typing import Annotated, Literal
 
@@ -17,6 +18,7 @@ from hpclaunch.config.fileformat import (
     FrameworkName,
     LauncherName,
     Line,
+    Matching,
     Memory,
     NotNegative,
     PositiveInt,
@@ -311,6 +313,7 @@ class Site:
     software that TensorFlow's has. ``recipes``: how an environment with a framework is made here.
     ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None: Slurm is asked). ``refuses``:
     options (``--mem``) with which the site accepts no job.
+    ``address_suffix``: what a host's name has behind it where it is the address of the fast network (``i``: HOSTi).
     ``origins`` gives for dotted keys (and all keys below them) their ``sources``. ``third_party`` values were found
     only in users' files, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -365,6 +368,9 @@ class Site:
     )
     folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders") | ALWAYS_USED)
     broadcast: NodeCopies | None = field(default=None, metadata=shown(section="Folders", row="copies on nodes"))
+    address_suffix: Annotated[str, Matching(re.compile("[A-Za-z0-9.-]+"), "letters, digits and - .")] | None = field(
+        default=None, metadata=shown("HOST{}", section=_EVERY_SCRIPT, row="address of rank 0") | ALWAYS_USED
+    )
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT) | ALWAYS_USED)
     refuses: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
     remove: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))

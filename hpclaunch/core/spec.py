@@ -333,6 +333,8 @@ class JobSpec:
     plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
     ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler runs.
+    ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of ``environment`` that count only where no
+    line of set-up exports them.
     """
 
     name: str
@@ -388,6 +390,8 @@ class JobSpec:
     packages: tuple[str, ...] = field(default=(), metadata=OWN)
     python_folder: str = field(default="", metadata=OWN)
     samples: bool = field(default=True, metadata=OWN)
+    defaults: tuple[str, ...] = ()
+    address_suffix: str = ""
 
     @property
     def components(self) -> tuple[JobSpec, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from hpclaunch.core.hardware import named_gpus
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
-from hpclaunch.core.spec import Layout, Pairs
+from hpclaunch.core.spec import Layout, Pairs, Step
 from hpclaunch.resolve.broadcast import call_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of, parameters_of
@@ -15,6 +16,7 @@ from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.framework import packages_of
+from hpclaunch.resolve.given_variables import check_given, kept_in_ranks
 from hpclaunch.resolve.keras import keras_lines_of, keras_variable_of
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.ranks import (
@@ -25,6 +27,7 @@ from hpclaunch.resolve.ranks import (
     rank_number_of,
     rank_setup_of,
 )
+from hpclaunch.resolve.software import Software
 from hpclaunch.resolve.strategies import needs_workers
 
 
@@ -34,6 +37,8 @@ class Lines:
 
     directives: Pairs
     environment: Pairs
+    defaults: tuple[str, ...]
+    steps: tuple[Step, ...]
     interpreter: str
     packages: tuple[str, ...]
     rank_number: str
@@ -51,6 +56,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     layout = parts.rank_layout
     scheduler = case.site.scheduler_row
     environment = _environment(case, parts)
+    defaults = _defaults(environment, software) if software.own_lines else ()
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
     if parts.trials and container.step_options:
@@ -60,15 +66,20 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
     directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.step_options)
+    launch = launch_of(case, sizing, launcher, container, exported)
+    check_given(case, software.given, layout, launcher, launch, decisions)
     return Lines(
         directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),
+        defaults=defaults,
+        steps=_steps(software, defaults),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
         packages=() if contained else packages_of(case),
         rank_number=rank_number_of(case, launcher, layout, decisions),
         rank_identity=rank_identity_of(layout, launcher),
         rank_setup=(
-            *rank_setup_of(case, replace(sizing, layout=layout), launcher, software.variables),
+            *rank_setup_of(case, replace(sizing, layout=layout), launcher, _chosen_variables(software)),
+            *_kept_in_ranks(case, software),
             *python_path_of(case),
         ),
         command=(*container.prefix, *program),
@@ -77,7 +88,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
             *([call_of(parts.broadcast)] if parts.broadcast else []),
             *before_launch_of(case, layout, launcher, parts.strategy),
         ),
-        launch=launch_of(case, sizing, launcher, container, exported),
+        launch=launch,
         parameters=parameters.values,
     )
 
@@ -106,6 +117,33 @@ def _environment(case: Case, parts: Parts) -> dict[str, str]:
     if data and data.folder:
         variables["HPCLAUNCH_DATA_DIR"] = data.folder
     return variables
+
+
+def _defaults(environment: dict[str, str], software: Software) -> tuple[str, ...]:
+    """Return the variables that a person's own lines of set-up may export instead: those that no person gives."""
+    named = {one.name for one in software.given if one.value is not None and not one.of_site}
+    return tuple(name for name in environment if name not in named and not name.startswith("HPCLAUNCH_"))
+
+
+def _steps(software: Software, defaults: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return the lines of set-up; a person's own begin without the defaults, so that what they export is seen."""
+    if not defaults:
+        return software.steps
+    clear = Step(line=f"unset {' '.join(defaults)}", failure="unset")
+    return (*software.steps[: -software.own_lines], clear, *software.steps[-software.own_lines :])
+
+
+def _chosen_variables(software: Software) -> dict[str, str]:
+    """Return the variables that a rank must not set: those of all levels, and those of lines of set-up."""
+    return {**{one.name: "" for one in software.given}, **software.variables}
+
+
+def _kept_in_ranks(case: Case, software: Software) -> tuple[str, ...]:
+    """Return the lines with which a rank keeps what was given where the scheduler would set it again for its task."""
+    if not case.site.scheduler_row.assigns_gpus:
+        return ()
+    kept = kept_in_ranks(software.variables, software.given)
+    return tuple(f"export {name}={shlex.quote(text)}" for name, text in kept.items())
 
 
 def _expected_gpus(case: Case, layout: Layout) -> str:

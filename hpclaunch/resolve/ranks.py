@@ -15,6 +15,7 @@ from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.framework import refusal_of, stated_framework, uses_horovod
+from hpclaunch.resolve.given_variables import exported_by
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
@@ -218,7 +219,8 @@ def _setup_of_component(case: Case, sizing: Sizing, launcher: str, chosen: dict[
         return ()
     if not case.site.scheduler_row.assigns_gpus:
         return _divided_gpus(case, layout, launcher, chosen)
-    own = node.rank_setup if LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout) else ()
+    takes_one = LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout)
+    own = [line for line in node.rank_setup if takes_one and chosen.keys().isdisjoint(exported_by([line]))]
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
 

@@ -25,6 +25,7 @@ from hpclaunch.core.spec import (
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
+from hpclaunch.resolve.given_variables import Given, given_variables, may_export
 from hpclaunch.resolve.sizing import Sizing
 
 # Variables of the submitting shell that would change what the script does. Under Slurm, --export=NONE keeps them out.
@@ -38,6 +39,8 @@ class Software:
     ``framework``: one of ``core.spec.FRAMEWORKS``, for which the site's software was chosen. ``folder``: that of the
     venv or conda environment, or of a named interpreter (CONDA_PREFIX: only the job knows it; empty: none is known).
     ``sbatch``: options by which the scheduler provides the software.
+    ``given``: the variables of all levels. ``own_lines``: how many of the last steps are lines of set-up that a person
+    wrote, if these may export further ones.
     """
 
     python: str
@@ -48,6 +51,8 @@ class Software:
     framework: str = TENSORFLOW
     folder: str = ""
     sbatch: tuple[str, ...] = ()
+    given: tuple[Given, ...] = ()
+    own_lines: int = 0
 
 
 def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions) -> Software:
@@ -64,6 +69,7 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
     python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
     is_the_sites = origin == site_origin and (merged.modules, merged.sbatch) == (of_site.modules, of_site.sbatch)
+    own_lines = merged.setup[len(of_site.setup) :]
     unknown = _unknown_software(case, sizing.node_type, framework)
     if is_the_sites and unknown:
         decisions.warnings.append(
@@ -87,6 +93,8 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         framework=framework,
         folder=_folder_of(merged, python, case.context),
         sbatch=merged.sbatch,
+        given=given_variables(levels, dict(case.request.variables)),
+        own_lines=len(own_lines) if may_export(own_lines) else 0,
     )
 
 
@@ -251,9 +259,3 @@ def _check_values(variables: dict[str, str], decisions: Decisions) -> None:
     for name, value in variables.items():
         if "\0" in value:
             decisions.fault("a variable cannot hold a NUL character", where=f"environment.variables.{name}")
-        if name.startswith("HPCLAUNCH_"):  # the script relies on them: a rank removes the folder of its broadcast
-            decisions.fault(
-                "hpclaunch itself sets the variables whose names begin with HPCLAUNCH_",
-                where=f"environment.variables.{name}",
-                next="leave it out, or give it another name",
-            )

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.resolve.given_variables import REFUSED, SCHEDULERS_GPUS
+
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 PATIENCE_S = 60
@@ -124,3 +127,11 @@ def test_the_commands_on_the_page_leave_the_log_on_the_page(program: Path) -> No
         typed(f"hpclaunch cancel {run}")
     form = re.escape(log[1]).replace("49", r"(\d+)", 1).replace("49", r"\1")  # how far it came in five seconds
     assert re.fullmatch(form, said), said
+
+
+def test_the_page_names_every_variable_that_the_table_decides_about() -> None:
+    decided = {name for one in REFUSED for name in one.names} | {*SCHEDULERS_GPUS}
+    of_scheduler = {f"{beginning}*" for row in SCHEDULERS.values() for beginning in row.variables}
+    own = {"HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "SLURM_CPU_BIND", "PET_NNODES", "PET_NPROC_PER_NODE"}
+    section = CONTRACT.partition("## Variables that you give")[2].partition("\n## ")[0]
+    assert {name for name in decided | of_scheduler | own if f"`{name}`" not in section} == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -74,9 +75,9 @@ def test_under_ibrun_the_ranks_command_stands_in_a_file(tmp_path: Path) -> None:
 )
 def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job: str, port: int) -> None:
     all_are_free = "grep() { return 1; }"
-    done = with_library(f"{all_are_free}; set_rendezvous; export -p", HOSTNAME="n1", job=job)
+    done = with_library(f"{all_are_free}; set_rendezvous; export -p", HOSTNAME="login1", job=job)
     told = [line.removeprefix("declare -x ") for line in done.stdout.splitlines() if "PET_RDZV" in line]
-    assert told == [f'PET_RDZV_ENDPOINT="n1:{port}"', f'PET_RDZV_ID="{job}"']
+    assert told == [f'PET_RDZV_ENDPOINT="{os.uname().nodename}:{port}"', f'PET_RDZV_ID="{job}"']
 
 
 def test_row_24_a_stray_of_the_submitting_shell_does_not_reach_what_follows() -> None:

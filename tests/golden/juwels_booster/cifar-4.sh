@@ -2,7 +2,7 @@
 # cifar at juwels_booster (gpu): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: node_types.gpu.whole_nodes, charging.note
+# Found only in users' files, not on the centre's own pages: node_types.gpu.whole_nodes, charging.note, environment.variables.GLOO_SOCKET_IFNAME
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -27,7 +27,7 @@ sha256=0000000000000000000000000000000000000000000000000000000000000000
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
+begin slurm restarts=50 restart_by=requeue restart_lead=120 address_suffix=i pass_on=USR2
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
@@ -44,6 +44,7 @@ check 'module load Horovod'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=12
 export NCCL_SOCKET_IFNAME=ib0
+export GLOO_SOCKET_IFNAME=ib0
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2

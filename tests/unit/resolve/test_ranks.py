@@ -82,13 +82,13 @@ def test_row_29_a_mask_of_cpus_needs_a_whole_node_as_well() -> None:
 def test_row_29_a_jobs_own_order_of_the_gpus_wins(value: str) -> None:
     job = a_job(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": value}))
     spec = planned(ordered(), job)
-    assert spec.rank_setup == ()
+    assert spec.rank_setup == (f"export CUDA_VISIBLE_DEVICES={value}",)  # srun sets it again for every task
     assert dict(spec.environment)["CUDA_VISIBLE_DEVICES"] == value
 
 
 def test_row_29_the_users_own_order_of_the_gpus_wins_too() -> None:
     users = Settings(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": "2"}))
-    assert planned(ordered(), users=users).rank_setup == ()
+    assert planned(ordered(), users=users).rank_setup == ("export CUDA_VISIBLE_DEVICES=2",)
 
 
 def test_row_29_every_rank_sets_the_order_itself_before_its_command() -> None:
