@@ -26,7 +26,7 @@ later=             # the claim of the next start; a start is superseded as soon 
 outlived=          # an earlier start of this job whose ranks may still live, as its node was lost
 not_proven=69      # the exit code if the launcher ended with 0, and not every rank did (EX_UNAVAILABLE of sysexits.h)
 not_recorded=74    # the exit code if a success cannot be recorded, as on a full disk (EX_IOERR)
-sampler_sha256=fbf9e48754463becd3e0952af342616e660356ff54eec128b85bbc653daba7e2 # of sampler.py
+sampler_sha256=66b85dd25ff613fa582e3cf147684c315fec7eeaec84015cb4cb881bdc36906c # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_START HPCLAUNCH_START_DIR
 unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS

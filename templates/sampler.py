@@ -202,7 +202,9 @@ class Ranks:
 
 
 Gpu = Dict[str, Any]
-"""What is known of a GPU: memory, and that of the job's processes (own; bytes), power (watts), energy (joules, sum)."""
+"""What is known of a GPU: memory, and that of the job's processes (own; bytes), power (watts), energy (joules, sum).
+
+NVIDIA's also: the share of the multiprocessors that were busy since the last time (sms)."""
 
 
 class Use:
@@ -285,6 +287,37 @@ class Process(ctypes.Structure):
     ]
 
 
+class Metric(ctypes.Structure):
+    """nvmlGpmMetric_t: a number of nvmlGpmMetricId_t; its code and value, and its names, are written."""
+
+    _fields_ = [
+        ("metric", ctypes.c_uint),
+        ("code", ctypes.c_int),
+        ("value", ctypes.c_double),
+        ("names", ctypes.c_char_p * 3),
+    ]
+
+
+class Metrics(ctypes.Structure):
+    """nvmlGpmMetricsGet_t, version 1: asked of the time between two samples. Newer drivers know more metrics."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        ("number", ctypes.c_uint),
+        ("first", ctypes.c_void_p),
+        ("second", ctypes.c_void_p),
+        ("metrics", Metric * 512),
+    ]
+
+
+class Support(ctypes.Structure):
+    """nvmlGpmSupport_t, version 1."""
+
+    _fields_ = [("version", ctypes.c_uint), ("is_supported", ctypes.c_uint)]
+
+
+SM_UTILIZATION = 2
+"""NVML_GPM_METRIC_SM_UTIL: percent of the streaming multiprocessors that were busy, over the time."""
 UTILIZATION_SAMPLES = 1
 """NVML_GPU_UTILIZATION_SAMPLES: percent of the time in which a kernel ran."""
 NOTHING_NEW = 6
@@ -316,6 +349,31 @@ class Nvml:
             readings = self._readings(gpu, 0)
             if readings is not None:
                 self.seen[gpu[2]] = max((when for when, _ in readings), default=0)
+        self.counters = {gpu[2]: pair for gpu in self.gpus for pair in [self._counters(gpu)] if pair}
+        self.counted: Set[str] = set()  # the GPUs with a first sample of their counters
+
+    def _counters(self, gpu: Any) -> List[Any]:
+        """Return two buffers for samples of a GPU's counters; none of a GPU before Hopper, or of an older driver."""
+        ask, new = (getattr(self.library, "nvmlGpm" + name, None) for name in ("QueryDeviceSupport", "SampleAlloc"))
+        support, pair = Support(1, 0), [ctypes.c_void_p(), ctypes.c_void_p()]
+        if ask is None or new is None or not asked(ask, gpu[1], ctypes.byref(support)) or not support.is_supported:
+            return []
+        return pair if all(asked(new, ctypes.byref(buffer)) for buffer in pair) else []
+
+    def active_sms(self, gpu: Any) -> Optional[float]:
+        """Return the mean share of the multiprocessors that were busy since the last call; None if it is not known."""
+        pair = self.counters.get(gpu[2])
+        if pair is None or not asked(self.library.nvmlGpmSampleGet, gpu[1], pair[1]):
+            return None
+        pair.reverse()  # the newer first
+        wanted = Metrics(version=1, number=1, first=pair[1], second=pair[0])
+        wanted.metrics[0].metric = SM_UTILIZATION
+        is_first = gpu[2] not in self.counted
+        self.counted.add(gpu[2])
+        if is_first or not asked(self.library.nvmlGpmMetricsGet, ctypes.byref(wanted)) or wanted.metrics[0].code != 0:
+            return None
+        share = wanted.metrics[0].value / 100
+        return share if 0 <= share <= 1 else None
 
     def _parts(self, handle: Any) -> List[Any]:
         """Return the MIG devices of a GPU, or itself if it is not divided."""
@@ -398,6 +456,7 @@ class Nvml:
         return {
             "memory": memory.used if memory else None,
             "own": self.own_memory(gpu, processes),
+            "sms": self.active_sms(gpu),
             "power": None if power is None else power / 1000,
             "energy": None if energy is None else energy / 1000,
         }
@@ -684,6 +743,7 @@ class Sampler:
         self.memory: List[Optional[int]] = []
         self.pss: Dict[int, int] = {}
         self.joules = 0.0
+        self.sms = [Use() for _ in self.gpus.about]
 
     def header(self, node: str, attempt: str) -> Dict[str, Any]:
         """Return the first line."""
@@ -730,6 +790,9 @@ class Sampler:
         self.energy_at = [gpu["energy"] for gpu in gpus]
         self.joules += self.rapl.joules()
         self.measured = time.time()
+        for use, gpu in zip(self.sms, gpus):
+            if gpu.get("sms") is not None:
+                use.add(gpu["sms"], seconds)
         if gpus:
             self.moments.append(gpus)
 
@@ -767,7 +830,8 @@ class Sampler:
         moments = [gpus[place] for gpus in self.moments if place < len(gpus)]
         memory, own = (most([one[name] for one in moments]) for name in ("memory", "own"))
         power = mean([one["power"] for one in moments])
-        return {**self.gpus.uses[place].values(), "memory": memory, "own": own, "power": power}
+        sms = self.sms[place].values()["use"]
+        return {**self.gpus.uses[place].values(), "sms": sms, "memory": memory, "own": own, "power": power}
 
     def has_uses(self) -> bool:
         """Whether the use of a GPU was read since the last line."""

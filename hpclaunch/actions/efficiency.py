@@ -195,6 +195,7 @@ def _add_samples(usage: Usage, nodes: Sequence[NodeSamples]) -> Usage:
         memory=max((node.most_memory for node in nodes if node.most_memory is not None), default=None),
         memory_asked=usage.memory_asked or min(limits, default=None),
         gpus=gpus.shares if gpus is not None and gpus.is_judged else (),
+        gpu_sms=gpus.sms if gpus is not None and gpus.is_judged else (),
         gpu_samples=gpus.samples if gpus is not None else 0,
         gpu_seconds=gpus.seconds if gpus is not None else 0.0,
         gpu_memory=gpu_memory,
@@ -238,7 +239,7 @@ def _gpu_memory(nodes: Sequence[NodeSamples]) -> tuple[int | None, int | None]:
 def _sources(nodes: Sequence[NodeSamples], account: JobUsage | None) -> dict[str, str]:
     if not nodes:
         return dict.fromkeys(("CPU", "memory"), ACCOUNTING) if account else {}
-    names = {"CPU": "cpu", "memory": "memory", "GPU": "gpu", "GPU memory": "gpu"}
+    names = {"CPU": "cpu", "memory": "memory", "GPU": "gpu", "GPU SMs": "gpu", "GPU memory": "gpu"}
     found = {
         name: next((node.sources[key] for node in nodes if key in node.sources), "") for name, key in names.items()
     }

@@ -35,7 +35,8 @@ class Usage:
     ``cpus_per_core``: Slurm's CPUs per core. ``cores``: the mean of the cores in use, on all nodes. ``busiest_rank``:
     that of the rank that used most. ``memory``, ``memory_asked``: bytes per node, the peak of the fullest node.
     ``gpus``: the mean use of each GPU (0 to 1); empty if they were measured too briefly. ``gpu_samples``: those of all
-    GPUs, in ``gpu_seconds`` of each. ``gpu_memory``, ``gpu_memory_size``: bytes, the peak of the fullest GPU.
+    GPUs, in ``gpu_seconds`` of each. ``gpu_sms``: the mean share of the multiprocessors that were busy, of each GPU.
+    ``gpu_memory``, ``gpu_memory_size``: bytes, the peak of the fullest GPU.
     ``seconds``: of the longest start. ``is_complete``: the run ended by itself, with all its work done.
     ``is_mixed``: it had nodes of several types, for which no other layout is suggested.
     """
@@ -53,6 +54,7 @@ class Usage:
     memory: int | None = None
     memory_asked: int | None = None
     gpus: tuple[float, ...] = ()
+    gpu_sms: tuple[float, ...] = ()
     gpu_samples: int = 0
     gpu_seconds: float = 0.0
     gpu_memory: int | None = None
@@ -105,6 +107,9 @@ def quantities(usage: Usage) -> tuple[Quantity, ...]:
         asked = float(len(usage.gpus) or usage.nodes * usage.gpus_per_node)
         gpu = Quantity(name="GPU", used=used, asked=asked or None, unit="GPUs")
         found.append(replace(gpu, samples=usage.gpu_samples, seconds=usage.gpu_seconds))
+        if usage.gpu_sms:
+            sms = usage.gpu_sms
+            found.append(Quantity(name="GPU SMs", used=sum(sms), asked=float(len(sms)), unit="GPUs"))
         memory, size = usage.gpu_memory, usage.gpu_memory_size
         found.append(Quantity(name="GPU memory", used=memory, asked=size, unit="bytes"))
     found.append(Quantity(name="time", used=usage.seconds, asked=usage.walltime or None, unit="s"))

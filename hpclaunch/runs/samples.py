@@ -41,12 +41,13 @@ class GpuSample:
     """One GPU in one interval: the share of the measured time in which it computed (0 to 1), bytes of memory, watts.
 
     ``samples``, ``seconds``: what the share was measured by. Earlier versions read single moments, and have 0 of both.
-    ``own``: the bytes of the job's processes alone.
+    ``sms``: the mean share of the multiprocessors that were busy. ``own``: the bytes of the job's processes alone.
     """
 
     use: float | None = None
     samples: int = 0
     seconds: float = 0.0
+    sms: float | None = None
     memory: int | None = None
     own: int | None = None
     power: float | None = None
@@ -60,10 +61,13 @@ JUDGED_S = 60.0
 class GpuTime:
     """The use of a run's GPUs in all starts: the share of the measured time in which each computed (0 to 1).
 
-    ``samples``: those of all GPUs. ``seconds``: the measured time of the GPU that was measured least.
+    ``samples``: those of all GPUs. ``seconds``: the measured time of the GPU that was measured least. ``sms``: the mean
+    share of the multiprocessors that were busy, of each GPU; empty unless the driver counts it of all (NVML, from
+    Hopper on).
     """
 
     shares: tuple[float, ...]
+    sms: tuple[float, ...] = ()
     samples: int
     seconds: float
 
@@ -206,6 +210,8 @@ def gpu_time(nodes: Sequence[NodeSamples]) -> GpuTime | None:
     """Return how long the GPUs of a run computed, in all its starts; None if that was not measured of any."""
     busy: dict[tuple[str, int, int], float] = {}
     seconds: dict[tuple[str, int, int], float] = {}
+    active: dict[tuple[str, int, int], float] = {}
+    counted: dict[tuple[str, int, int], float] = {}
     samples = 0
     for node in nodes:
         indices = [device.index for device in node.gpus]
@@ -217,10 +223,15 @@ def gpu_time(nodes: Sequence[NodeSamples]) -> GpuTime | None:
                     busy[key] = busy.get(key, 0.0) + gpu.use * gpu.seconds
                     seconds[key] = seconds.get(key, 0.0) + gpu.seconds
                     samples += gpu.samples
+                    if gpu.sms is not None:
+                        active[key] = active.get(key, 0.0) + gpu.sms * gpu.seconds
+                        counted[key] = counted.get(key, 0.0) + gpu.seconds
     if not seconds:
         return None
     shares = tuple(busy[key] / seconds[key] for key in sorted(busy))
-    return GpuTime(shares=shares, samples=samples, seconds=min(seconds.values()))
+    is_counted = active.keys() == busy.keys() and min(counted.values()) >= JUDGED_S
+    sms = tuple(active[key] / counted[key] for key in sorted(active)) if is_counted else ()
+    return GpuTime(shares=shares, sms=sms, samples=samples, seconds=min(seconds.values()))
 
 
 def last_start(nodes: Sequence[NodeSamples]) -> list[NodeSamples]:
@@ -289,16 +300,20 @@ def _rank(one: Mapping[str, Any]) -> RankSample:
 
 
 def _gpu(one: Mapping[str, Any]) -> GpuSample:
-    use = _number(one.get("use"))
-    shown = None if use is None else min(use, 1.0)
     return GpuSample(
-        use=shown,
+        use=_share(one.get("use")),
         samples=_whole_number(one.get("samples")) or 0,
         seconds=_number(one.get("seconds")) or 0.0,
+        sms=_share(one.get("sms")),
         memory=_whole_number(one.get("memory")),
         own=_whole_number(one.get("own")),
         power=_number(one.get("power")),
     )
+
+
+def _share(value: Any) -> float | None:
+    share = _number(value)
+    return None if share is None else min(share, 1.0)
 
 
 def _device(place: int, one: Mapping[str, Any]) -> GpuDevice:

@@ -54,6 +54,7 @@ class Nvml:
     def __init__(self, clock: Clock, work: Load, keeps: bool = True, before: float = 0.5) -> None:
         self.clock, self.work, self.keeps, self.before = clock, work, keeps, before
         self.reads = {"samples": 0, "rates": 0}
+        self.sampled: dict[int, float] = {}  # buffer of the counters -> when it was filled
 
     def _share(self, begin: float, end: float) -> float:
         if end <= BEGAN:
@@ -116,6 +117,37 @@ class Nvml:
             samples[place].value.ulonglong = 2**40 + 2**33  # the rest of the union has no meaning
             samples[place].value.uint = round(100 * self._share(end - STEP, end))
         number._obj.value = len(new)
+        return SUCCESS
+
+
+class Hopper(Nvml):
+    """The same GPU with counters: while it computes, ``width`` of its multiprocessors are busy."""
+
+    def __init__(self, clock: Clock, work: Load, width: float, support: int = 1) -> None:
+        super().__init__(clock, work)
+        self.width, self.support = width, support
+
+    def nvmlGpmQueryDeviceSupport(self, handle: Any, support: Any) -> int:
+        if (handle.value, support._obj.version) != (4711, 1):
+            return INVALID_ARGUMENT
+        support._obj.is_supported = self.support
+        return SUCCESS
+
+    def nvmlGpmSampleAlloc(self, buffer: Any) -> int:
+        buffer._obj.value = 9000 + len(self.sampled)
+        self.sampled[buffer._obj.value] = -1.0
+        return SUCCESS
+
+    def nvmlGpmSampleGet(self, handle: Any, buffer: Any) -> int:
+        self.sampled[buffer.value] = self.clock.now
+        return SUCCESS if handle.value == 4711 else INVALID_ARGUMENT
+
+    def nvmlGpmMetricsGet(self, wanted: Any) -> int:
+        asked = wanted._obj
+        first, second = self.sampled[asked.first], self.sampled[asked.second]
+        if (asked.version, asked.number, asked.metrics[0].metric) != (1, 1, 2) or not 0 <= first < second:
+            return INVALID_ARGUMENT
+        asked.metrics[0].value = 100 * self.width * self._share(first, second)
         return SUCCESS
 
 
@@ -216,6 +248,30 @@ def test_a_share_is_printed_with_its_samples_and_seconds(
     (row,) = [line for line in shown.splitlines() if line.startswith("GPU\t")]
     assert f"\t{share}\t" in row and "NVML, " in row and "samples in 400 s" in row
     assert ("its GPUs computed nothing" in shown) == (share == "0 %")
+
+
+def test_busy_multiprocessors_are_those_of_the_whole_time(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = node.run(Hopper(node.clock, cycle(4, 4), width=0.3), 1200.0, cost=0.02)
+    assert found is not None and found.mean == pytest.approx(0.5, abs=0.01)
+    assert found.sms == (pytest.approx(0.15, abs=0.01),)
+    rows = [line for line in printed(node, tmp_path, capsys).splitlines() if line.startswith("GPU SMs")]
+    assert rows == ["GPU SMs\t0.15 GPUs\t1 GPU\t15 %\tNVML, sampled"]
+
+
+@pytest.mark.parametrize("seconds", [50.0, 600.0])
+@pytest.mark.parametrize("library", ["not supported", "before Hopper", "fails"])
+def test_multiprocessors_that_are_not_counted_are_not_shown(node: Node, library: str, seconds: float) -> None:
+    driver = {
+        "not supported": Hopper(node.clock, cycle(4, 4), width=0.3, support=0),
+        "before Hopper": Nvml(node.clock, cycle(4, 4)),
+        "fails": Hopper(node.clock, cycle(4, 4), width=0.3),
+    }[library]
+    if library == "fails":
+        driver.nvmlGpmMetricsGet = lambda wanted: NOT_SUPPORTED  # type: ignore[attr-defined]
+    found = node.run(driver, seconds)
+    assert found is not None and found.mean == pytest.approx(0.5, abs=0.06) and found.sms == ()
 
 
 def printed(node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:

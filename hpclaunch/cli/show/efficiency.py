@@ -86,7 +86,9 @@ def _seconds(one: Efficiency) -> float:
 
 def _shares(one: Efficiency) -> dict[str, float]:
     """Return name -> share of the quantities that fit into a line."""
-    known = {quantity.name: quantity.share for quantity in one.quantities if quantity.name != "GPU memory"}
+    known = {
+        quantity.name: quantity.share for quantity in one.quantities if quantity.name not in ("GPU SMs", "GPU memory")
+    }
     return {name: share for name, share in known.items() if share is not None}
 
 

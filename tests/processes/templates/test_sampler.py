@@ -63,6 +63,31 @@ int nvmlDeviceGetSamples(void *h, unsigned type, unsigned long long after, unsig
   return 0;
 }
 """
+# The structures of nvml.h; a buffer holds how often its GPU was sampled. Half of the second GPU is busy.
+COUNTERS = """
+#include <stdlib.h>
+typedef struct { unsigned version, isSupportedDevice; } support_t;
+typedef struct {
+  unsigned metricId; int nvmlReturn; double value; struct { char *shortName, *longName, *unit; } metricInfo;
+} metric_t;
+typedef struct { unsigned version, numMetrics; long *sample1, *sample2; metric_t metrics[333]; } metrics_t;
+static long samples[3];
+int nvmlGpmQueryDeviceSupport(void *h, support_t *s) {
+  if (s->version != 1) return 25;
+  s->isSupportedDevice = h == (void *)2;
+  return 0;
+}
+int nvmlGpmSampleAlloc(long **s) { *s = calloc(2, sizeof(long)); return 0; }
+int nvmlGpmSampleGet(void *h, long *s) { s[0] = (long)h; s[1] = ++samples[(long)h]; return 0; }
+int nvmlGpmMetricsGet(metrics_t *m) {
+  if (m->version != 1 || m->numMetrics != 1 || m->metrics[0].metricId != 2) return 2;
+  if (m->sample1[0] != 2 || m->sample2[0] != 2 || m->sample2[1] != m->sample1[1] + 1) return 2;
+  m->metrics[0].nvmlReturn = 0;
+  m->metrics[0].value = 50;
+  m->metrics[0].metricInfo.shortName = "SM Util";
+  return 0;
+}
+"""
 ROCM = """
 #include <string.h>
 #include <stdint.h>
@@ -179,6 +204,13 @@ def test_a_gpu_that_is_not_the_jobs_is_not_measured(tmp_path: Path, nodes: list[
     folder = compiled(tmp_path, "libnvidia-ml.so.1", NVML)
     nodes.append(Node(tmp_path, ["sleep", "1000"], LD_LIBRARY_PATH=folder, CUDA_VISIBLE_DEVICES="GPU-b"))
     assert [gpu.index for gpu in nodes[0].lines(1).gpus] == [1]
+
+
+def test_busy_multiprocessors_by_the_counters_of_a_gpu_that_has_them(tmp_path: Path, nodes: list[Node]) -> None:
+    library = compiled(tmp_path, "libnvidia-ml.so.1", NVML + SAMPLES + COUNTERS)
+    nodes.append(Node(tmp_path, ["sleep", "1000"], LD_LIBRARY_PATH=library))
+    lines = nodes[0].lines(3).samples
+    assert [[gpu.sms for gpu in one.gpus] for one in lines[1:3]] == [[None, 0.5]] * 2
 
 
 def test_amds_gpus_by_rocm_smi(tmp_path: Path, nodes: list[Node]) -> None:
