@@ -48,7 +48,8 @@ class Limits:
     ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``interactive``: for
     interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
     if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
-    it. ``max_jobs`` and ``max_running`` are per user. ``preemption``: its jobs may be stopped for others.
+    it. ``max_jobs`` and ``max_running`` are per user, ``max_gpus`` are those of one job. ``permission``: what a project
+    needs to use it. ``preemption``: its jobs may be stopped for others.
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
@@ -57,6 +58,7 @@ class Limits:
     bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
     by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
     max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
+    max_gpus: PositiveInt | None = field(default=None, metadata=shown("at most {} per job", noun="GPU"))
     max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
     max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
@@ -64,6 +66,7 @@ class Limits:
     only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
     interactive: bool = field(default=False, metadata=shown(yes="for hpclaunch shell", no="not for interactive work"))
     implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
+    permission: Line | None = field(default=None, metadata=shown("{}"))
     preemption: Preemption | None = field(default=None)
     charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))

@@ -60,6 +60,9 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
                 subject="GPUs",
             )
         )
+    if limits.max_gpus is not None and ask.nodes * ask.gpus > limits.max_gpus:
+        what = f"{ask.nodes * ask.gpus} GPUs requested"
+        found.append(Violation(what=what, allowed=f"at most {count(limits.max_gpus, 'GPU')}", subject="GPUs"))
     longest, why = longest_walltime(limits, ask.nodes)
     if longest is not None and ask.walltime > longest:
         what = f"walltime {format_walltime(ask.walltime)} requested"
@@ -92,9 +95,12 @@ def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
 def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     """Return the request nearest to this one that all the limits allow, or None; the node type stays the same."""
     several = [limits.of(ask.node_type) for limits in all_limits]
+    of_job = [limits.max_gpus for limits in several if limits.max_gpus]
+    gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node), *of_job])
     nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
+    if gpus and of_job:
+        nodes = min(nodes, min(of_job) // gpus)
     nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
-    gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node)])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
     near = replace(ask, nodes=nodes, gpus=gpus, walltime=min([ask.walltime, *times]))
     return None if any(violations(limits, near) for limits in several) else near

@@ -91,7 +91,10 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         # The scheduler finds an implicit one by itself; a person's own choice is still written.
         implicit = is_chosen_here and name in family.limits and family.limits[name].implicit
         places[family.name] = "" if implicit else name
-        limits += _first_fitting(family, name, ask)
+        fitting = _first_fitting(family, name, ask)
+        if is_chosen_here:
+            decisions.warnings += [f"{family.name} {name}: {one.permission}" for one in fitting if one.permission]
+        limits += fitting
     _check_available(wanted, decisions)
     partition, qos = places["partition"], places["qos"]
     placement = Placement(account=account, partition=partition, qos=qos, walltime=ask.walltime, limits=tuple(limits))

@@ -31,6 +31,7 @@ def asked(**changes: Any) -> Ask:
         (Limits(min_nodes=5), "4 nodes requested; allowed: at least 5 nodes"),
         (Limits(max_walltime=HOUR), "walltime 02:00:00 requested; allowed: at most 01:00:00"),
         (Limits(max_gpus_per_node=2), "4 GPUs per node requested; allowed: at most 2 GPUs per node"),
+        (Limits(max_gpus=15), "16 GPUs requested; allowed: at most 15 GPUs"),
         (Limits(node_types=("cpu", "knl")), "node type gpu requested; allowed: cpu, knl"),
         (Limits(by_node_type={"gpu": Override(max_nodes=2)}), "4 nodes requested; allowed: at most 2 nodes"),
         (
@@ -48,12 +49,20 @@ def test_each_limit_that_is_broken_is_told(limits: Limits, violation: str) -> No
     [
         Limits(),
         Limits(max_nodes=4, min_nodes=4, max_walltime=2 * HOUR, max_gpus_per_node=4, node_types=("cpu", "gpu")),
+        Limits(max_gpus=16),
         Limits(max_nodes=3, by_node_type={"gpu": Override(max_nodes=4)}),
         Limits(by_node_type={"cpu": Override(max_nodes=1)}),
     ],
 )
 def test_a_limit_itself_is_still_allowed(limits: Limits) -> None:
     assert told(limits) == []
+
+
+@pytest.mark.parametrize(("most", "near"), [(16, (4, 4)), (15, (3, 4)), (4, (1, 4)), (2, (1, 2))])
+def test_the_gpus_of_a_job_leave_fewer_nodes_first(most: int, near: tuple[int, int]) -> None:
+    found = nearest_allowed([Limits(max_gpus=most)], ASK)
+    assert found is not None
+    assert (found.nodes, found.gpus) == near
 
 
 def test_all_broken_limits_are_told() -> None:

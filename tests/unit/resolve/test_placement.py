@@ -105,6 +105,13 @@ def test_for_a_shell_an_interactive_one_is_taken_also_where_the_site_prefers_non
     assert (spec_of(case).qos, spec_of(replace(case, interactive=False)).qos) == ("talk", "")
 
 
+def test_what_a_project_needs_for_a_partition_is_a_warning_where_it_is_chosen_for_it() -> None:
+    site = choosing({"small": Limits(max_nodes=1), "large": Limits(permission="apply for it")})
+    assert "partition large: apply for it" in planned(site, nodes=2).warnings
+    assert not any("apply for it" in one for one in planned(site, nodes=1).warnings)
+    assert not any("apply for it" in one for one in planned(site, nodes=2, partition="large").warnings)
+
+
 def test_nothing_is_declined_where_a_person_chose() -> None:
     assert planned(partition="debug", walltime=60).declined == ()
 
