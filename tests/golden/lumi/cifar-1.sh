@@ -42,21 +42,25 @@ export NCCL_NET_GDR_LEVEL=3
 export CXI_FORK_SAFE=1
 export CXI_FORK_SAFE_HP=1
 export FI_CXI_DISABLE_CQ_HUGETLB=1
+export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=8
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod python srun
+need singularity srun
 
 rank() { # what every rank runs
   set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
+  singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd -B \
+    /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B /pfs,/scratch,/projappl,/project,/flash,/appl \
+    /appl/local/containers/easybuild-sif-images/lumi-tensorflow-rocm-6.2.0-python-3.10-tensorflow-2.16.1-horovod-0.28.1-dockerhash-8c75f24cfffc.sif \
+    /opt/miniconda3/envs/tensorflow/bin/python \
+    /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=scale-learning-rate=sqrt \
+    --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
-set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 \
   --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \
   --kill-on-bad-exit=1 --wait=60

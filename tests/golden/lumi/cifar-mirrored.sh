@@ -42,18 +42,21 @@ export NCCL_NET_GDR_LEVEL=3
 export CXI_FORK_SAFE=1
 export CXI_FORK_SAFE_HP=1
 export FI_CXI_DISABLE_CQ_HUGETLB=1
+export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod python srun
+need singularity srun
 
 rank() { # what every rank runs
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
-    --strategy=mirrored
+  singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd -B \
+    /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B /pfs,/scratch,/projappl,/project,/flash,/appl \
+    /appl/local/containers/easybuild-sif-images/lumi-tensorflow-rocm-6.2.0-python-3.10-tensorflow-2.16.1-horovod-0.28.1-dockerhash-8c75f24cfffc.sif \
+    /opt/miniconda3/envs/tensorflow/bin/python \
+    /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=scale-learning-rate=sqrt \
+    --default=warmup-epochs=2.0 --default=decay=cosine --strategy=mirrored
 }
 
-set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=60
 finish

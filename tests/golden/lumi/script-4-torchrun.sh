@@ -34,6 +34,10 @@ export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"
 check $'export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"'
 export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"
 check $'export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"'
+module use /appl/local/laifs/modules
+check 'module use /appl/local/laifs/modules'
+module load lumi-aif-singularity-bindings
+check 'module load lumi-aif-singularity-bindings'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=7
 export NCCL_SOCKET_IFNAME=hsn
@@ -41,16 +45,21 @@ export NCCL_NET_GDR_LEVEL=3
 export CXI_FORK_SAFE=1
 export CXI_FORK_SAFE_HP=1
 export FI_CXI_DISABLE_CQ_HUGETLB=1
+export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=32
 export HPCLAUNCH_EXPECT_GPU=1
 enter /home/ada/project
-need python srun torchrun
+need singularity srun torchrun
 
 rank() { # what every rank runs
   set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   # shellcheck disable=SC2016 # typed text, not code
-  python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
+  singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd --bind \
+    /home/ada/project -B /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B \
+    /pfs,/scratch,/projappl,/project,/flash,/appl \
+    /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif \
+    python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }
 
 set_rendezvous
