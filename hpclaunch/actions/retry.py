@@ -71,8 +71,9 @@ def _next_step(run: Run) -> str:
     if not run.final:
         return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
     resume = f"hpclaunch resume {name}, which continues from its checkpoints"
-    fixable = run.state in ("FAILED", "OUT_OF_MEMORY")
-    return f"correct the program, then hpclaunch submit; or {resume}" if fixable else resume
+    if run.state == "OUT_OF_MEMORY":
+        return f"hpclaunch resume {name} with more --memory or fewer --tasks-per-node; or with a smaller batch"
+    return f"correct the program, then hpclaunch submit; or {resume}" if run.state == "FAILED" else resume
 
 
 def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:

@@ -29,6 +29,14 @@ A slurmd that was started with its node's name (-N) adds that name to the progra
 
 It is compiled only where it is needed.
 """
+_KILLED = (
+    r"(?m)^slurmstepd(?:-\S+)?: error: (?P<words>Detected [0-9]+ oom[-_]kill event(?:s|\(s\))? in "
+    r"StepId=(?P<job>[0-9_]+)(?:\+[0-9]+)?\.[A-Za-z0-9]+)"
+)
+"""slurmstepd's line after the kernel ended a process for want of memory (task_cgroup_memory.c of 20.11 to 25.11).
+
+Slurm's accounting calls such a job OUT_OF_MEMORY, also if its script ended with 0.
+"""
 _STATES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
 _ENDED_BY_SIGNAL = (None, 137, 143)
 """Exit codes of a start that a signal may have ended; None: it left no code."""
@@ -50,16 +58,31 @@ def status_by_markers(run: Run, silence: str) -> Status:
     code = run.last_exit_code(run.job_id)
     seconds = seconds_until_term(run)
     exit_code = "" if code is None else f"{code}:0"
-    if seconds is None and is_complete(run):
+    killed = "" if seconds is not None else memory_kill(run)
+    if seconds is None and is_complete(run) and not killed:
         return Status(state="COMPLETED", exit_code="0:0", nodes=run.nodes)
     if was_cancelled(run) and not (silence and code is None):
         begun = bool(last_start(run))
         return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
     ended = _ended_by_slurm(run, code, seconds)
+    if killed and not (silence and code is None) and (ended is None or ended.state == "CANCELLED"):
+        ended = Status(state="OUT_OF_MEMORY", reason=killed)
     ended = ended or (_status_of_exit_code(run, code) if code is not None else None)
     if ended and not (silence and (ended.state in _REPEATED or (code != 0 and _requeues(run)))):
         return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
+
+
+def memory_kill(run: Run) -> str:
+    """Return what slurmstepd wrote about a process of this job that got too much memory; empty without such a line.
+
+    The log holds the lines of all starts of the job, which this line does not tell apart: after a requeue it tells
+    nothing.
+    """
+    if len(starts_of(run)) != 1:
+        return ""
+    found = [line for line in re.finditer(_KILLED, end_of_log(run)) if _is_of(line["job"], run)]
+    return found[-1]["words"] if found else ""
 
 
 def _status_of_exit_code(run: Run, code: int) -> Status:

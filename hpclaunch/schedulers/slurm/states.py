@@ -23,7 +23,7 @@ from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
 from hpclaunch.schedulers.slurm.configuration import cluster
-from hpclaunch.schedulers.slurm.markers import status_by_markers, with_proof
+from hpclaunch.schedulers.slurm.markers import memory_kill, status_by_markers, with_proof
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
 
 _STATE = re.compile("[A-Z_]+")
@@ -97,16 +97,25 @@ def _status_of_ended(job: JobIdentity, jobs: Jobs, queue: _Queue, accounted: Sta
     queued_again = queue.silence and accounted is not None and accounted.state in _REPEATABLE
     if accounted is not None and not queued_again:
         is_complete = accounted.exit_code and accounted.state != "FAILED"
-        return accounted if is_complete else _restore_exit_code(jobs[job], accounted)
+        return accounted if is_complete else _look_for_memory_kill(jobs[job], _restore_exit_code(jobs[job], accounted))
     run = jobs[job]
     in_queue = queue.known.get(job)
     if in_queue:
-        return _add_own_exit_code(run, in_queue)
+        return _look_for_memory_kill(run, _add_own_exit_code(run, in_queue))
     marked = status_by_markers(run, queue.silence)
     stranger = queue.strangers.get(job)
     if marked.state == "UNKNOWN" and stranger is not None:
         return replace(marked, reason=f"job {job.job_id} is another one by now, {stranger}")
     return marked
+
+
+def _look_for_memory_kill(run: Run, status: Status) -> Status:
+    """Return the status; OUT_OF_MEMORY for a failure after the kernel ended a process of a step for want of memory.
+
+    Slurm calls only the step so, unless it is the script's own.
+    """
+    words = memory_kill(run) if status.state == "FAILED" and not status.reason else ""
+    return replace(status, state="OUT_OF_MEMORY", reason=words) if words else status
 
 
 # --- whose job it is

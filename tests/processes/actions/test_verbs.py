@@ -246,6 +246,7 @@ def test_the_nodes_that_were_typed_are_avoided_too_and_a_required_node_cannot_be
             "it failed with exit code 7",
             "correct the program, then hpclaunch submit; or hpclaunch resume",
         ),
+        ("OUT_OF_MEMORY", "137:0", "it ran out of memory", "hpclaunch resume run-7 with more --memory or fewer"),
         ("TIMEOUT", "0:0", "it reached its walltime", "hpclaunch resume run-7, which continues from its checkpoints"),
     ],
 )

@@ -153,6 +153,24 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     assert told_of(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
+@pytest.mark.parametrize("source", ["squeue", "sacct", "neither"])
+def test_a_rank_that_got_too_much_memory_is_told_from_other_failures(
+    tmp_path: Path, program: Path, source: str
+) -> None:
+    fake(program, "squeue", "1|FAILED|NonZeroExitCode\n2|FAILED|NonZeroExitCode" if source == "squeue" else "")
+    fake(program, "sacct", "1|FAILED|9:0\n2|FAILED|9:0" if source == "sacct" else "")
+    runs = [a_run(tmp_path, job_id) for job_id in "12"]
+    for run in runs:
+        (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
+        (run.path / f"attempts/{run.job_id}.0/exit-code").write_text("137")
+        (run.path / "logs").mkdir()
+    line = "Detected 1 oom_kill event in StepId=1.0"
+    (runs[0].path / "logs/slurm-1.out").write_text(f"slurmstepd: error: {line}. Some of the step tasks have been ...\n")
+    told = told_of(runs)
+    assert told["1"] == Status(state="OUT_OF_MEMORY", exit_code="137:0", reason=line)
+    assert told["2"].state == "FAILED"
+
+
 def test_a_held_job_keeps_the_words_that_say_why(tmp_path: Path, program: Path) -> None:
     held = ["1|SPECIAL_EXIT|job requeued in special exit state", "2|REQUEUE_HOLD|JobHoldMaxRequeue"]
     held.append("3|RESV_DEL_HOLD|Reservation maint was deleted")

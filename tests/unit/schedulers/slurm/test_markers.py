@@ -298,3 +298,63 @@ def test_the_proof_may_be_two_minutes_late(tmp_path: Path, index: int) -> None:
     assert with_proof(replace(run, state="COMPLETING"), completed) == late
     running = Status(state="RUNNING")
     assert with_proof(run, running) == running
+
+
+KILLS = {
+    "20.11": "Detected 2 oom-kill event(s) in StepId={step} cgroup. Some of your processes may have been killed by "
+    "the cgroup out-of-memory handler.",
+    "22.05": "Detected 1 oom-kill event(s) in StepId={step}. Some of your processes may have been killed by the "
+    "cgroup out-of-memory handler.",
+    "25.11": "Detected 3 oom_kill events in StepId={step}. Some of the step tasks have been OOM Killed.",
+}
+
+
+def kill(version: str = "25.11", step: str = "7.0", program: str = "slurmstepd") -> str:
+    return f"{program}: error: {KILLS[version].format(step=step)}\n"
+
+
+@pytest.mark.parametrize("version", KILLS)
+@pytest.mark.parametrize(("code", "exit_code"), [(0, "0:0"), (1, "1:0"), (137, "137:0"), (None, "")])
+def test_a_process_that_got_too_much_memory_ends_the_run_so(
+    run: Run, version: str, code: int | None, exit_code: str
+) -> None:
+    began(run, code=code)
+    logged(run, kill(version))
+    told = status_by_markers(run, silence="")
+    assert (told.state, told.exit_code) == ("OUT_OF_MEMORY", exit_code)
+    assert told.reason == KILLS[version].format(step="7.0").partition(".0")[0] + ".0"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "state"),
+    [
+        (kill(step="8.0"), 1, "FAILED"),  # another job's
+        (kill(step="7.batch"), 1, "OUT_OF_MEMORY"),
+        (kill(step="7.extern", program="slurmstepd-node1"), 137, "OUT_OF_MEMORY"),
+        (kill() + STEP_LINE, 137, "OUT_OF_MEMORY"),  # srun ends the other ranks
+        (kill() + LINE.format(what="JOB 7", time=LATE, cause=" DUE TO TIME LIMIT"), 137, "TIMEOUT"),
+        (kill().replace("slurmstepd: ", "rank 3: "), 1, "FAILED"),
+        ("RuntimeError: CUDA out of memory\n", 1, "FAILED"),
+        ("", 0, "COMPLETED"),
+    ],
+)
+def test_only_slurmstepds_own_line_about_this_job_tells_of_its_memory(
+    run: Run, text: str, code: int, state: str
+) -> None:
+    began(run, code=code)
+    logged(run, text)
+    assert status_by_markers(run, silence="").state == state
+
+
+def test_a_memory_kill_of_an_earlier_start_or_of_a_job_that_may_run_tells_nothing(run: Run) -> None:
+    logged(run, kill())
+    began(run, restart=0, code=75)
+    began(run, restart=1, code=1)
+    assert status_by_markers(run, silence="").state == "FAILED"
+    (run.path.parent / "other").mkdir()
+    again = a_run(run.path.parent / "other", "7", state="RUNNING")
+    began(again)
+    logged(again, kill())
+    assert status_by_markers(again, silence="squeue: no answer").state == "UNKNOWN"
+    mark_cancelled(again, "7")
+    assert status_by_markers(again, silence="").state == "CANCELLED"
