@@ -18,7 +18,8 @@ from hpclaunch.runs.sweep_values import values_at
 from hpclaunch.schedulers.slurm import allocation, history
 from hpclaunch.schedulers.slurm.limits import limits_of
 from hpclaunch.schedulers.slurm.programs import Answer
-from hpclaunch.sites.describe.answers import gpus_of, nodes_of, numbers
+from hpclaunch.sites.describe.answers import gpus_of, nodes_of
+from hpclaunch.sites.slurm_text import numbers
 from tests.builders import a_desk, a_job, refused
 from tests.fuzz.measured_ways import FINISHED, MODEL, TRAINED_JOB
 

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from hpclaunch.schedulers import ClusterIdentity
 from hpclaunch.schedulers.slurm.programs import ask, cluster_key, down_controllers
+from hpclaunch.sites.slurm_text import settings
 
-_FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _CONTROLLER = r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)"
 """Since Slurm 18.08 each controller has its own line: ``SlurmctldHost[0] = HOST(ADDRESS)`` (scontrol's show_config)."""
 
@@ -39,7 +39,7 @@ def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
     answer = ask(["scontrol", "show", "config"])
     if not answer.ok:
         raise _Silent
-    return MappingProxyType(dict(_FIELD.findall(answer.text)))
+    return MappingProxyType(settings(answer.text))
 
 
 def cluster() -> ClusterIdentity:
@@ -54,7 +54,7 @@ def cluster() -> ClusterIdentity:
         from hpclaunch.sites.detect import cluster_name
 
         name = cluster_name(os.environ)
-    return ClusterIdentity(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))
+    return ClusterIdentity(name=name, controllers=tuple(host for host in hosts if host))
 
 
 def cluster_name() -> str:
@@ -70,5 +70,4 @@ def _ask_name(_choosing: tuple[str | None, ...]) -> str:
     answer = ask(["scontrol", "show", "config"], seconds=_NAME_SECONDS)
     if not answer.ok:
         raise _Silent
-    fields: dict[str, str] = dict(_FIELD.findall(answer.text))
-    return fields.get("ClusterName", "")
+    return settings(answer.text).get("ClusterName", "")

@@ -9,8 +9,9 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
+from hpclaunch.sites.describe.answers import SINFO_FORMAT
 from hpclaunch.sites.describe.draft import Answers
+from hpclaunch.sites.slurm_text import settings
 
 
 def answers(user: str) -> Answers:

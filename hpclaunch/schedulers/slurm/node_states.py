@@ -10,8 +10,9 @@ import re
 import time
 from collections.abc import Iterable
 
-_NODE = re.compile(r"NodeName=([A-Za-z0-9][A-Za-z0-9._-]*)(?= )")
-_FIELDS = re.compile(r" (State|BootTime|SlurmdStartTime)=(\S+)")
+from hpclaunch.sites.slurm_text import Fields, records
+
+_NODE = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
 _FLAGS = "*~#!%$@^-+"
 """Signs that Slurm appends to a state, such as * for a node that does not respond (scontrol's manual)."""
 _TROUBLES = {
@@ -44,22 +45,20 @@ def troubles(answer: str, since: float | None = None) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     restarted: dict[str, str] = {}
-    lines = answer.split("\n")
     nodes = 0
-    for line in lines:
-        node = _NODE.match(line)
-        if node is None:
+    for fields in records(answer, "NodeName"):
+        node = fields["NodeName"]
+        if not _NODE.fullmatch(node):
             continue
         nodes += 1
-        fields = dict(_FIELDS.findall(line))
         flags = _flags_of(fields.get("State", ""))
         words = _words(fields.get("State", ""))
         if "CLOUD" in flags:
-            found[node[1]] = ""
+            found[node] = ""
         elif words:
-            found[node[1]] = f"Slurm reports it as {' and '.join(words)}"
+            found[node] = f"Slurm reports it as {' and '.join(words)}"
         elif since is not None and _is_after(fields, since) and not flags & _SWITCHED:
-            restarted[node[1]] = "it was started again during the run"
+            restarted[node] = "it was started again during the run"
     return found if nodes > 1 and len(restarted) == nodes else {**found, **restarted}
 
 
@@ -76,7 +75,7 @@ def _flags_of(state: str) -> set[str]:
     return {part.rstrip(_FLAGS) for part in state.split("+")}
 
 
-def _is_after(fields: dict[str, str], since: float) -> bool:
+def _is_after(fields: Fields, since: float) -> bool:
     return any(_epoch(fields.get(name, "")) > since for name in ("BootTime", "SlurmdStartTime"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hpclaunch.config.site import OURS
 from hpclaunch.core.units import count, format_walltime, parse_walltime
-from hpclaunch.sites.describe.answers import mpi_types, names_in, nodes_of, nodes_of_sinfo, records, settings, table
+from hpclaunch.sites.describe.answers import mpi_types, nodes_of, nodes_of_sinfo
 from hpclaunch.sites.describe.draft import HERE, SLURM, Answers, Cluster, Described, Draft, Here
 from hpclaunch.sites.describe.hardware import add_gpu_option, add_memory_gaps, add_node_types
 from hpclaunch.sites.describe.node_types import node_groups_of
@@ -23,6 +23,7 @@ from hpclaunch.sites.describe.software import (
     add_launcher,
     add_rule_gaps,
 )
+from hpclaunch.sites.slurm_text import names_in, records, settings, table
 
 _WALLTIME = 30 * 60
 """Default walltime (seconds), as in the bundled site files."""

@@ -1,22 +1,17 @@
-"""The output of Slurm's programs (19.05 to 24.11) -> plain records; it draws no conclusions."""
+"""Nodes, GPUs and MPI types in the output of Slurm's programs (19.05 to 24.11); it draws no conclusions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import whole_number
+from hpclaunch.sites.slurm_text import Fields, clean, number_of, records, split_list
 
-Fields = Mapping[str, str]
 Gpus = tuple[tuple[str, int], ...]
 """(type, count) of the GPUs in a node; the type is empty where Slurm's configuration gives none."""
 
-_FIELD = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/.-]*)=")
-_SETTING = re.compile(r"^(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_NOTHING = frozenset({"(null)", "N/A", "none", "NONE", "n/a"})
 _MPI_TYPE = re.compile(r"(?:srun:\s*)?([a-z][a-z0-9_]*)")
 SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
 """One line per node and partition: sockets, cores per socket, threads per core, CPUs, MB, GRES, features."""
@@ -43,29 +38,6 @@ class Node:
         return max(1, self.cpus // self.cores)
 
 
-def settings(text: str) -> dict[str, str]:
-    """Return the settings of ``scontrol show config`` by key; the value of an unset key is empty."""
-    return {key: _value_of(value) for key, value in _SETTING.findall(_clean(text))}
-
-
-def records(text: str, first: str) -> list[dict[str, str]]:
-    """Return the records of ``scontrol show``; each begins with the key ``first``, on a line or in a paragraph.
-
-    A value may hold blanks (OS, Reason). Of a key that occurs twice the first counts: a Reason may quote keys.
-    """
-    found = []
-    for part in re.split(rf"^(?={first}=)", _clean(text), flags=re.MULTILINE):
-        if not part.startswith(f"{first}="):
-            continue
-        places = list(_FIELD.finditer(part))
-        ends = [place.start() for place in places[1:]] + [len(part)]
-        fields: dict[str, str] = {}
-        for place, end in zip(places, ends, strict=True):
-            fields.setdefault(place[1], " ".join(part[place.end() : end].split()))
-        found.append(fields)
-    return found
-
-
 def nodes_of(text: str) -> list[Node]:
     """Return the nodes of ``scontrol show node``, without those that are only planned (FUTURE)."""
     found = [_node(fields) for fields in records(text, "NodeName") if not _state(fields) & {"FUTURE"}]
@@ -77,28 +49,28 @@ def _state(fields: Fields) -> set[str]:
 
 
 def _node(fields: Fields) -> Node | None:
-    sockets, cores = _number(fields.get("Sockets")), _number(fields.get("CoresPerSocket"))
-    cpus, memory = _number(fields.get("CPUTot")), _number(fields.get("RealMemory"))
+    sockets, cores = number_of(fields.get("Sockets")), number_of(fields.get("CoresPerSocket"))
+    cpus, memory = number_of(fields.get("CPUTot")), number_of(fields.get("RealMemory"))
     if not (sockets and cores and cpus and memory):
         return None
-    reserved = _number(fields.get("MemSpecLimit")) or 0
+    reserved = number_of(fields.get("MemSpecLimit")) or 0
     return Node(
         name=fields["NodeName"],
         sockets=sockets,
         cores=sockets * cores,
-        threads=_number(fields.get("ThreadsPerCore")) or 1,
+        threads=number_of(fields.get("ThreadsPerCore")) or 1,
         cpus=cpus,
         usable_cpus=_usable_cpus(fields, cpus, sockets * cores),
         memory=max(1, memory - reserved),
         gpus=gpus_of(fields.get("Gres", "")),
-        features=frozenset(_split_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
-        partitions=tuple(_split_list(fields.get("Partitions", ""))),
+        features=frozenset(split_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
+        partitions=tuple(split_list(fields.get("Partitions", ""))),
     )
 
 
 def _usable_cpus(fields: Fields, cpus: int, cores: int) -> int:
     """Return the CPUs that jobs can get: CPUEfctv from Slurm 22.05 on, before that all but CoreSpecCount's cores."""
-    effective, reserved = _number(fields.get("CPUEfctv")), _number(fields.get("CoreSpecCount")) or 0
+    effective, reserved = number_of(fields.get("CPUEfctv")), number_of(fields.get("CoreSpecCount")) or 0
     return min(cpus, effective) if effective else max(1, cpus - reserved * max(1, cpus // cores))
 
 
@@ -106,7 +78,7 @@ def nodes_of_sinfo(text: str) -> list[Node]:
     """Return the nodes of ``sinfo --Node --format=SINFO_FORMAT``, for clusters where users may not list the nodes."""
     rows: dict[str, list[str]] = {}
     partitions: dict[str, list[str]] = {}
-    for line in _clean(text).split("\n"):
+    for line in clean(text).split("\n"):
         words = line.split("|")
         if len(words) != 9:
             continue
@@ -114,7 +86,7 @@ def nodes_of_sinfo(text: str) -> list[Node]:
         partitions.setdefault(words[0], []).append(words[1])
     found = []
     for name, (_, _, sockets, cores, threads, cpus, memory, gres, features) in rows.items():
-        counts = [_number(word) for word in (sockets, cores, cpus, memory)]
+        counts = [number_of(word) for word in (sockets, cores, cpus, memory)]
         if not all(counts):
             continue
         socket_count, cores_per_socket, all_cpus, megabytes = (number or 0 for number in counts)
@@ -123,12 +95,12 @@ def nodes_of_sinfo(text: str) -> list[Node]:
                 name=name,
                 sockets=socket_count,
                 cores=socket_count * cores_per_socket,
-                threads=_number(threads) or 1,
+                threads=number_of(threads) or 1,
                 cpus=all_cpus,
                 usable_cpus=all_cpus,
                 memory=megabytes,
                 gpus=gpus_of(gres),
-                features=frozenset(_split_list(features)),
+                features=frozenset(split_list(features)),
                 partitions=tuple(partitions[name]),
             )
         )
@@ -150,62 +122,19 @@ def gpus_of(gres: str) -> Gpus:
     return tuple((gpu_type, count) for gpu_type, count in found.items() if count)
 
 
-def table(text: str) -> list[dict[str, str]]:
-    """Return the rows of ``sacctmgr --parsable2``, by the names in its first line, without blanks (``DefQOS``)."""
-    header, *lines = _clean(text).split("\n")
-    names = header.replace(" ", "").split("|")
-    return [dict(zip(names, map(_value_of, line.split("|")), strict=False)) for line in lines if "|" in line]
-
-
 def mpi_types(text: str) -> list[str]:
     """Return the types of ``srun --mpi=list``; before Slurm 21.08 every line begins with ``srun:``."""
     found = []
-    for line in _clean(text).split("\n"):
+    for line in clean(text).split("\n"):
         word = _MPI_TYPE.fullmatch(line.strip())
         if word:
             found.append(word[1])
     versions = re.search(r"versions available:\s*(\S+)", text)
-    return list(dict.fromkeys([*found, *(_split_list(versions[1]) if versions else [])]))
+    return list(dict.fromkeys([*found, *(split_list(versions[1]) if versions else [])]))
 
 
 def gpu_files(text: str) -> list[str]:
     """Return the device files of the GPUs in a gres.conf; none where Slurm detects the GPUs itself."""
-    lines = [line.partition("#")[0] for line in _clean(text).split("\n")]
+    lines = [line.partition("#")[0] for line in clean(text).split("\n")]
     gpus = [line for line in lines if re.search(r"\bName=gpu\b", line, re.IGNORECASE)]
     return [found[1] for line in gpus if (found := re.search(r"\bFile=(\S+)", line, re.IGNORECASE))]
-
-
-def number_in(tres: str, name: str) -> int | None:
-    """Return how many of ``name`` a TRES text (``cpu=64,node=4,gres/gpu=8``) allows; None where it has no limit."""
-    members = (member.partition("=") for member in tres.split(","))
-    return next((_number(value) for key, _, value in members if key == name), None)
-
-
-def names_in(text: str) -> list[str]:
-    """Return the names in a list as Slurm writes it; none for ``ALL``, which is no limit."""
-    return [] if text.upper() == "ALL" else _split_list(text)
-
-
-def _split_list(text: str) -> list[str]:
-    return [word for word in _value_of(text).split(",") if word]
-
-
-def _value_of(value: str) -> str:
-    return "" if value in _NOTHING else value
-
-
-def _number(text: str | None) -> int | None:
-    found = re.match("[0-9]{1,18}", text or "")
-    return int(found[0]) if found else None
-
-
-def _clean(text: str) -> str:
-    """Replace control characters: no name has them, and YAML forbids them."""
-    if text.isascii():  # nearly always; a large cluster writes many megabytes
-        return _CONTROL.sub("?", text)
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
-
-
-def numbers(values: Iterable[str]) -> list[int]:
-    """Return the values that are numbers, as numbers."""
-    return [number for value in values if (number := whole_number(value)) is not None]

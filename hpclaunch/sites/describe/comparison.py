@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.sites.describe.answers import Node, nodes_of, nodes_of_sinfo, records
+from hpclaunch.sites.describe.answers import Node, nodes_of, nodes_of_sinfo
 from hpclaunch.sites.describe.draft import Answers
+from hpclaunch.sites.slurm_text import records
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import NodeType, Site

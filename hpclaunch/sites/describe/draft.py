@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpclaunch.core.records import record
-from hpclaunch.sites.describe.answers import Fields
 from hpclaunch.sites.describe.node_types import NodeGroup
+from hpclaunch.sites.slurm_text import Fields
 
 SLURM = "slurm"
 """The scheduler of the sites that are described here; also the name of the source of its values."""

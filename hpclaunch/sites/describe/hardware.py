@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hpclaunch.core.units import count
-from hpclaunch.sites.describe.answers import gpu_files, numbers
+from hpclaunch.sites.describe.answers import gpu_files
 from hpclaunch.sites.describe.draft import SLURM, Cluster, Draft
 from hpclaunch.sites.describe.node_types import NodeGroup
 from hpclaunch.sites.describe.partitions import Member
+from hpclaunch.sites.slurm_text import numbers
 
 _ORDER = (
     *("title", "nodes", "sockets", "cores_per_node", "usable_cores", "threads_per_core", "cpus_per_core", "memory_gb"),

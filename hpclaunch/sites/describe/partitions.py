@@ -7,8 +7,8 @@ from typing import Any
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, parse_walltime
-from hpclaunch.sites.describe.answers import Fields, names_in, number_in, numbers
 from hpclaunch.sites.describe.node_types import NodeGroup
+from hpclaunch.sites.slurm_text import Fields, names_in, number_in, numbers
 
 Member = dict[str, Any]
 """The keys of the site file below the name of a partition or QOS."""

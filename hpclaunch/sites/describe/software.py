@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.sites.describe.answers import Fields
 from hpclaunch.sites.describe.draft import HERE, SLURM, Draft, Here
+from hpclaunch.sites.slurm_text import Fields
 
 
 def add_launcher(draft: Draft, types: Sequence[str], default: str, here: Here) -> None:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.sites.describe.answers import (
-    gpu_files,
-    gpus_of,
-    mpi_types,
-    names_in,
-    nodes_of,
-    nodes_of_sinfo,
-    number_in,
-    records,
-    settings,
-    table,
-)
+from hpclaunch.sites.describe.answers import gpu_files, gpus_of, mpi_types, nodes_of, nodes_of_sinfo
+from hpclaunch.sites.slurm_text import names_in, number_in, records, settings, table
 from tests.unit.sites.describe.texts import answers
 
 
