@@ -28,14 +28,6 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY CUDA_VISIBLE_DEVICES
-module load python3/3.7.0
-check 'module load python3/3.7.0'
-module load cuda/10.1
-check 'module load cuda/10.1'
-module load cudnn/7.6.5
-check 'module load cudnn/7.6.5'
-module load nccl/2.5.6
-check 'module load nccl/2.5.6'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=4
 export HPCLAUNCH_WORLD_SIZE=16

@@ -31,16 +31,12 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 address_suffix=i pas
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load Stages/2022
-check 'module load Stages/2022'
+module load Stages/2025
+check 'module load Stages/2025'
 module load GCC
 check 'module load GCC'
 module load OpenMPI
 check 'module load OpenMPI'
-module load TensorFlow
-check 'module load TensorFlow'
-module load Horovod
-check 'module load Horovod'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=12
 export NCCL_SOCKET_IFNAME=ib0

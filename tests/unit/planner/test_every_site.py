@@ -75,7 +75,7 @@ def test_cifar_at_perlmutter_takes_seconds_to_a_minute_with_its_start_up() -> No
 
 
 def test_a_rate_that_is_not_known_is_said_in_the_plan_too() -> None:
-    told = plan_of(bundled_job("cifar"), SITES["jupiter"]).assumed
+    told = plan_of(bundled_job("cifar"), SITES["juwels_booster"]).assumed
     assert any(text.startswith("cost: ") and "rate" in text for text in told), told
 
 

@@ -59,7 +59,10 @@ def test_a_rate_makes_units_of_the_hours() -> None:
 
 @pytest.mark.parametrize(
     ("site", "typed", "place"),
-    [("delta", {"node_type": "a100x8"}, "gpuA100x8"), ("delta", {"partition": "gpuA40x4-preempt"}, "gpuA40x4-preempt")],
+    [
+        ("delta", {"node_type": "mi100x8", "nodes": 1}, "gpuMI100x8"),
+        ("delta", {"partition": "cpu-preempt"}, "cpu-preempt"),
+    ],
 )
 def test_a_charge_factor_that_is_not_known_is_said(site: str, typed: dict[str, Any], place: str) -> None:
     said = f"without the charge factor of {place}, which is not in the site file"
