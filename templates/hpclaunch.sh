@@ -29,7 +29,7 @@ not_recorded=74    # the exit code if a success cannot be recorded, as on a full
 sampler_sha256=66b85dd25ff613fa582e3cf147684c315fec7eeaec84015cb4cb881bdc36906c # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_START HPCLAUNCH_START_DIR
-unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
+unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS HPCLAUNCH_GPU_VIEW HPCLAUNCH_LOCAL_RANK HPCLAUNCH_LOCAL_WORLD_SIZE
 unset MASTER_ADDR MASTER_PORT JAX_COORDINATOR_ADDRESS PET_RDZV_ENDPOINT PET_RDZV_ID
 unset RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE
 
@@ -366,7 +366,8 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
-  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
+  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words show_one_gpu check_gpus refuse_gpus \
+    find_gpus keep_named find_divided nvidia_gpus amd_gpus find_other_vendor take_gpu mark_rank leave_copies \
     copy_output leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
   printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
   printf 'sampler=%q\n' "$(find_sampler)"
@@ -384,7 +385,7 @@ mark_rank() { # export a variable by which the script finds the processes of ran
 }
 
 run_rank() { # run the rank and write its exit code, by which the script counts it; the first to fail writes it twice
-  local code number='' copier='' is_ended=no sampled='' watcher=''
+  local code number='' copier='' is_ended=no sampled='' watcher='' taken=()
   trap : USR1 USR2 # the program gets these signals too; this shell waits until it ends
   trap 'is_ended=yes' TERM
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
@@ -396,6 +397,7 @@ run_rank() { # run the rank and write its exit code, by which the script counts 
     [ -z "$watcher" ] || kill -s KILL "$watcher" 2> /dev/null
     end_rank
   fi
+  [ ${#taken[@]} -eq 0 ] || rm -f "${taken[@]}"
   [ -z "$copier" ] || end_rank_log
   [ -z "${HPCLAUNCH_BROADCAST-}" ] || leave_copies
   exit "$code"
@@ -484,6 +486,202 @@ set_rank_of_component() { # set_rank_of_component "NODESxTASKS..." NUMBER [LOCAL
   done
   set_rank "$tasks" "$2" "${3:-$((rest % tasks))}" "${4:-$((node + rest / tasks))}"
 }
+
+# --- The GPUs of a rank (decision 65). No device is opened: where its driver must first start, that takes seconds.
+
+show_one_gpu() { # show_one_gpu VENDOR: leave this rank one GPU of those that it sees, which is then number 0
+  local gpus ids seen limit is_mig other='' word='' rest number
+  [ -n "${LOCAL_RANK-}" ] || return 0
+  export HPCLAUNCH_GPU_VIEW=one HPCLAUNCH_LOCAL_RANK=$LOCAL_RANK HPCLAUNCH_LOCAL_WORLD_SIZE=$LOCAL_WORLD_SIZE
+  find_gpus "$1"
+  if [ -z "$limit" ]; then
+    : # neither the vendor nor a variable is known
+  elif [ -z "${!limit+set}" ]; then
+    [ "$seen" = 1 ] || export "$limit=$LOCAL_RANK"
+  elif [[ "${!limit}" == *,* && ("$seen" != 1 || "$is_mig" = yes) ]]; then # else there is one already
+    rest="${!limit},"
+    for ((number = 0; number <= LOCAL_RANK; number++)); do
+      word=${rest%%,*} rest=${rest#*,}
+    done
+    [ -n "$word" ] || refuse_gpus '' "$limit=${!limit} names no GPU for LOCAL_RANK=$LOCAL_RANK" || return
+    export "$limit=$word"
+  fi
+  export LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
+}
+
+check_gpus() { # check_gpus VENDOR EACH [shared]: false, with a sentence, if this rank does not see the EACH GPUs that a
+  # program takes by LOCAL_RANK, or another rank has one of them. Nothing is said about what cannot be known.
+  local gpus ids seen limit is_mig other='' first device text=''
+  [ -n "${LOCAL_RANK-}" ] || return 0
+  find_gpus "$1"
+  first=$((LOCAL_RANK * $2))
+  [ -z "$limit" ] || text=" ($limit${!limit+=}${!limit- is not set})"
+  if [ -n "$other" ]; then
+    refuse_gpus "${3-}" "the site file promises GPUs of $1, and this node has GPUs of $other" || return
+  elif [ "$seen" = 0 ]; then
+    [ "${HPCLAUNCH_EXPECT_GPU-}" != 1 ] || refuse_gpus "${3-}" "it sees no GPU$text" || return
+  elif [ "$is_mig" = yes ] && [ $((first + $2)) -gt 1 ]; then
+    refuse_gpus "${3-}" "a process sees one MIG device only, so GPU $first of LOCAL_RANK=$LOCAL_RANK is not there$text: \
+type --tasks-per-node 1, or --gpu-view one for ranks that exchange nothing" || return
+  elif [ -n "$seen" ] && [ $((first + $2)) -gt "$seen" ]; then
+    refuse_gpus "${3-}" "a program takes GPU $((first + $2 - 1)) by LOCAL_RANK=$LOCAL_RANK, and sees only $seen$text: \
+type --gpu-view one, or fewer tasks per node" || return
+  fi
+  for device in "${gpus[@]:first:$2}"; do
+    take_gpu "$device" || refuse_gpus "${3-}" "it has the GPU of rank $other, $device$text" || return
+  done
+}
+
+refuse_gpus() { # refuse_gpus SHARED REASON: false; the first rank to fail says why. Only a warning where ranks may share
+  local node
+  read -r node < /proc/sys/kernel/hostname
+  if [ -n "$1${CUDA_MPS_PIPE_DIRECTORY-}" ]; then
+    echo "hpclaunch: warning: rank ${RANK-} on $node: $2" >&2
+    return 0
+  fi
+  (set -o noclobber && echo 78 > "${HPCLAUNCH_EXIT_FILE:-/dev/null}") 2> /dev/null &&
+    echo "hpclaunch: rank ${RANK-} on $node was not started: $2" >&2
+  return 1
+}
+
+find_gpus() { # find_gpus VENDOR: set gpus to those that this rank sees, in its order: device files, MIG devices, or empty
+  # where only their number is known; ids to UUIDs; seen to how many they are (empty: not known); limit to the variable
+  # that chooses among them; is_mig if they are divided; other to the vendor of this node's GPUs, if it is another
+  local names=() name known=no divided=()
+  gpus=() ids=() seen='' limit='' is_mig=no
+  case $1 in
+    NVIDIA) names=(CUDA_VISIBLE_DEVICES) && nvidia_gpus ;;
+    AMD) names=(ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES) && amd_gpus ;;
+    Intel) names=(ZE_AFFINITY_MASK) ;;
+    *) names=(CUDA_VISIBLE_DEVICES) && [ -n "${CUDA_VISIBLE_DEVICES+set}" ] || names=(ROCR_VISIBLE_DEVICES) ;;
+  esac
+  # HIP counts among the GPUs that ROCR leaves, and CUDA_VISIBLE_DEVICES is another name of its variable.
+  [[ "$1" != AMD || -n "${HIP_VISIBLE_DEVICES+set}" ]] || names[1]=CUDA_VISIBLE_DEVICES
+  [[ "$known" = yes || "${HPCLAUNCH_EXPECT_GPU-}" != 1 ]] || find_other_vendor "$1"
+  [ "$known" = no ] || seen=${#gpus[@]}
+  [ "$1" = any ] || limit=${names[0]}
+  for name in "${names[@]}"; do
+    [ -z "${!name+set}" ] || { limit=$name && keep_named "${!name}"; }
+  done
+  find_divided
+}
+
+keep_named() { # keep_named LIST: keep the GPUs that a variable names, in its order. What names no GPU ends the list.
+  local rest=$1, word place kept=() kept_ids=() kept_divided=()
+  while [ -n "$rest" ]; do
+    word=${rest%%,*} rest=${rest#*,}
+    word=${word//[[:space:]]/}
+    place=
+    case $word in
+      MIG-*) divided[${#gpus[@]}]=yes && place=${#gpus[@]} && gpus[place]=$word && ids[place]=$word ;;
+      GPU-*)
+        for place in "${!ids[@]}"; do
+          [[ "${ids[place],,}" != "${word,,}"* ]] || break
+          place=
+        done
+        [ -n "$place" ] || { place=${#gpus[@]} && gpus[place]=$word && ids[place]=$word; }
+        ;;
+      *[!0-9.]* | '') break ;;
+      *)
+        if [ "$known" = no ]; then
+          kept+=('') kept_ids+=('') kept_divided+=('')
+          continue
+        fi
+        place=$((10#${word%%.*}))
+        [ "$place" -lt ${#gpus[@]} ] || break
+        ;;
+    esac
+    kept+=("${gpus[place]}") kept_ids+=("${ids[place]}") kept_divided+=("${divided[place]-}")
+  done
+  [[ "$known" = no && -n "$seen" && "$seen" -lt ${#kept[@]} ]] || seen=${#kept[@]}
+  gpus=("${kept[@]}") ids=("${kept_ids[@]}") divided=("${kept_divided[@]}")
+}
+
+find_divided() { # say whether the GPUs that are left are MIG devices, or divided into some: a process sees the first only
+  local number=0 place
+  for place in "${!gpus[@]}"; do
+    [ "${divided[place]-}" != yes ] || number=$((number + 1))
+  done
+  [ "$number" -gt 0 ] || return 0
+  if [ "$number" -lt ${#gpus[@]} ]; then # which of both kinds a process sees is not known here
+    gpus=() seen=''
+    return
+  fi
+  is_mig=yes seen=1
+  [[ "${gpus[0]}" == MIG-* ]] || gpus=('')
+}
+
+nvidia_gpus() { # by PCI address, as CUDA counts like GPUs; a GPU whose device file a cgroup has closed is not seen
+  local root=${HPCLAUNCH_HARDWARE_ROOT-} file key value minor id parts
+  for file in "$root"/proc/driver/nvidia/gpus/*/information; do
+    [ -r "$file" ] || continue
+    minor='' id=''
+    while IFS=: read -r key value; do
+      case $key in
+        'Device Minor') minor=${value//[[:space:]]/} ;;
+        'GPU UUID') id=${value//[[:space:]]/} ;;
+      esac
+    done < "$file"
+    [ -n "$minor" ] || continue
+    known=yes
+    [ -w "$root/dev/nvidia$minor" ] || continue
+    parts=("$root/proc/driver/nvidia/capabilities/gpu$minor/mig"/gi*)
+    [ ! -e "${parts[0]}" ] || divided[${#gpus[@]}]=yes
+    gpus+=("nvidia$minor") ids+=("$id")
+  done
+}
+
+amd_gpus() { # in the order of the driver's nodes, as ROCr counts
+  local root=${HPCLAUNCH_HARDWARE_ROOT-} file number key value simds minor id
+  for ((number = 0; ; number++)); do
+    file="$root/sys/class/kfd/kfd/topology/nodes/$number/properties"
+    [ -e "$file" ] || break
+    simds=0 minor='' id=''
+    while read -r key value; do
+      case $key in
+        simd_count) simds=$value ;;
+        drm_render_minor) minor=$value ;;
+        unique_id) printf -v id 'GPU-%016x' "$value" ;;
+      esac
+    done 2> /dev/null < "$file" # a cgroup makes it empty
+    [ "$simds" -gt 0 ] || continue # a processor
+    known=yes
+    [ -w "$root/dev/dri/renderD$minor" ] || continue
+    gpus+=("renderD$minor") ids+=("$id")
+  done
+}
+
+find_other_vendor() { # find_other_vendor VENDOR: set other if this node has no device of that vendor, but of another one
+  local root=${HPCLAUNCH_HARDWARE_ROOT-} devices
+  devices=("$root"/dev/nvidia[0-9]*)
+  if [ "$1" = NVIDIA ] && [ ! -e "${devices[0]}" ]; then
+    amd_gpus
+    [ "$known" = no ] || other=AMD
+  elif [ "$1" = AMD ] && [ ! -e "$root/dev/kfd" ]; then
+    nvidia_gpus
+    [ "$known" = no ] || other=NVIDIA
+  fi
+  gpus=() ids=() divided=() known=no
+}
+
+take_gpu() { # take_gpu DEVICE: mark it as this rank's, by an empty file in this node's memory; false, with other set to the
+  # rank, if a living rank of this start has marked it before
+  local start=${HPCLAUNCH_EXIT_FILE%/*} first mine file
+  [ -n "$1" ] || return 0
+  first="${HPCLAUNCH_HARDWARE_ROOT-}/dev/shm/hpclaunch-$UID-${HPCLAUNCH_RUN_DIR##*/}-${start##*/}-${1//\//_}."
+  mine="$first$RANK.$$"
+  set -o noclobber # in a folder of all users, where a link of that name may lie
+  { : > "$mine"; } 2> /dev/null && taken+=("$mine")
+  set +o noclobber
+  for file in "$first"*; do
+    [[ "$file" != "$mine" && -O "$file" && -d "/proc/${file##*.}" ]] || continue
+    other=${file#"$first"}
+    other=${other%.*}
+    return 1
+  done
+}
+
+# --- The log of a rank
 
 rank_log() { # rank_log NUMBER: write the output of this rank to the job's log and to a file of its own
   number=$1
@@ -809,7 +1007,7 @@ leave_copies() { # the last rank of a node removes the copies of a job that is b
   : > "$HPCLAUNCH_BROADCAST/ended-$$"
   [ "$is_ended" = yes ] || return 0
   ended=("$HPCLAUNCH_BROADCAST"/ended-*)
-  [ ${#ended[@]} -lt "${LOCAL_WORLD_SIZE:-1}" ] || rm -rf "$HPCLAUNCH_BROADCAST"
+  [ ${#ended[@]} -lt "${HPCLAUNCH_LOCAL_WORLD_SIZE:-${LOCAL_WORLD_SIZE:-1}}" ] || rm -rf "$HPCLAUNCH_BROADCAST"
 } 2> /dev/null
 
 # --- Where the ranks are

@@ -118,6 +118,14 @@ def qos(ctx: Any, incomplete: str) -> list[str]:
 
 
 @plain
+def gpu_views(incomplete: str) -> list[str]:
+    """Return what a rank can see of its node's GPUs."""
+    from hpclaunch.core.spec import GPU_VIEWS
+
+    return _completions(GPU_VIEWS, incomplete)
+
+
+@plain
 def launchers(ctx: Any, incomplete: str) -> list[str]:
     """Return the launchers of the site; all of them if it names none."""
     from hpclaunch.launchers import LAUNCHERS

@@ -50,6 +50,14 @@ Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to request per node.")]
+GpuView = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=complete.gpu_views,
+        help="What a rank sees of its node's GPUs: all, nearest first, of which LOCAL_RANK is its own; or one, which "
+        "is then number 0. [default: all]",
+    ),
+]
 Launcher = Annotated[
     str | None, typer.Option(autocompletion=complete.launchers, help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")
 ]

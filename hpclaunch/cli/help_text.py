@@ -20,7 +20,17 @@ GROUPS = {
         *("--account", "--partition", "--qos", "--walltime", "--memory", "--hosts", "--sbatch", "--accept-unverified"),
     ),
     "Ranks and software": (
-        *("--launcher", "--strategy", "--framework", "--python", "--venv", "--conda", "--module", "--env"),
+        *(
+            "--launcher",
+            "--gpu-view",
+            "--strategy",
+            "--framework",
+            "--python",
+            "--venv",
+            "--conda",
+            "--module",
+            "--env",
+        ),
         *("--broadcast", "--samples"),
     ),
     "Code and data": ("--include", "--code-in-place", "--data-dir", "--synthetic"),

@@ -152,6 +152,7 @@ class Job:
     ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
     ``framework``: what the program trains with. ``imports``: the modules that a script without a job file imports.
     ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
+    ``gpu_view``: whether a rank sees all GPUs of its node's allocation, or one.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
     ``other_data``: data sets that the parameter ``dataset`` names in place of ``data``.
@@ -172,6 +173,7 @@ class Job:
     environment: Environment = field(default_factory=Environment)
     framework: FrameworkName | None = None
     launcher: LauncherName | None = None
+    gpu_view: Literal["all", "one"] | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
     signal: Line | None = None
     rank_logs: Annotated[int, AtLeast(0)] | None = None

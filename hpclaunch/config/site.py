@@ -200,12 +200,16 @@ class Defaults:
 
 @record
 class GpuRequest:
-    """How GPUs are requested: the directive (``none``: they come with the nodes), and the option that srun repeats."""
+    """How GPUs are requested: the directive (``none``: they come with the nodes), and the option that srun repeats.
+
+    ``one_per_task``: Slurm shows every task one GPU of its own, unless a variable of the rank names more.
+    """
 
     directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"] = field(
         metadata=shown("--{}", none="no directive: they come with the nodes")
     )
     srun: Literal["gpus-per-node", "gpus-per-task"] | None = field(default=None, metadata=shown("srun repeats --{}"))
+    one_per_task: bool = field(default=False, metadata=shown(yes="one is shown to each task", no="all are shown"))
 
 
 @record

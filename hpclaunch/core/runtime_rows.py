@@ -63,7 +63,8 @@ def _variables_of_the_image(asked: ContainerRequest) -> list[str]:
 
 
 _LAUNCHERS_OWN = (
-    *("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES"),
+    *("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
     *("RANK", "WORLD_SIZE", "LOCAL_*", "NODE_RANK", "MASTER_*", "JAX_COORDINATOR_ADDRESS"),
 )
 """What a rank learns from srun and from its own shell: who it is, and which GPUs are its own."""

@@ -24,6 +24,8 @@ STRATEGIES = ("horovod", "mirrored", "multiworker", "central-storage", "one-devi
 HOROVOD, MIRRORED, MULTIWORKER, CENTRAL_STORAGE, ONE_DEVICE = STRATEGIES
 FRAMEWORKS = TENSORFLOW, PYTORCH, JAX, MPI, NO_FRAMEWORK = "tensorflow", "pytorch", "jax", "mpi", "none"
 """What a program trains or communicates with; ``mpi``: with MPI itself, as mpi4py does."""
+GPU_VIEWS = ALL_GPUS, ONE_GPU = ("all", "one")
+"""What a rank can see of the GPUs of its node's allocation: all of them, or one, which is then number 0."""
 LIBRARY = "hpclaunch.sh"
 """The file of shell functions that every script needs beside it in its run directory."""
 SAMPLER = "sampler.py"
@@ -51,6 +53,7 @@ class Request:
     tasks_per_node: int | None = None
     cpus_per_task: int | None = None
     gpus_per_node: int | None = None
+    gpu_view: str | None = None
     launcher: str | None = None
     strategy: str | None = None
     framework: str | None = None

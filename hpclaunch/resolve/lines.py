@@ -66,7 +66,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
     directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.step_options)
-    launch = launch_of(case, sizing, launcher, container, exported)
+    launch = launch_of(case, sizing, launcher, parts.gpu_view, container, exported)
     check_given(case, software.given, layout, launcher, launch, decisions)
     return Lines(
         directives=directives if scheduler.has_queue else (),
@@ -78,8 +78,8 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         rank_number=rank_number_of(case, launcher, layout, decisions),
         rank_identity=rank_identity_of(layout, launcher),
         rank_setup=(
-            *rank_setup_of(case, replace(sizing, layout=layout), launcher, _chosen_variables(software)),
             *_kept_in_ranks(case, software),
+            *rank_setup_of(case, replace(sizing, layout=layout), launcher, parts.gpu_view, _chosen_variables(software)),
             *python_path_of(case),
         ),
         command=(*container.prefix, *program),

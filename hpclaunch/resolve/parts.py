@@ -14,6 +14,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.effects import check_effects
 from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.framework import framework_of
+from hpclaunch.resolve.gpu_view import gpu_view_of
 from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.samples import has_samples
@@ -33,6 +34,7 @@ class Parts:
 
     sizing: Sizing
     launcher: str
+    gpu_view: str
     software: Software
     data: DataNeed | None
     unverified: tuple[str, ...]
@@ -76,6 +78,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     return Parts(
         sizing=sizing,
         launcher=launcher,
+        gpu_view=gpu_view_of(case, sizing, launcher, framework, decisions),
         software=software,
         data=data,
         unverified=(*third_party, *unverified),

@@ -10,14 +10,14 @@ from dataclasses import replace
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.core.spec import Layout, Request
+from hpclaunch.core.spec import Layout
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.framework import refusal_of, stated_framework, uses_horovod
-from hpclaunch.resolve.given_variables import exported_by
+from hpclaunch.resolve.gpu_view import gpu_bind_of, gpu_lines_of
 from hpclaunch.resolve.sizing import Sizing
-from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
+from hpclaunch.resolve.strategies import needs_workers
 
 _PLAIN_PATH = r"[A-Za-z0-9_./+=:,@%-]+"
 _BY_THE_SCRIPT = (
@@ -179,18 +179,17 @@ def rank_identity_of(layout: Layout, launcher: str) -> tuple[str, ...]:
     return tuple(text for text in (row.rank_number, *row.place_of_rank) if text) if layout.world_size > 1 else ()
 
 
-def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
+def rank_setup_of(case: Case, sizing: Sizing, launcher: str, view: str, chosen: dict[str, str]) -> tuple[str, ...]:
     """Return the lines that every rank runs first; they set no variable that site, settings or job have ``chosen``.
 
-    The site's own lines give each rank one GPU, so they are left out where a task uses several. The order of the GPUs
-    is set by each rank because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8). What differs between
-    the components of a heterogeneous job is set by component.
+    ``view``: what a rank sees of its node's GPUs (resolve.gpu_view). What differs between the components of a
+    heterogeneous job is set by component.
     """
     if not sizing.further:
-        return _setup_of_component(case, sizing, launcher, chosen)
+        return gpu_lines_of(case, sizing, launcher, view, chosen)
     common = _own_variables(sizing.layout, chosen)  # the script exports them for all ranks
     lines = [
-        (*_difference(_own_variables(one.layout, chosen), common), *_setup_of_component(case, one, launcher, chosen))
+        (*_difference(_own_variables(one.layout, chosen), common), *gpu_lines_of(case, one, launcher, view, chosen))
         for one in sizing.components
     ]
     cases = (
@@ -213,42 +212,10 @@ def _own_variables(layout: Layout, chosen: dict[str, str]) -> tuple[str, ...]:
     return tuple(f"export {name}={value}" for name, value in values.items() if name not in chosen)
 
 
-def _setup_of_component(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
-    node, layout = case.node(sizing.node_type), sizing.layout
-    if not layout.gpus_per_node:
-        return ()
-    if not case.site.scheduler_row.assigns_gpus:
-        return _divided_gpus(case, layout, launcher, chosen)
-    takes_one = LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout)
-    own = [line for line in node.rank_setup if takes_one and chosen.keys().isdisjoint(exported_by([line]))]
-    order = node.whole_node.variables if fills_node(node, layout) else {}
-    return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
-
-
-def _divided_gpus(case: Case, layout: Layout, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
-    """Return the line that gives each rank a MIG device of its own, where this machine's GPUs are divided.
-
-    A process can use one MIG device, and without the variable all ranks would use the first (MIG User Guide, "CUDA
-    Device Enumeration").
-    """
-    gpus = case.context.hardware.gpus if case.context.hardware else ()
-    variable = "CUDA_VISIBLE_DEVICES"
-    several = layout.tasks_per_node > 1 and rank_identity_of(layout, launcher) and not case.request.hosts_file
-    if not several or variable in chosen or not any(gpu.parent for gpu in gpus):
-        return ()
-    names = " ".join(shlex.quote(gpu.uuid or gpu.name) for gpu in gpus[: layout.tasks_per_node])
-    return (f"local gpus=({names})", f'export {variable}="${{gpus[$LOCAL_RANK]}}"')
-
-
 def python_path_of(case: Case) -> tuple[str, ...]:
     """Return the line with which a script that is not copied finds hpclaunch.training: in the run directory."""
     code = shlex.quote(f"{case.context.run_dir}/code")
     return (f'export PYTHONPATH={code}"${{PYTHONPATH:+:$PYTHONPATH}}"',) if case.job.script_in_place else ()
-
-
-def _has_several_gpus(request: Request, layout: Layout) -> bool:
-    takes_several = takes_several_gpus(request) or bool(request.search)
-    return takes_several and layout.gpus_per_node > layout.tasks_per_node
 
 
 def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> str:
@@ -266,7 +233,7 @@ def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisio
 
 
 def launch_of(
-    case: Case, sizing: Sizing, launcher: str, container: ContainerCommand, names: tuple[str, ...]
+    case: Case, sizing: Sizing, launcher: str, view: str, container: ContainerCommand, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
     site, layout, row = case.site, sizing.layout, LAUNCHERS[launcher]
@@ -278,7 +245,7 @@ def launch_of(
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
         mpi=(row.without_mpi if case.request.search else "") or _mpi_of(site, options, container),
         cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
-        gpu_bind=_gpu_bind_of(case.request, layout, options),
+        gpu_bind=gpu_bind_of(case, layout, view, options),
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
         extra=(*container.step_options, *options.extra, *(row.independent if case.request.search else ())),
         tcp=bool(layout.gpus_per_node) and not own_transport,
@@ -291,7 +258,7 @@ def launch_of(
             launch,
             layout=one.layout,
             cpu_bind=_cpu_bind_of(case.node(one.node_type), one.layout, options),
-            gpu_bind=_gpu_bind_of(case.request, one.layout, options),
+            gpu_bind=gpu_bind_of(case, one.layout, view, options),
         )
         for one in sizing.further
     )
@@ -309,13 +276,6 @@ def _cpu_bind_of(node: NodeType, layout: Layout, options: LauncherOptions) -> st
     """Return how CPUs are bound: a node's own list of masks fits only a job that fills whole nodes."""
     own = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
     return own or options.cpu_bind or ""
-
-
-def _gpu_bind_of(request: Request, layout: Layout, options: LauncherOptions) -> str:
-    """Return how GPUs are bound; a rank that takes several is bound to none, where the site would bind it to one."""
-    if options.gpu_bind and _has_several_gpus(request, layout):
-        return "none"
-    return options.gpu_bind or ""
 
 
 def _hosts_file_of(case: Case, layout: Layout, row: LauncherRow) -> str:

@@ -13,6 +13,7 @@ _VALUES = {
     "tasks_per_node": "--tasks-per-node",
     "cpus_per_task": "--cpus-per-task",
     "gpus_per_node": "--gpus-per-node",
+    "gpu_view": "--gpu-view",
     "launcher": "--launcher",
     "strategy": "--strategy",
     "framework": "--framework",

@@ -225,7 +225,8 @@ def taken(sees: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
     if not any(sees):
         return ()
     try:
-        indices = [choose_gpu(len(seen), local, len(sees)).index for local, seen in enumerate(sees)]
+        bound = len(set(sees)) == len(sees)
+        indices = [choose_gpu(len(seen), local, len(sees), bound).index for local, seen in enumerate(sees)]
     except TrainingError:
         return None
     return tuple(seen[index or 0] for seen, index in zip(sees, indices, strict=True))

@@ -63,6 +63,7 @@ class SubmitOptions(PlaceOptions, total=False):
 
     arguments: Sequence[Name]
     node_type: str | Mapping[str, int] | None
+    gpu_view: str | None
     launcher: str | None
     strategy: str | None
     framework: str | None
@@ -131,6 +132,7 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         **_program_of(program, _texts("arguments", options.get("arguments"))),
         **_place_of(options),
         **typed_values.nodes_of(_text("node_type", node_type), _whole_number("nodes", options.get("nodes"))),
+        gpu_view=_text("gpu_view", options.get("gpu_view")),
         launcher=_text("launcher", options.get("launcher")),
         strategy=_text("strategy", options.get("strategy")),
         framework=_text("framework", options.get("framework")),

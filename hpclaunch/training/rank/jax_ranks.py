@@ -12,10 +12,8 @@ import numpy as np
 
 from hpclaunch.training.checkpoints import random_states
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.rank import own_place, stopping, watch
+from hpclaunch.training.rank import own_place, placement, stopping, watch
 from hpclaunch.training.rank.world import World
-
-_ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def start(job: str, seed: int, stall_minutes: float = 0.0) -> JaxWorld:
     stopping.watch()
     place = own_place.place(os.environ, job)
     if place["size"] > 1:
-        bound = any(os.environ.get(name, "").isdigit() for name in _ONE_GPU)
+        bound = placement.is_bound(os.environ, place["local_rank"])
         jax.distributed.initialize(  # not every launcher is one from which JAX would learn the place
             num_processes=place["size"],
             process_id=place["rank"],

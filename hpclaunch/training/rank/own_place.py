@@ -14,13 +14,16 @@ from hpclaunch.training.rank.failure import TrainingError
 def place(environ: Mapping[str, str], job: str) -> dict[str, Any]:
     """The fields of a World by RANK, WORLD_SIZE and their like; a process without them is alone.
 
+    Where a rank sees one GPU, LOCAL_RANK is 0 on all of them, and HPCLAUNCH_LOCAL_RANK is its number on its node.
+
     job: the name of the output folder of a run without a launcher. Raises TrainingError if a number is wrong.
     """
-    local_size = _number(environ, "LOCAL_WORLD_SIZE", 1)
+    prefix = "HPCLAUNCH_" if environ.get("HPCLAUNCH_LOCAL_RANK") else ""
+    local_size = _number(environ, prefix + "LOCAL_WORLD_SIZE", 1)
     return {
         "rank": _number(environ, "RANK", 0),
         "size": _number(environ, "WORLD_SIZE", 1),
-        "local_rank": _number(environ, "LOCAL_RANK", 0),
+        "local_rank": _number(environ, prefix + "LOCAL_RANK", 0),
         "local_size": local_size,
         "host": socket.gethostname(),
         "threads": threads(environ, local_size),

@@ -7,6 +7,8 @@ from typing import Mapping
 
 from hpclaunch.training.rank.failure import TrainingError
 
+_ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
 
 @dataclass(frozen=True)
 class GpuChoice:
@@ -25,19 +27,36 @@ class GpuChoice:
         return range(0) if self.index is None else range(self.index, self.index + self.count)
 
 
-def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
+def is_bound(environ: Mapping[str, str], local_rank: int) -> bool:
+    """Whether something says that the only GPU that this rank sees is its own, and not that of all ranks of the node.
+
+    hpclaunch's script says it (docs/contract.md); so does Slurm, for GPUs by the task; so does a variable that names
+    the GPU of this rank's number.
+    """
+    by_task = "SLURM_GPUS_PER_TASK" in environ and environ.get("SLURM_GPU_BIND") != "none"
+    by_number = any(environ.get(name) == str(local_rank) for name in _ONE_GPU)
+    return environ.get("HPCLAUNCH_GPU_VIEW") == "one" or by_task or by_number
+
+
+def choose_gpu(visible: int, local_rank: int, local_size: int, bound: bool = False) -> GpuChoice:
     """Choose a rank's GPU.
 
-    visible: how many GPUs TensorFlow sees in this rank. local_rank of local_size ranks on this host.
-    Raises TrainingError if several GPUs are visible, but too few: ranks would share a GPU without any message.
+    visible: how many GPUs its framework sees in this rank. local_rank of local_size ranks on this host. bound: the
+    only visible one is known to be this rank's own (is_bound).
+    Raises TrainingError if GPUs are visible, but too few: ranks would share a GPU without any message.
     """
     if visible == 0:
         return GpuChoice(None, "CPU (no GPU is visible)")
     if visible == 1:
         if local_size == 1:
             return GpuChoice(0, "GPU 0 (the only one)")
-        # --gpus-per-task=1 or a site's wrapper has bound the rank: every rank sees its own GPU as number 0.
-        return GpuChoice(0, "GPU 0 (the only visible one: the launcher has bound it)")
+        if bound:
+            return GpuChoice(0, "GPU 0 (the only visible one: the launcher has bound it)")
+        raise TrainingError(
+            "{} ranks run on this host, and this one sees a single GPU. Nothing says that it is not the GPU of all of "
+            "them, as with a GPU that is divided into MIG devices, of which a process sees only one. Start one task "
+            "per node; or, if each rank has a GPU of its own, set HPCLAUNCH_GPU_VIEW=one.".format(local_size)
+        )
     if visible >= local_size:
         return GpuChoice(local_rank, "GPU {} (of {}, by local rank)".format(local_rank, visible))
     raise TrainingError(
@@ -46,11 +65,11 @@ def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
     )
 
 
-def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
+def choose_gpus(visible: int, local_rank: int, local_size: int, bound: bool = False) -> GpuChoice:
     """Choose a rank's equal share of the GPUs, if it may use several. Arguments and errors as for choose_gpu."""
     each = visible // local_size
     if each < 2:
-        return choose_gpu(visible, local_rank, local_size)
+        return choose_gpu(visible, local_rank, local_size, bound)
     first = local_rank * each
     why = "GPUs {} to {} (of {}, by local rank)".format(first, first + each - 1, visible)
     return GpuChoice(first, why, each)

@@ -104,7 +104,8 @@ def _pin_gpus(world: World, strategy: str) -> str:
     gpus = tf.config.list_physical_devices("GPU")
     own_place.check_gpus(os.environ, len(gpus), "TensorFlow", tf.__version__)
     choose = placement.choose_gpu if strategy in strategies.ONE_GPU else placement.choose_gpus
-    choice = choose(len(gpus), world.local_rank, world.local_size)
+    bound = placement.is_bound(os.environ, world.local_rank)
+    choice = choose(len(gpus), world.local_rank, world.local_size, bound)
     own = [gpus[index] for index in choice.indices]
     if own:
         tf.config.set_visible_devices(own, "GPU")

@@ -53,7 +53,8 @@ def start(job: str, seed: int, stall_minutes: float = 0.0) -> TorchWorld:
     torch.set_num_threads(place["threads"])
     gpus = torch.cuda.device_count()
     own_place.check_gpus(os.environ, gpus, "PyTorch")
-    choice = placement.choose_gpu(gpus, place["local_rank"], place["local_size"])
+    bound = placement.is_bound(os.environ, place["local_rank"])
+    choice = placement.choose_gpu(gpus, place["local_rank"], place["local_size"], bound)
     device = torch.device("cpu") if choice.index is None else torch.device("cuda", choice.index)
     if device.type == "cuda":
         torch.cuda.set_device(device)

@@ -46,6 +46,7 @@ need singularity mpirun
 rank() { # what every rank runs
   set_rank 8 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
+  check_gpus NVIDIA 1 || return 78
   singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd \
     /ocean/containers/ngc/tensorflow/tensorflow_latest.sif python \
     /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=42 \

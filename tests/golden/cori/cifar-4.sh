@@ -46,6 +46,7 @@ need --packages tensorflow,horovod python srun
 rank() { # what every rank runs
   set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=42 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=5.0 --default=decay=cosine
 }

@@ -54,11 +54,12 @@ need --packages tensorflow,horovod python srun
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
-launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-task=1 --kill-on-bad-exit=1 \
-  --wait=60
+launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-task=1 --gpu-bind=none \
+  --kill-on-bad-exit=1 --wait=60
 finish

@@ -56,6 +56,7 @@ need singularity mpirun
 rank() { # what every rank runs
   set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
+  check_gpus NVIDIA 1 || return 78
   singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd --bind /expanse,/scratch \
     /cm/shared/apps/containers/singularity/tensorflow/tensorflow_2.15.1-openmpi-4.1.6-mofed-5.8-2.0.3.0-cuda-12.1.1-ubuntu-22.04.4-x86_64-20240316.sif \
     python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \

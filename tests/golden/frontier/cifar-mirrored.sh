@@ -52,6 +52,8 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need --packages tensorflow,horovod python srun
 
 rank() { # what every rank runs
+  export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
+  check_gpus AMD 8 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
     --strategy=mirrored

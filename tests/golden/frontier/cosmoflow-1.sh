@@ -54,10 +54,12 @@ need --packages tensorflow,horovod python srun
 rank() { # what every rank runs
   set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
+  check_gpus AMD 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=learning-rate=0.0005
 }
 
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
-launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=closest \
+launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish

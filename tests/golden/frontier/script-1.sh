@@ -52,11 +52,13 @@ need python srun
 rank() { # what every rank runs
   set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
+  check_gpus AMD 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py' --lr 0.1 'it'"'"'s' \
     'a b' '$HOME' '' $'two\nlines' END_OF_RANK '}' '#SBATCH --nodes=99'
 }
 
-launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=closest \
+launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish

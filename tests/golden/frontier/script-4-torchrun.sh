@@ -52,6 +52,8 @@ need python srun torchrun
 rank() { # what every rank runs
   set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
+  export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
+  check_gpus AMD 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }

@@ -50,6 +50,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need --packages camb,numpy python
 
 rank() { # what every rank runs
+  check_gpus AMD 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/simulate.py --folder=/data/folder
 }
 

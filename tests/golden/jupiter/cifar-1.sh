@@ -42,6 +42,8 @@ need --packages tensorflow,horovod python srun
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  export CUDA_VISIBLE_DEVICES=0,1,2,3
+  check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }

@@ -52,7 +52,7 @@ need singularity srun
 rank() { # what every rank runs
   set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
-  export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID
+  check_gpus AMD 1 || return 78
   singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd -B \
     /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B /pfs,/scratch,/projappl,/project,/flash,/appl \
     /appl/local/containers/easybuild-sif-images/lumi-tensorflow-rocm-6.2.0-python-3.10-tensorflow-2.16.1-horovod-0.28.1-dockerhash-8c75f24cfffc.sif \

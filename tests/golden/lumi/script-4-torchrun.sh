@@ -54,6 +54,7 @@ need singularity srun torchrun
 rank() { # what every rank runs
   set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
+  check_gpus AMD 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
   singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd --bind \
     /home/ada/project -B /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B \

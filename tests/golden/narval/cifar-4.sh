@@ -42,6 +42,7 @@ need --packages tensorflow,horovod python srun
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
+  check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }

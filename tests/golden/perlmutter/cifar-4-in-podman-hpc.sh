@@ -48,13 +48,15 @@ rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
+  check_gpus NVIDIA 1 || return 78
   podman-hpc run --rm --gpu --volume \
     /home/ada/project/runs/train-20260102-030405-abcd:/home/ada/project/runs/train-20260102-030405-abcd \
     --volume /scratch/ada/hpclaunch/data:/scratch/ada/hpclaunch/data --workdir \
     /home/ada/project/runs/train-20260102-030405-abcd --env 'SLURM_*' --env 'PMI_*' --env 'PMIX_*' --env \
-    'OMPI_*' --env CUDA_VISIBLE_DEVICES --env RANK --env WORLD_SIZE --env 'LOCAL_*' --env NODE_RANK --env \
-    'MASTER_*' --env JAX_COORDINATOR_ADDRESS --env 'HPCLAUNCH_*' --env PYTHONUNBUFFERED --env \
-    OMP_NUM_THREADS --env HDF5_USE_FILE_LOCKING --env FI_MR_CACHE_MONITOR --env PYTHONNOUSERSITE \
+    'OMPI_*' --env CUDA_VISIBLE_DEVICES --env ROCR_VISIBLE_DEVICES --env HIP_VISIBLE_DEVICES --env \
+    ZE_AFFINITY_MASK --env RANK --env WORLD_SIZE --env 'LOCAL_*' --env NODE_RANK --env 'MASTER_*' --env \
+    JAX_COORDINATOR_ADDRESS --env 'HPCLAUNCH_*' --env PYTHONUNBUFFERED --env OMP_NUM_THREADS --env \
+    HDF5_USE_FILE_LOCKING --env FI_MR_CACHE_MONITOR --env PYTHONNOUSERSITE \
     /scratch/ada/images/tensorflow.sif python \
     /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine

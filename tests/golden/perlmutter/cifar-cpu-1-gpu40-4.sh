@@ -59,6 +59,7 @@ rank() { # what every rank runs
       export OMP_NUM_THREADS=16
       export HPCLAUNCH_EXPECT_GPU=1
       export CUDA_VISIBLE_DEVICES=3,2,1,0
+      check_gpus NVIDIA 1 || return 78
       ;;
   esac
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=24 \

@@ -55,6 +55,7 @@ rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
+  check_gpus NVIDIA 1 || return 78
   local own=()
   own_words
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \

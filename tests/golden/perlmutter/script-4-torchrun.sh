@@ -46,6 +46,7 @@ rank() { # what every rank runs
   set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
+  check_gpus NVIDIA 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }

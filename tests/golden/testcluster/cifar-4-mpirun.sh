@@ -47,6 +47,7 @@ need --packages tensorflow,horovod /opt/hpc/bin/python mpirun
 rank() { # what every rank runs
   set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
+  check_gpus any 1 || return 78
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }

@@ -44,6 +44,7 @@ need /opt/hpc/bin/python srun torchrun
 rank() { # what every rank runs
   set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
+  check_gpus any 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
   /opt/hpc/bin/python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }

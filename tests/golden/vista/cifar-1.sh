@@ -38,6 +38,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need --packages tensorflow,horovod python3 ibrun
 
 rank() { # what every rank runs
+  check_gpus NVIDIA 1 || return 78
   python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 

@@ -63,7 +63,8 @@ def test_a_rank_learns_its_place_and_the_variables_of_its_node_type() -> None:
     assert '  set_rank_of_component "1x1 2x4" "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"\n' in text
     assert (
         "  case $HPCLAUNCH_COMPONENT in\n"
-        "    1)\n      export OMP_NUM_THREADS=4\n      export HPCLAUNCH_EXPECT_GPU=1\n      ;;\n"
+        "    1)\n      export OMP_NUM_THREADS=4\n      export HPCLAUNCH_EXPECT_GPU=1\n"
+        "      check_gpus any 1 || return 78\n      ;;\n"
         "  esac\n"
     ) in text
     own = text.partition("export OMP_NUM_THREADS=32\nexport HPCLAUNCH_WORLD_SIZE=9\nexport HPCLAUNCH_EXPECT_GPU=0\n")

@@ -104,7 +104,7 @@ def test_tf_config_is_that_of_one_rank() -> None:
 
 def test_the_gpus_that_a_person_names_are_set_again_by_every_rank() -> None:
     spec = typed("CUDA_VISIBLE_DEVICES", "2,0")
-    assert spec.rank_setup[-1] == "export CUDA_VISIBLE_DEVICES=2,0"  # srun sets it again for every task
+    assert spec.rank_setup[0] == "export CUDA_VISIBLE_DEVICES=2,0"  # srun sets it again for every task
     of_site = planned(a_site(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": "1"})))
     assert "export CUDA_VISIBLE_DEVICES=1" not in of_site.rank_setup
 

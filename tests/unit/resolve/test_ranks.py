@@ -49,26 +49,29 @@ def cpu_bind(site: Site, **typed: Any) -> str:
     return found.removeprefix("--cpu-bind=")
 
 
+def set_up(*arguments: Any, **typed: Any) -> tuple[str, ...]:
+    """What every rank runs first, without the check of its GPUs."""
+    return tuple(line for line in planned(*arguments, **typed).rank_setup if not line.startswith("check_gpus "))
+
+
 def test_row_29_the_order_of_the_gpus_holds_on_full_nodes() -> None:
-    assert planned(ordered()).rank_setup == (ORDER,)
-    assert planned(ordered(), nodes=4).rank_setup == (ORDER,)
-    assert planned(ordered(whole_nodes=False)).rank_setup == (ORDER,)
+    assert set_up(ordered()) == (ORDER,)
+    assert set_up(ordered(), nodes=4) == (ORDER,)
+    assert set_up(ordered(whole_nodes=False)) == (ORDER,)
 
 
 @pytest.mark.parametrize(
     "typed",
     [
-        {"tasks_per_node": 1},
-        {"tasks_per_node": 2},
-        {"tasks_per_node": 2, "gpus_per_node": 4},
         {"tasks_per_node": 2, "gpus_per_node": 2},
+        {"tasks_per_node": 1, "gpus_per_node": 3},
         {"gpus_per_node": 0},
         {"node_type": "cpu"},
     ],
 )
 @pytest.mark.parametrize("whole_nodes", [True, False])
 def test_row_29_with_part_of_the_node_no_order_and_no_mask_is_written(typed: dict[str, Any], whole_nodes: bool) -> None:
-    assert planned(ordered(whole_nodes), **typed).rank_setup == ()
+    assert set_up(ordered(whole_nodes), **typed) == ()
     assert cpu_bind(ordered(whole_nodes), **typed) == "cores"
 
 
@@ -82,13 +85,14 @@ def test_row_29_a_mask_of_cpus_needs_a_whole_node_as_well() -> None:
 def test_row_29_a_jobs_own_order_of_the_gpus_wins(value: str) -> None:
     job = a_job(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": value}))
     spec = planned(ordered(), job)
-    assert spec.rank_setup == (f"export CUDA_VISIBLE_DEVICES={value}",)  # srun sets it again for every task
+    # srun sets it again for every task
+    assert set_up(ordered(), job) == (f"export CUDA_VISIBLE_DEVICES={value}",)
     assert dict(spec.environment)["CUDA_VISIBLE_DEVICES"] == value
 
 
 def test_row_29_the_users_own_order_of_the_gpus_wins_too() -> None:
     users = Settings(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": "2"}))
-    assert planned(ordered(), users=users).rank_setup == ("export CUDA_VISIBLE_DEVICES=2",)
+    assert set_up(ordered(), users=users) == ("export CUDA_VISIBLE_DEVICES=2",)
 
 
 def test_row_29_every_rank_sets_the_order_itself_before_its_command() -> None:
@@ -109,20 +113,27 @@ def test_row_29_lumis_mask_is_for_full_exclusive_nodes() -> None:
 
 def test_row_29_perlmutters_order_of_gpus_is_for_full_nodes() -> None:
     site = bundled_site("perlmutter")
-    assert planned(site, account="m1").rank_setup == (ORDER,)
-    assert planned(site, account="m1", tasks_per_node=2).rank_setup == ()
-    assert planned(site, account="m1", tasks_per_node=1).rank_setup == ()
+    assert set_up(site, account="m1") == (ORDER,)
+    assert set_up(site, account="m1", qos="shared", tasks_per_node=2, gpus_per_node=2) == ()
+
+
+@pytest.mark.parametrize(("tasks", "order"), [(4, "3,2,1,0"), (3, "3,2,1,0"), (2, "3,1,2,0"), (1, "3,2,1,0")])
+def test_of_fewer_ranks_each_begins_beside_the_gpu_of_its_number(tasks: int, order: str) -> None:
+    # Rank i of 2 has half of the cores; the list has the GPUs in the order of the cores.
+    site = ordered(gpus=GpuRequest(directive="gpus-per-node"))
+    expected = f"export CUDA_VISIBLE_DEVICES={order}"
+    assert set_up(site, tasks_per_node=tasks, gpus_per_node=4) == (expected,)
 
 
 def test_lines_that_every_rank_runs_first_are_for_srun_and_for_gpus() -> None:
-    line = "export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID"
+    line = "export OWN=$SLURM_LOCALID"
     nodes = {kind: replace(node, rank_setup=(line,)) for kind, node in a_site().node_types.items()}
     site = a_site(node_types=nodes)
-    assert planned(site).rank_setup == (line,)
-    assert planned(site, tasks_per_node=2).rank_setup == (line,)
-    assert planned(site, launcher="mpirun").rank_setup == ()
-    assert planned(site, launcher="torchrun").rank_setup == ()
-    assert planned(site, node_type="cpu").rank_setup == ()
+    assert set_up(site) == (line,)
+    assert set_up(site, tasks_per_node=2) == (line,)
+    assert set_up(site, launcher="mpirun") == ()
+    assert set_up(site, launcher="torchrun") == ()
+    assert set_up(site, node_type="cpu") == ()
 
 
 def test_row_05_horovodrun_over_several_nodes_is_refused_without_ssh() -> None:
@@ -181,6 +192,7 @@ def test_torchrun_is_one_task_a_node_with_all_of_its_cpus_and_gpus() -> None:
         "--cpus-per-task=32",
         "--gpus-per-task=4",
         "--cpu-bind=none",
+        "--gpu-bind=none",
         "--mpi=pmix",
         "--kill-on-bad-exit=1",
         "--wait=60",

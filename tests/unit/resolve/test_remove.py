@@ -79,14 +79,14 @@ def test_row_16_a_line_of_set_up_is_removed() -> None:
     assert [step.line for step in kept("ulimit -n 4096").steps] == ["module load tf/2"]
 
 
-@pytest.mark.parametrize("item", ["CUDA_VISIBLE_DEVICES", "export FIRST=1"])
+@pytest.mark.parametrize("item", ["CUDA_VISIBLE_DEVICES", "export FIRST=1", "check_gpus any 1 || return 78"])
 def test_row_16_a_line_of_the_ranks_is_removed(item: str) -> None:
     node = a_site().node_types["gpu"]
     order = WholeNode(variables={"CUDA_VISIBLE_DEVICES": "3,2,1,0"})
     site = a_site(node_types={"gpu": replace(node, rank_setup=("export FIRST=1",), whole_node=order)})
-    both = ("export FIRST=1", "export CUDA_VISIBLE_DEVICES=3,2,1,0")
-    assert planned(site).rank_setup == both
-    assert planned(site, users=Settings(remove=(item,))).rank_setup == tuple(line for line in both if item not in line)
+    lines = ("export FIRST=1", "export CUDA_VISIBLE_DEVICES=3,2,1,0", "check_gpus any 1 || return 78")
+    assert planned(site).rank_setup == lines
+    assert planned(site, users=Settings(remove=(item,))).rank_setup == tuple(line for line in lines if item not in line)
 
 
 @pytest.mark.parametrize("name", ["HPCLAUNCH_WORLD_SIZE", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_ANYTHING"])

@@ -19,8 +19,6 @@ from hpclaunch.training.rank.failure import TrainingError
         (0, 0, 1, None),
         (0, 3, 4, None),
         (1, 0, 1, 0),
-        (1, 0, 4, 0),
-        (1, 3, 4, 0),
         (4, 0, 4, 0),
         (4, 3, 4, 3),
         (4, 1, 2, 1),
@@ -29,6 +27,30 @@ from hpclaunch.training.rank.failure import TrainingError
 )
 def test_gpu_choice(visible: int, local_rank: int, local_size: int, index: int | None) -> None:
     assert placement.choose_gpu(visible, local_rank, local_size).index == index
+
+
+@pytest.mark.parametrize("local_rank", [0, 3, 6])
+def test_one_visible_gpu_is_a_ranks_own_only_if_something_says_so(local_rank: int) -> None:
+    assert placement.choose_gpu(1, local_rank, 7, bound=True).index == 0
+    for choose in (placement.choose_gpu, placement.choose_gpus):
+        with pytest.raises(TrainingError, match="7 ranks run on this host, and this one sees a single GPU"):
+            choose(1, local_rank, 7)
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_bound"),
+    [
+        ({}, False),
+        ({"HPCLAUNCH_GPU_VIEW": "one"}, True),
+        ({"SLURM_GPUS_PER_TASK": "1"}, True),
+        ({"SLURM_GPUS_PER_TASK": "1", "SLURM_GPU_BIND": "none"}, False),
+        ({"ROCR_VISIBLE_DEVICES": "3"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, False),  # on rank 3: the GPU of all ranks, or its own in a cgroup
+        ({"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2,MIG-3,MIG-4"}, False),  # of which a process sees the first
+    ],
+)
+def test_what_says_that_a_gpu_is_a_ranks_own(environ: dict[str, str], is_bound: bool) -> None:
+    assert placement.is_bound(environ, 3) is is_bound
 
 
 @pytest.mark.parametrize(("visible", "local_size"), [(2, 4), (3, 4), (4, 8)])
