@@ -188,7 +188,8 @@ def _refuse_longer_walltime(run: Run) -> None:
     """Raise Refused if the script's walltime is above the live limit of a partition: the job would wait for ever."""
     spec, scheduler = run.spec(), scheduler_of(run.scheduler)
     walltime = walltime_of(spec)
-    limits = [scheduler.longest_walltime(name) for name in partitions_of(spec)] if walltime else []
+    qos = options_of(spec).get("qos", "")
+    limits = [scheduler.longest_walltime(name, qos) for name in partitions_of(spec)] if walltime else []
     longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or walltime <= longest:
         return

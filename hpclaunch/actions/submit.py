@@ -88,7 +88,7 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     spec, context = prepared.spec, prepared.case.context
     if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case, spec):
         return prepared
-    limits = [scheduler_of(spec.scheduler).longest_walltime(one.partition) for one in spec.components]
+    limits = [scheduler_of(spec.scheduler).longest_walltime(one.partition, one.qos) for one in spec.components]
     longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or longest >= spec.walltime:
         return prepared

@@ -1,6 +1,7 @@
 """The limits of a partition or a QOS, as a site file writes them; a limit that it leaves out is not known."""
 
 from dataclasses import field, replace
+from typing import Literal
 
 from hpclaunch.config.fileformat import Line, NotNegative, PositiveInt, Walltime
 from hpclaunch.config.wording import shown
@@ -8,6 +9,10 @@ from hpclaunch.core.records import record
 
 WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
 """The words for whether jobs share nodes."""
+
+
+Liftable = Literal["min_nodes", "max_nodes", "max_walltime"]
+"""A limit of a partition that a QOS can lift."""
 
 
 @record
@@ -48,8 +53,11 @@ class Limits:
     ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``interactive``: for
     interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
     if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
-    it. ``max_jobs`` and ``max_running`` are per user, ``max_gpus`` are those of one job. ``permission``: what a project
-    needs to use it. ``preemption``: its jobs may be stopped for others.
+    it. ``max_jobs`` and ``max_running`` are per user, ``max_gpus`` and ``min_gpus`` those of one job.
+    ``permission``: what a project needs to use it. ``preemption``: its jobs may be stopped for others.
+    ``lifts``: the limits of the other kind that do not hold beside this one: of a QOS, those of the partition, which
+    it overrides (Slurm's flags PartitionTimeLimit, PartitionMinNodes, PartitionMaxNodes); of a partition, those of the
+    QOS (Slurm counts what the partition's own QOS says instead).
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
@@ -59,6 +67,7 @@ class Limits:
     by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
     max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
     max_gpus: PositiveInt | None = field(default=None, metadata=shown("at most {} per job", noun="GPU"))
+    min_gpus: PositiveInt | None = field(default=None, metadata=shown("at least {} per job", noun="GPU"))
     max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
     max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
@@ -69,6 +78,7 @@ class Limits:
     permission: Line | None = field(default=None, metadata=shown("{}"))
     preemption: Preemption | None = field(default=None)
     charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
+    lifts: tuple[Liftable, ...] = field(default=(), metadata=shown("lifts {}"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
     note: str = field(default="", metadata=shown("{}"))
 
@@ -86,3 +96,27 @@ class Limits:
             max_nodes=override.max_nodes or self.max_nodes,
             max_walltime=override.max_walltime or self.max_walltime,
         )
+
+    def without(self, lifted: tuple[Liftable, ...]) -> "Limits":
+        """Return the limits without these, for every node type."""
+        if not lifted:
+            return self
+        nodes, time = "max_nodes" not in lifted, "max_walltime" not in lifted
+        by_node_type = {
+            name: Override(max_nodes=one.max_nodes if nodes else None, max_walltime=one.max_walltime if time else None)
+            for name, one in self.by_node_type.items()
+        }
+        return replace(
+            self,
+            min_nodes=self.min_nodes if "min_nodes" not in lifted else None,
+            max_nodes=self.max_nodes if nodes else None,
+            max_walltime=self.max_walltime if time else None,
+            bins=self.bins if time else (),
+            by_node_type=by_node_type,
+        )
+
+
+def together(partition: Limits, qos: Limits) -> tuple[Limits, Limits]:
+    """Return the limits of a partition and a QOS that hold when a job has both. What the QOS lifts comes first."""
+    lifted_of_qos = tuple(limit for limit in partition.lifts if limit not in qos.lifts)
+    return partition.without(qos.lifts), qos.without(lifted_of_qos)

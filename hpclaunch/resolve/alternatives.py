@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from hpclaunch.config.limits import Limits
+from hpclaunch.config.limits import Limits, together
 from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
-from hpclaunch.resolve.limits import Ask, nearest_allowed, suggestion
+from hpclaunch.resolve.limits import Ask, nearest_allowed, suggestion, violations
 
 
 @record
@@ -51,6 +52,14 @@ class Wanted:
             _family("qos", site.qos, node.qos or site.defaults.qos, site),
         )
 
+    @property
+    def qos(self) -> Limits:
+        """The limits of the QOS that the job has whatever its partition is: the named one, else the preferred one."""
+        _, family = self.families
+        name = self.named.get("qos", family.preferred or "")
+        limits = family.limits.get(name, Limits())
+        return limits if "qos" in self.named or not violations(limits, self.ask) else Limits()
+
 
 def _family(name: str, limits: Mapping[str, Limits], preferred: str | None, site: Site) -> Family:
     implicit = next((key for key, place in limits.items() if place.implicit), None)
@@ -86,7 +95,7 @@ def longest_piece(wanted: Wanted) -> int:
         name = wanted.named.get(family.name, "")
         named = [family.limits[name]] if name in family.limits else []
         choices.append(named or [limits for _, limits in _open_places(family, wanted)])
-    nearest = [nearest_allowed([available, *limits], ask) for limits in itertools.product(*choices)]
+    nearest = [nearest_allowed([available, *together(*pair)], ask) for pair in itertools.product(*choices)]
     same_nodes = [near for near in nearest if near and (near.nodes, near.gpus) == (ask.nodes, ask.gpus)]
     return max((near.walltime for near in same_nodes), default=0)
 
@@ -103,7 +112,8 @@ def _nearest_flags(wanted: Wanted) -> str | None:
     available = Limits(max_nodes=wanted.node.nodes)
     pairs = itertools.product(*(_open_places(family, wanted) for family in wanted.families))
     places = [
-        (" ".join(flag for flag, _ in pair if flag), [available, *(limits for _, limits in pair)]) for pair in pairs
+        (" ".join(flag for flag in (one, other) if flag), [available, *together(partition, qos)])
+        for (one, partition), (other, qos) in pairs
     ]
     return suggestion(places, wanted.ask)
 
@@ -118,7 +128,7 @@ def _open_places(family: Family, wanted: Wanted) -> list[tuple[str, Limits]]:
         return [("", Limits())]
     if wanted.ask.of_several_types:
         open_ones = [("", limits) for limits in family.limits.values() if not limits.only_if_asked]
-        return [(f"--{family.name} {named}", family.limits[named])] if named in family.limits else open_ones
+        return [(f"--{family.name} {shell_word(named)}", family.limits[named])] if named in family.limits else open_ones
     members = [name for name, limits in family.limits.items() if name == named or not limits.only_if_asked]
     members.sort(key=lambda name: (name != named, name != family.preferred))
     return [(_flag(family, name, wanted), family.limits[name]) for name in members]
@@ -135,4 +145,4 @@ def _flag(family: Family, name: str, wanted: Wanted) -> str:
     follows = node_type
     if family.name == "partition":
         follows = implied_node_type(site, name) or site.defaults.node_type
-    return f"--{family.name} {name}" + (f" --node-type {node_type}" if follows != node_type else "")
+    return f"--{family.name} {shell_word(name)}" + (f" --node-type {node_type}" if follows != node_type else "")

@@ -60,9 +60,13 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
                 subject="GPUs",
             )
         )
-    if limits.max_gpus is not None and ask.nodes * ask.gpus > limits.max_gpus:
-        what = f"{ask.nodes * ask.gpus} GPUs requested"
-        found.append(Violation(what=what, allowed=f"at most {count(limits.max_gpus, 'GPU')}", subject="GPUs"))
+    gpus = ask.nodes * ask.gpus
+    if limits.max_gpus is not None and gpus > limits.max_gpus:
+        allowed = f"at most {count(limits.max_gpus, 'GPU')}"
+        found.append(Violation(what=f"{gpus} GPUs requested", allowed=allowed, subject="GPUs"))
+    if limits.min_gpus is not None and gpus < limits.min_gpus:
+        allowed = f"at least {count(limits.min_gpus, 'GPU')}"
+        found.append(Violation(what=f"{gpus} GPUs requested", allowed=allowed, subject="GPUs"))
     longest, why = longest_walltime(limits, ask.nodes)
     if longest is not None and ask.walltime > longest:
         what = f"walltime {format_walltime(ask.walltime)} requested"
@@ -101,6 +105,8 @@ def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     if gpus and of_job:
         nodes = min(nodes, min(of_job) // gpus)
     nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
+    if gpus:
+        nodes = max([nodes, *(-(-limits.min_gpus // gpus) for limits in several if limits.min_gpus)])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
     near = replace(ask, nodes=nodes, gpus=gpus, walltime=min([ask.walltime, *times]))
     return None if any(violations(limits, near) for limits in several) else near

@@ -7,9 +7,10 @@ default comes first, then the order of the site file. Every other one is decline
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
-from hpclaunch.config.limits import Limits
+from hpclaunch.config.limits import Limits, together
 from hpclaunch.config.settings import shell_choices
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
@@ -22,6 +23,8 @@ from hpclaunch.resolve.limits import Ask, violations
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
+_PARTITION = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\] -]*[^ ]")
+"""Slurm's partitions may have blanks inside their names (seen with 22.05)."""
 
 
 @record
@@ -61,7 +64,8 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
         if value is None:
             continue
         named[key] = value
-        if not _NAME.fullmatch(value):
+        form = _PARTITION if key == "partition" and _NAME.fullmatch(value[:1]) else _NAME
+        if not form.fullmatch(value):
             what = f"{key} {value!r} contains a character that {case.site.scheduler_row.title} allows in no {key}"
             decisions.fault(what, where=f"--{key}", subject=_subject_of(key))
     return named
@@ -81,7 +85,8 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         decisions.pick("account", (f"site {site.name}", account))
     places: dict[str, str] = {}
     limits: list[Limits] = []
-    for family in wanted.families:
+    for one in wanted.families:
+        family = _drop_lifted_limits(one, wanted, limits)
         name = named.get(family.name)
         if name is None:
             name = _best_fitting(family, wanted, decisions)
@@ -93,13 +98,23 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         places[family.name] = "" if implicit else name
         fitting = _first_fitting(family, name, ask)
         if is_chosen_here:
-            decisions.warnings += [f"{family.name} {name}: {one.permission}" for one in fitting if one.permission]
+            decisions.warnings += [f"{family.name} {name}: {place.permission}" for place in fitting if place.permission]
         limits += fitting
     _check_available(wanted, decisions)
     partition, qos = places["partition"], places["qos"]
     placement = Placement(account=account, partition=partition, qos=qos, walltime=ask.walltime, limits=tuple(limits))
     _check_required(case, placement, wanted.node, decisions)
     return placement
+
+
+def _drop_lifted_limits(family: Family, wanted: Wanted, of_partition: Sequence[Limits]) -> Family:
+    """Return the partitions or QOS with the limits that hold: a QOS may lift those of a partition, and the reverse."""
+    if family.name == "partition":
+        limits = {name: together(one, wanted.qos)[0] for name, one in family.limits.items()}
+    else:
+        partition = next(iter(of_partition), Limits())
+        limits = {name: together(partition, one)[1] for name, one in family.limits.items()}
+    return replace(family, limits=limits)
 
 
 def _check_available(wanted: Wanted, decisions: Decisions) -> None:

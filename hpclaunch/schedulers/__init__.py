@@ -144,7 +144,7 @@ class Scheduler(Protocol):
     def objections(self, spec: JobSpec) -> list[Fault]:
         """Return the known reasons why it would refuse the run or never start it."""
 
-    def longest_walltime(self, partition: str) -> int | None:
+    def longest_walltime(self, partition: str, qos: str = "") -> int | None:
         """Return the longest walltime (seconds) of a job that it accepts now in a partition; None: no known limit.
 
         An empty ``partition`` is the one that applies by default.

@@ -67,7 +67,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     return []
 
 
-def longest_walltime(partition: str) -> None:
+def longest_walltime(partition: str, qos: str = "") -> None:
     """Return None: this machine has no limit."""
     return
 

@@ -7,67 +7,104 @@ account (slurm.conf manual). If Slurm does not answer, nothing is refused.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from difflib import get_close_matches
 
 from hpclaunch.config.limits import Limits
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, SchedulerError, did_you_mean
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.core.units import parse_walltime, whole_number
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
+from hpclaunch.runs.node_lists import names_in as hosts_in
+from hpclaunch.schedulers.slurm.configuration import configuration
 from hpclaunch.schedulers.slurm.programs import down_controllers, keep_answer, recent_answer
 from hpclaunch.sites.detect import cluster_name
+from hpclaunch.sites.slurm_limits import limits_of_partition, limits_of_qos, merged_qos
+from hpclaunch.sites.slurm_text import Fields, names_in, records, split_list, table, value_of
 
 _SECONDS = 15
 _ACCOUNTING = "Slurm's accounting"
 _PARTITIONS = ("scontrol", "show", "partition", "--all", "--oneliner")  # hidden ones too
-_FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|\s*$)")  # names of partitions may contain blanks
+_QOS = ("sacctmgr", "--parsable2", "show", "qos")
+_ENFORCING = ("limits", "safe")
+"""Values of AccountingStorageEnforce with which the limits of a QOS hold. Its flags always do (seen with 22.05)."""
 
 
 @record
 class Association:
-    """An account of the user, and the QOS that the user may use with it (none: unknown)."""
+    """An account of the user, and the QOS that the user may use with it (none: unknown); ``default``: without one."""
 
     account: str
     qos: tuple[str, ...]
+    default: str = ""
+
+
+@record
+class _Known:
+    """What Slurm answered: partitions and QOS by name, and the user's associations."""
+
+    partitions: Mapping[str, Fields]
+    qos: Mapping[str, Fields] = field(default_factory=dict)
+    associations: tuple[Association, ...] = ()
+
+    def qos_of(self, spec: JobSpec) -> str:
+        """Return the QOS that the job gets; empty if it is not known."""
+        account = spec.account.lower()
+        defaults = {one.default for one in self.associations if account in ("", one.account) and one.default}
+        return spec.qos.lower() or (defaults.pop() if len(defaults) == 1 else "")
+
+    def limits_at(self, spec: JobSpec, name: str) -> list[tuple[str, Limits]]:
+        """Return (whose, limits) of all that hold for the job in a partition: its own, and those of the QOS."""
+        fields = self.partitions[name]
+        of_partition, of_job = (self.qos.get(one, {}) for one in (_own_qos(fields), self.qos_of(spec)))
+        qos = merged_qos(of_partition, of_job)
+        whose = " and ".join(dict.fromkeys(f"QOS {row['Name']}" for row in (of_job, of_partition) if row))
+        own = limits_of_partition(fields).without(qos.lifts)
+        return [(f"partition {name}", own), *([(whose, qos)] if whose and _enforces_limits() else [])]
 
 
 def objections(spec: JobSpec) -> list[Fault]:
     """Return why Slurm would never start this job, according to its own programs.
 
-    scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows who may use which QOS;
-    it asks slurmdbd, which takes a quarter of a second, so it is called only if needed.
+    scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows QOS, and who may use
+    which; it asks slurmdbd, which takes a quarter of a second, so it is called only if a QOS matters.
     """
     if down_controllers():
         return []  # at once: the programs below would try again for MessageTimeout
-    user, known = user_name(), recent_answer("partitions")
-    commands: list[Sequence[str]] = [_PARTITIONS] if known is None else []
+    user, kept = user_name(), recent_answer("partitions")
+    questions: dict[str, Sequence[str]] = {} if kept is not None else {"partitions": _PARTITIONS}
     if spec.account:
-        commands.append(_shares_command(user))
+        questions["shares"] = _shares_command(user)
     if any(one.qos for one in spec.components):
-        commands.append(_associations_command(user))
-    answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
-    partitions = _partitions(answers.get("scontrol", known or ""))
-    allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
+        questions |= {"associations": _associations_command(user), "qos": _QOS}
+    answers = _answers_to(questions)
+    known = _read_answers(answers, kept or "")
+    allowed = known.associations or _shares(answers.get("shares", ""), user)
+    missing: dict[str, Sequence[str]] = {}
     if spec.account and not spec.qos and not allowed:
         # sshare showed no account, and accounting has not been asked yet.
-        allowed = _associations(_ask_all(_associations_command(user))[0])
-    faults = [_partition_faults(one, partitions) + _accounting_faults(one, allowed) for one in spec.components]
+        missing["associations"] = _associations_command(user)
+    if "qos" not in answers and any(_needs_qos(one, known) for one in spec.components):
+        missing |= {"associations": _associations_command(user), "qos": _QOS}
+    if missing:
+        known = _read_answers({**answers, **_answers_to(missing)}, kept or "")
+        allowed = known.associations or allowed
+    faults = [_partition_faults(one, known) + _accounting_faults(one, allowed) for one in spec.components]
     return list(dict.fromkeys(fault for found in faults for fault in found))
 
 
-def longest_walltime(partition: str) -> int | None:
+def longest_walltime(partition: str, qos: str = "") -> int | None:
     """Return the longest walltime (seconds) of a job in a partition now; None without a limit, or if it is unknown.
 
-    ``partition`` may name several (``a,b``); if it is empty, it is the cluster's default one.
+    ``partition`` may name several (``a,b``); if it is empty, it is the cluster's default one. ``qos``: that of the job.
     """
     if down_controllers():
         return None
@@ -75,18 +112,49 @@ def longest_walltime(partition: str) -> int | None:
     if text is None:
         text = _ask_all(_PARTITIONS)[0]
         keep_answer("partitions", text)  # for objections(), and for the script's second reading in retry
-    known = {one["PartitionName"]: one for one in _partitions(text)}
-    names = [name for name in _names(partition, known) if name in known]
-    longest = [limits_of(known[name]).max_walltime for name in names]
+    known = _read_answers({}, text)
+    names = [name for name in _names(partition, known.partitions) if name in known.partitions]
+    lifted = "max_walltime" in limits_of_qos(_rows(_ask_all(_QOS)[0]).get(qos.lower(), {})).lifts if qos else False
+    longest = [None if lifted else limits_of_partition(known.partitions[name]).max_walltime for name in names]
     return max((seconds for seconds in longest if seconds), default=None) if all(longest) else None
 
 
-def _partitions(text: str) -> list[dict[str, str]]:
-    """Return the fields of each line of ``scontrol show partition --oneliner``."""
-    return [dict(_FIELD.findall(line)) for line in text.split("\n") if line.startswith("PartitionName=")]
+def _answers_to(questions: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return dict(zip(questions, _ask_all(*questions.values()), strict=True))
 
 
-def _names(partition: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _read_answers(answers: Mapping[str, str], partitions: str) -> _Known:
+    found = records(answers.get("partitions", partitions), "PartitionName")
+    return _Known(
+        partitions={one["PartitionName"]: one for one in found},
+        qos=_rows(answers.get("qos", "")),
+        associations=tuple(_associations(answers.get("associations", ""))),
+    )
+
+
+def _rows(text: str) -> dict[str, Fields]:
+    return {row["Name"].lower(): row for row in table(text) if row.get("Name")}
+
+
+def _own_qos(partition: Fields) -> str:
+    return value_of(partition.get("QoS", "")).lower()
+
+
+def _needs_qos(spec: JobSpec, known: _Known) -> bool:
+    """Whether the QOS of the job or of its partition may decide: the partition has one, names some, or is too small."""
+    here = [known.partitions[name] for name in _names(spec.partition, known.partitions) if name in known.partitions]
+    return any(
+        _own_qos(one) or names_in(one.get("AllowQos", "ALL")) or violations(limits_of_partition(one), _ask(spec))
+        for one in here
+    )
+
+
+def _enforces_limits() -> bool:
+    enforced = split_list(configuration().get("AccountingStorageEnforce", "").lower())
+    return any(word in enforced for word in _ENFORCING)
+
+
+def _names(partition: str, known: Mapping[str, Fields]) -> list[str]:
     """Return the partitions where a job may start: the named ones, else the cluster's default one."""
     default = [name for name, one in known.items() if one.get("Default") == "YES"]
     return partition.split(",") if partition else default
@@ -95,12 +163,17 @@ def _names(partition: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
 def _associations_command(user: str) -> list[str]:
     here = cluster_name(os.environ)  # one slurmdbd may serve several clusters
     where = [f"user={user}", f"cluster={here}"] if here else [f"user={user}"]
-    return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, "format=Account,QOS"]
+    columns = "format=Account,QOS,DefaultQOS"
+    return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, columns]
 
 
 def _associations(text: str) -> list[Association]:
-    rows = [line.split("|")[:2] for line in text.split("\n") if "|" in line]
-    return [Association(account=account, qos=tuple(filter(None, qos.split(",")))) for account, qos in rows if account]
+    rows = [[*line.split("|"), ""][:3] for line in text.split("\n") if "|" in line]
+    return [
+        Association(account=account, qos=tuple(filter(None, qos.split(","))), default=default)
+        for account, qos, default in rows
+        if account
+    ]
 
 
 def _shares_command(user: str) -> list[str]:
@@ -155,41 +228,41 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _partition_faults(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
+def _partition_faults(spec: JobSpec, known: _Known) -> list[Fault]:
     """Return the faults of the named partition, else of the cluster's default one.
 
     A job that names several partitions never starts only if each of them refuses it; the faults of the first are
     returned then.
     """
-    known = {one["PartitionName"]: one for one in partitions}
-    names = _names(spec.partition, known)
-    if not known or not names:
+    names = _names(spec.partition, known.partitions)
+    if not known.partitions or not names:
         return []
     found = [_faults_at_partition(spec, name, known) for name in names]
     return found[0] if all(found) else []
 
 
-def _faults_at_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
+def _faults_at_partition(spec: JobSpec, name: str, known: _Known) -> list[Fault]:
     typed = _alternative(spec, name, known)
     would = f"{typed} would be accepted" if typed else ""
-    if name not in known:
-        shown = [other for other in known if known[other].get("Hidden", "NO") == "NO"]
+    if name not in known.partitions:
+        shown = [other for other, one in known.partitions.items() if one.get("Hidden", "NO") == "NO"]
         what = f"Slurm has no partition {name!r}{did_you_mean(name, shown)}"
         return [Fault(what=what, allowed=", ".join(shown), next=would)]
-    where = f"Slurm's partition {name}"
     faults = [
         Fault(
-            where=where,
+            where=f"Slurm's {whose}",
             what=violation.what,
             allowed=violation.allowed,
             next=would or "request fewer nodes or less time",
             subject=violation.subject,
         )
-        for violation in violations(limits_of(known[name]), _ask(spec))
+        for whose, limits in known.limits_at(spec, name)
+        for violation in violations(limits, _ask(spec))
     ]
+    where = f"Slurm's partition {name}"
     return faults + [
-        Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would, subject="account")
-        for noun, asked, allowed in _exclusions(spec, known[name])
+        Fault(where=where, what=what, allowed=allowed, next=would or step, subject="account")
+        for what, allowed, step in _exclusions(spec, name, known)
     ]
 
 
@@ -199,60 +272,50 @@ def _ask(spec: JobSpec) -> Ask:
     )
 
 
-def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> str:
+def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
     """Return the flags of the nearest request that a partition accepts, or an empty text.
 
     Only partitions are suggested that are up, open to all users, and have GPUs if GPUs are requested. Of equally near
     ones the named partition comes first, then one with a similar name, then the default.
     """
-    like = get_close_matches(name, known, n=1)
-    order = sorted(known, key=lambda other: (other != name, other not in like, known[other].get("Default") != "YES"))
-    with_gpus = {other for other in known if "gres/gpu" in known[other].get("TRES", "")}
-    needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(known)  # not every cluster counts GPUs
+    every = known.partitions
+    like = get_close_matches(name, every, n=1)
+    order = sorted(every, key=lambda other: (other != name, other not in like, every[other].get("Default") != "YES"))
+    with_gpus = {other for other in every if "gres/gpu" in every[other].get("TRES", "")}
+    needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(every)  # not every cluster counts GPUs
     places = []
     for other in order:
-        is_proposed = other == name or (other in needed and _is_open(known[other]))
-        if is_proposed and not _exclusions(spec, known[other]):
-            places.append((f"--partition {other}", [limits_of(known[other])]))
+        is_proposed = other == name or (other in needed and _is_open(every[other]))
+        if is_proposed and not _exclusions(spec, other, known):
+            places.append((f"--partition {shell_word(other)}", [limits for _, limits in known.limits_at(spec, other)]))
     return suggestion(places, _ask(spec)) or ""
 
 
-def _is_open(partition: dict[str, str]) -> bool:
+def _is_open(partition: Fields) -> bool:
     """Whether every user's jobs start there; a field that an older Slurm does not show counts as usual."""
     usual = {"State": "UP", "AllowGroups": "ALL", "RootOnly": "NO", "Hidden": "NO"}
     return all(partition.get(key, value) == value for key, value in usual.items())
 
 
-def limits_of(partition: dict[str, str]) -> Limits:
-    """Return the limits in the fields of one line of ``scontrol show partition``."""
-    numbers = [whole_number(partition.get(key, "")) for key in ("MaxNodes", "TotalNodes")]
-    try:
-        longest = parse_walltime(partition.get("MaxTime", ""))
-    except ValueError:  # UNLIMITED, or missing
-        longest = None
-    return Limits(
-        max_nodes=min((number for number in numbers if number), default=None),
-        min_nodes=whole_number(partition.get("MinNodes", "")) or None,
-        max_walltime=longest,
-    )
-
-
-def _exclusions(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return (noun, requested name, allowed names) if the partition's lists exclude the account or the QOS."""
+def _exclusions(spec: JobSpec, name: str, known: _Known) -> list[tuple[str, str, str]]:
+    """Return (what, allowed, next step) if the partition's lists exclude the account, the QOS or this host."""
+    partition = known.partitions[name]
     found = []
-    for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
-        if not asked:
-            continue
-        allowed, denied = partition.get(f"Allow{key}", "ALL"), partition.get(f"Deny{key}", "")
-        is_restricted = allowed not in ("ALL", "")
-        if is_restricted and asked.lower() not in allowed.lower().split(","):
-            found.append((noun, asked, allowed))
-        elif asked.lower() in denied.lower().split(","):
-            found.append((noun, asked, ""))
+    for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", known.qos_of(spec))):
+        allowed, denied = names_in(partition.get(f"Allow{key}", "ALL")), split_list(partition.get(f"Deny{key}", ""))
+        is_default = "" if getattr(spec, noun.lower()) else ", which it gets without one,"
+        refused = allowed and asked.lower() not in [one.lower() for one in allowed]
+        if asked and (refused or asked.lower() in [one.lower() for one in denied]):
+            step = f"--{noun.lower()} {' or '.join(allowed)}" if refused else f"another --{noun.lower()}"
+            found.append((f"{noun} {asked!r}{is_default} may not use it", ",".join(allowed) if refused else "", step))
+    hosts = partition.get("AllocNodes", "ALL")
+    here = os.uname().nodename.partition(".")[0]
+    if names_in(hosts) and here not in hosts_in(hosts):
+        found.append((f"jobs of it cannot be submitted from {here}", hosts, f"log in to {hosts}, and submit there"))
     return found
 
 
-def _accounting_faults(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
+def _accounting_faults(spec: JobSpec, allowed: Sequence[Association]) -> list[Fault]:
     """Return the faults of the account and of its QOS. Slurm stores the names of both in lower case."""
     if not allowed:
         return []
@@ -260,7 +323,7 @@ def _accounting_faults(spec: JobSpec, allowed: list[Association]) -> list[Fault]
     return [fault for fault in faults if fault]
 
 
-def _account_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
+def _account_fault(spec: JobSpec, allowed: Sequence[Association]) -> Fault | None:
     account, qos, accounts = spec.account.lower(), spec.qos.lower(), sorted({one.account for one in allowed})
     if not account or account in accounts:
         return None
@@ -275,7 +338,7 @@ def _account_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
     )
 
 
-def _qos_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
+def _qos_fault(spec: JobSpec, allowed: Sequence[Association]) -> Fault | None:
     """Return the fault of a QOS that the account may not use; for an unknown account, one that no account may use."""
     account, qos = spec.account.lower(), spec.qos.lower()
     mine = [one for one in allowed if one.account == account]

@@ -86,11 +86,11 @@ def objections(spec: JobSpec) -> list[Fault]:
     return [*limit_objections(spec), *array_objections(spec), *component_objections(spec)]
 
 
-def longest_walltime(partition: str) -> int | None:
+def longest_walltime(partition: str, qos: str = "") -> int | None:
     """Return the longest walltime (seconds) that the partition accepts now; None without a limit or an answer."""
     from hpclaunch.schedulers.slurm.limits import longest_walltime as of_partition
 
-    return of_partition(partition)
+    return of_partition(partition, qos)
 
 
 def estimate(text: str) -> Estimate:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields as fields_of
+from typing import Any, get_args
 
+from hpclaunch.config.limits import Liftable, Limits
 from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, parse_walltime
 from hpclaunch.sites.describe.node_types import NodeGroup
-from hpclaunch.sites.slurm_text import Fields, names_in, number_in, numbers
+from hpclaunch.sites.slurm_limits import is_over_partition, limits_of_qos
+from hpclaunch.sites.slurm_text import Fields, names_in, numbers
 
 Member = dict[str, Any]
 """The keys of the site file below the name of a partition or QOS."""
@@ -33,7 +36,7 @@ def partitions_of(
     config: Mapping[str, str],
 ) -> dict[str, Member]:
     """Return partition -> its keys in the site file; partitions without nodes or for root only are left out."""
-    limits = {row.get("Name", ""): _limits_of_qos(row) for row in qos}
+    rows = {row.get("Name", ""): row for row in qos}
     found = {}
     for fields in records:
         name = fields["PartitionName"]
@@ -44,7 +47,7 @@ def partitions_of(
         reasons = _reasons(fields, person)
         is_usual = fields.get("Default") == "YES" and not reasons
         reasons += [_PREEMPTIBLE] if _preemptible(fields, _rivals(fields, records, groups), config) else []
-        found[name] = _merge_limits(own, limits.get(fields.get("QoS", ""), {}))
+        found[name] = _merge_limits(own, _limits_of_own_qos(rows.get(fields.get("QoS", ""), {})))
         if reasons:
             # A job that names no partition gets the default one anyway, so it may always be chosen.
             found[name] |= ({} if is_usual else {"only_if_asked": True}) | {"note": "; ".join(reasons)}
@@ -128,7 +131,11 @@ def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) ->
         name = row.get("Name", "")
         if not name or (person.qos and name not in person.qos):
             continue
-        found[name] = _limits_of_qos(row)
+        found[name] = _member_of(limits_of_qos(row))
+        over = [limit for limit in _LIFTABLE if is_over_partition(row) and limit in found[name]]
+        if over:
+            # They count before those of a partition's QOS; the live check knows a partition's own, which do not yield.
+            found[name]["lifts"] = [limit for limit in _LIFTABLE if limit in {*over, *found[name].get("lifts", ())}]
         if config.get("PreemptType") == "preempt/qos" and name in preemptible:
             # The user's default QOS applies to a job that names none.
             found[name] |= {} if name == person.default_qos else {"only_if_asked": True}
@@ -136,27 +143,30 @@ def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) ->
     return found
 
 
-def _limits_of_qos(row: Fields) -> Member:
-    """Return the limits of one row of ``sacctmgr show qos``: per job (MaxTRES, MaxWall), per user, and for all jobs."""
-    limits: Member = {}
-    most = [number_in(row.get(key, ""), "node") for key in ("MaxTRES", "MaxTRESPU", "GrpTRES")]
-    least = number_in(row.get("MinTRES", ""), "node")
-    known = {
-        "min_nodes": least if least and least > 1 else None,
-        "max_nodes": min((number for number in most if number), default=None),
-        "max_gpus_per_node": number_in(row.get("MaxTRESPerNode", ""), "gres/gpu"),
-        "max_jobs": next(iter(numbers([row.get("MaxSubmitPU", "")])), None),
-        "max_running": next(iter(numbers([row.get("MaxJobsPU", "")])), None),
-    }
-    limits |= {key: value for key, value in known.items() if value}
-    longest = _walltime(row.get("MaxWall", ""))
-    return {**limits, **({"max_walltime": format_walltime(longest)} if longest else {})}
+_LIFTABLE = get_args(Liftable)
+
+
+def _member_of(limits: Limits) -> Member:
+    """Return limits as the site file writes them."""
+    usual = Limits()
+    values = {one.name: getattr(limits, one.name) for one in fields_of(Limits)}
+    member = {key: value for key, value in values.items() if value != getattr(usual, key)}
+    if limits.max_walltime:
+        member["max_walltime"] = format_walltime(limits.max_walltime)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in member.items()}
+
+
+def _limits_of_own_qos(row: Fields) -> Member:
+    """Return the limits that a partition has from its own QOS. They count in place of those of the job's QOS."""
+    member = {key: value for key, value in _member_of(limits_of_qos(row)).items() if key != "lifts"}
+    instead = [limit for limit in _LIFTABLE if limit in member]
+    return {**member, **({"lifts": instead} if instead else {})}
 
 
 def _merge_limits(own: Member, other: Member) -> Member:
     """Return a partition's limits with those of its QOS: the stricter one where both have a limit."""
     both = {**other, **own}
-    for key in ("max_nodes", "max_gpus_per_node"):
+    for key in ("max_nodes", "max_gpus_per_node", "max_gpus"):
         if key in own and key in other:
             both[key] = min(own[key], other[key])
     if "min_nodes" in own and "min_nodes" in other:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.job import Resources
-from hpclaunch.config.limits import Limits, Override
+from hpclaunch.config.limits import Bin, Limits, Override
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, NodeType, Site
 from hpclaunch.core.spec import JobSpec
@@ -371,3 +371,53 @@ def test_a_name_that_the_site_file_does_not_know_is_taken_as_it_is_with_consent(
     spec = planned(bundled_site("perlmutter"), account="m1", qos="special_m1", accept_unverified=True)
     assert dict(spec.directives)["qos"] == "special_m1"
     assert "qos special_m1 is not in the site file: its limits are not checked" in spec.warnings
+
+
+LONG = Limits(max_walltime=7 * 24 * HOUR, max_nodes=16, lifts=("max_walltime", "max_nodes"))
+
+
+def with_qos(partition: Limits, **qos: Limits) -> Site:
+    node = replace(a_site().node_types["gpu"], nodes=64)
+    return choosing({"gpu": partition}, node_types={"gpu": node}, qos={"normal": Limits(), **qos})
+
+
+@pytest.mark.parametrize(
+    ("partition", "qos", "typed"),
+    [
+        (Limits(max_walltime=24 * HOUR, max_nodes=2), LONG, {"walltime": 72 * HOUR, "nodes": 4}),
+        (Limits(by_node_type={"gpu": Override(max_nodes=2)}), LONG, {"nodes": 4}),
+        (Limits(bins=(Bin(max_nodes=2, max_walltime=HOUR),)), LONG, {"nodes": 2, "walltime": 2 * HOUR}),
+        (Limits(min_nodes=4), Limits(lifts=("min_nodes",)), {"nodes": 1}),
+        (Limits(max_walltime=48 * HOUR, lifts=("max_walltime",)), Limits(max_walltime=HOUR), {"walltime": 2 * HOUR}),
+    ],
+)
+def test_a_limit_that_the_named_qos_or_the_partition_lifts_refuses_nothing(
+    partition: Limits, qos: Limits, typed: dict[str, Any]
+) -> None:
+    spec = planned(with_qos(partition, long=qos), qos="long", partition="gpu", **typed)
+    assert where(spec) == ("gpu", "long")
+    assert where(planned(with_qos(partition, long=qos), qos="long", **typed)) == ("gpu", "long")
+
+
+def test_what_the_qos_itself_refuses_is_refused_and_a_limit_without_a_flag_too() -> None:
+    site = with_qos(Limits(max_walltime=24 * HOUR), long=LONG)
+    (fault,) = refused(site, qos="long", partition="gpu", walltime=8 * 24 * HOUR)
+    assert (fault.where, fault.allowed) == ("cluster qos long", "at most 7-00:00:00")
+    assert fault.next == "--walltime 7-00:00:00 --partition gpu --qos long would be accepted"
+    plain = with_qos(Limits(max_walltime=24 * HOUR), long=replace(LONG, lifts=("max_nodes",)))
+    (fault,) = refused(plain, qos="long", partition="gpu", walltime=72 * HOUR)
+    assert (fault.where, fault.allowed) == ("cluster partition gpu", "at most 1-00:00:00")
+
+
+def test_a_qos_that_lifts_the_limit_is_proposed() -> None:
+    site = with_qos(Limits(max_walltime=24 * HOUR), long=LONG)
+    (fault,) = refused(site, qos="normal", partition="gpu", walltime=72 * HOUR)
+    assert fault.next == "--partition gpu --qos long would be accepted"
+
+
+def test_the_gpus_of_a_whole_job_have_a_least_number_too() -> None:
+    site = replace(with_qos(Limits()), qos={"large": Limits(min_gpus=16)})
+    (fault,) = refused(site, qos="large", partition="gpu", nodes=2)
+    assert (fault.what, fault.allowed) == ("8 GPUs requested", "at least 16 GPUs")
+    assert fault.next.startswith("--nodes 4 ")
+    assert planned(site, qos="large", partition="gpu", nodes=4).qos == "large"

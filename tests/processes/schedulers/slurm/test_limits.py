@@ -244,7 +244,7 @@ def test_a_person_without_any_association_is_not_refused(slurm: Any) -> None:
 
 def test_only_the_persons_own_rows_are_asked_for(slurm: Any, tmp_path: Path) -> None:
     slurm(scontrol=f"{BATCH}\n", sacctmgr="m1|normal\n", sshare="")
-    told(account="m1", qos="normal")
+    told(account="m1")
     assert f"user={ME}" in (tmp_path / "sacctmgr.args").read_text().splitlines()
     assert f"--users={ME}" in (tmp_path / "sshare.args").read_text().splitlines()
 
@@ -302,3 +302,183 @@ def test_a_partition_may_have_blanks_in_its_name(slurm: Any) -> None:
     assert objections(replace(planned(a_site()), partition=name)) == []
     (fault,) = objections(replace(planned(a_site()), partition="gpu"))
     assert fault.allowed == f"{name}, batch"
+
+
+# --- limits of QOS beside those of partitions (the columns are those of sacctmgr 22.05)
+
+QOS_COLUMNS = (
+    "Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|Flags|UsageThres|UsageFactor|GrpTRES|GrpTRESMins|"
+    "GrpTRESRunMins|GrpJobs|GrpSubmit|GrpWall|MaxTRES|MaxTRESPerNode|MaxTRESMins|MaxWall|MaxTRESPU|MaxJobsPU|"
+    "MaxSubmitPU|MaxTRESPA|MaxJobsPA|MaxSubmitPA|MinTRES"
+)
+LONG = {"Name": "long", "Flags": "DenyOnLimit,PartitionMaxNodes,PartitionTimeLimit", "MaxWall": "7-00:00:00"}
+
+
+def qos_table(*rows: dict[str, str]) -> str:
+    names = QOS_COLUMNS.split("|")
+    return "\n".join([QOS_COLUMNS, *("|".join(row.get(name, "") for name in names) for row in rows)])
+
+
+@pytest.fixture
+def with_qos(slurm: Any, tmp_path: Path) -> Any:
+    """Put Slurm with accounting on PATH: partitions, rows of QOS, and those of the user, the default one first."""
+
+    def put(partitions: str, *rows: dict[str, str], mine: str = "normal,long", enforce: str = "limits,qos") -> None:
+        config = f"AccountingStorageEnforce = {enforce}\nClusterName = lab"
+        slurm(scontrol=f"{config}\n{partitions}", sacctmgr="", sshare=f"root||\n m1|{ME}|")
+        (tmp_path / "qos").write_text(qos_table({"Name": "normal"}, *rows))
+        (tmp_path / "sacctmgr").write_text(
+            f'#!/bin/bash\necho "$*" >> {tmp_path}/asked\ncase "$*" in *"show qos"*) echo "$(< {tmp_path}/qos)" ;; '
+            f"*) echo 'm1|{mine}|{mine.partition(',')[0]}' ;; esac\n"
+        )
+
+    return put
+
+
+def own(name: str = "gpu", qos: str = "", **changes: Any) -> str:
+    line = partition_line(name, default="YES", **changes)
+    return line.replace(" QoS=N/A ", f" QoS={qos} ") if qos else line
+
+
+def test_the_line_of_a_partition_in_these_tests_has_its_qos() -> None:
+    assert " QoS=N/A " in partition_line("gpu") and " AllocNodes=ALL " in partition_line("gpu")
+
+
+@pytest.mark.parametrize(
+    ("partition", "rows", "typed", "words"),
+    [
+        # flags of the job's QOS lift what the partition allows; its own limits count then
+        ({"longest": "1-00:00:00"}, [LONG], {"walltime": 72 * HOUR}, []),
+        ({"most": 2}, [LONG], {"nodes": 4}, []),
+        ({"least": 3}, [{**LONG, "Flags": "PartitionMinNodes"}], {"nodes": 1}, []),
+        (
+            {"longest": "1-00:00:00"},
+            [LONG],
+            {"walltime": 8 * 24 * HOUR},
+            ["Slurm's QOS long: walltime 8-00:00:00 requested; allowed: at most 7-00:00:00"],
+        ),
+        (
+            {"most": 2},
+            [{**LONG, "MaxTRES": "cpu=64,node=3"}],
+            {"nodes": 4},
+            ["Slurm's QOS long: 4 nodes requested; allowed: at most 3 nodes"],
+        ),
+        # without the flag the partition's own limit holds
+        (
+            {"longest": "1-00:00:00"},
+            [{**LONG, "Flags": "DenyOnLimit,PartitionMaxNodes"}],
+            {"walltime": 72 * HOUR},
+            ["Slurm's partition gpu: walltime 3-00:00:00 requested; allowed: at most 1-00:00:00"],
+        ),
+        # what tightens it
+        (
+            {},
+            [{"Name": "long", "MaxTRES": "gres/gpu=8"}],
+            {"nodes": 3},
+            ["Slurm's QOS long: 12 GPUs requested; allowed: at most 8 GPUs"],
+        ),
+        (
+            {},
+            [{"Name": "long", "MaxTRESPU": "cpu=64,gres/gpu=4"}],
+            {"nodes": 2},
+            ["Slurm's QOS long: 8 GPUs requested; allowed: at most 4 GPUs"],
+        ),
+        (
+            {},
+            [{"Name": "long", "GrpTRES": "node=2"}],
+            {"nodes": 3},
+            ["Slurm's QOS long: 3 nodes requested; allowed: at most 2 nodes"],
+        ),
+        (
+            {},
+            [{"Name": "long", "MinTRES": "gres/gpu=8,node=2"}],
+            {"nodes": 1},
+            [
+                "Slurm's QOS long: 1 node requested; allowed: at least 2 nodes",
+                "Slurm's QOS long: 4 GPUs requested; allowed: at least 8 GPUs",
+            ],
+        ),
+        ({}, [{"Name": "long", "MaxTRESPerNode": "gres/gpu=4"}], {"nodes": 4}, []),
+        # of a limit that both QOS have, that of the partition's counts; with OverPartQOS that of the job's
+        (
+            {"qos": "part"},
+            [{"Name": "long", "MaxWall": "7-00:00:00"}, {"Name": "part", "MaxWall": "02:00:00"}],
+            {"walltime": 3 * HOUR},
+            ["Slurm's QOS long and QOS part: walltime 03:00:00 requested; allowed: at most 02:00:00"],
+        ),
+        (
+            {"qos": "part"},
+            [{"Name": "long", "MaxWall": "00:30:00"}, {"Name": "part", "MaxWall": "4:00:00"}],
+            {"walltime": 3 * HOUR},
+            [],
+        ),
+        (
+            {"qos": "part"},
+            [{"Name": "long", "MaxWall": "4:00:00", "Flags": "OverPartQOS"}, {"Name": "part", "MaxWall": "02:00:00"}],
+            {"walltime": 3 * HOUR},
+            [],
+        ),
+        # a partition's QOS has no power over the partition's own limits
+        (
+            {"qos": "part", "longest": "1:00:00"},
+            [{"Name": "long"}, {"Name": "part", "Flags": "PartitionTimeLimit"}],
+            {"walltime": 3 * HOUR},
+            ["Slurm's partition gpu: walltime 03:00:00 requested; allowed: at most 01:00:00"],
+        ),
+    ],
+)
+def test_a_qos_changes_what_a_partition_allows_as_slurm_says(
+    with_qos: Any, partition: dict[str, Any], rows: list[dict[str, str]], typed: dict[str, Any], words: list[str]
+) -> None:
+    with_qos(own(**partition), *rows)
+    faults = against(qos="long", account="m1", partition="gpu", **{"walltime": HOUR, **typed})
+    assert [str(fault).partition("\n")[0] for fault in faults] == words
+    assert all("would be accepted" in (fault.next or "") for fault in faults)
+
+
+def test_a_default_qos_and_that_of_the_partition_count_without_being_named(with_qos: Any, tmp_path: Path) -> None:
+    with_qos(own(longest="1-00:00:00"), LONG, mine="long,normal")
+    assert told(partition="gpu", account="m1", walltime=72 * HOUR) == []
+    with_qos(own(qos="part"), {"Name": "part", "MaxTRES": "node=1"})
+    (fault,) = against(partition="gpu", account="m1", walltime=60, nodes=2)
+    assert fault.where == "Slurm's QOS normal and QOS part"
+    (tmp_path / "asked").write_text("")
+    with_qos(own())
+    assert told(partition="gpu", account="m1", walltime=60) == []
+    assert "show qos" not in (tmp_path / "asked").read_text(), "a quarter of a second, for nothing"
+
+
+@pytest.mark.parametrize("enforce", ["none", "associations", "associations,qos"])
+def test_limits_of_a_qos_hold_only_where_slurm_enforces_them_and_its_flags_always(with_qos: Any, enforce: str) -> None:
+    with_qos(own(most=2), {**LONG, "MaxTRES": "node=3"}, enforce=enforce)
+    assert told(qos="long", partition="gpu", walltime=60, nodes=4) == []
+
+
+def test_the_qos_that_a_job_gets_without_one_may_not_fit_the_partition(with_qos: Any) -> None:
+    with_qos(own(qos="").replace("AllowQos=ALL", "AllowQos=long"))
+    (fault,) = against(partition="gpu", account="m1", walltime=60)
+    assert fault.what == "QOS 'normal', which it gets without one, may not use it"
+    assert (fault.allowed, fault.next) == ("long", "--qos long")
+    assert told(partition="gpu", account="m1", walltime=60, qos="long") == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "taken"), [("ALL", True), ("{me}", True), ("login[1-2],{me}", True), ("login9", False)]
+)
+def test_a_partition_may_take_jobs_from_some_hosts_only(slurm: Any, hosts: str, taken: bool) -> None:
+    me = os.uname().nodename.partition(".")[0]
+    slurm(scontrol=own().replace("AllocNodes=ALL", f"AllocNodes={hosts.format(me=me)}"))
+    words = told(partition="gpu", walltime=60)
+    assert (words == []) is taken
+    assert taken or f"jobs of it cannot be submitted from {me}; allowed: login9" in words[0]
+
+
+@pytest.mark.parametrize("name", ["GPU nodes (nvidia)", "very large memory", "a (b)"])
+def test_a_partition_with_blanks_in_its_name_is_known(slurm: Any, name: str) -> None:
+    line = partition_line("x", longest="00:30:00").replace("PartitionName=x", f"PartitionName={name}")
+    slurm(scontrol=f"{BATCH}\n{line}")
+    assert told(partition=name, walltime=60) == []
+    (fault,) = against(partition=name, walltime=HOUR, nodes=1)
+    assert "walltime 01:00:00 requested" in fault.what
+    (unknown,) = against(partition=name[:-1], walltime=60)
+    assert name in unknown.allowed and unknown.next == f"--partition '{name}' would be accepted"

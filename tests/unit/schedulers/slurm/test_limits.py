@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.limits import Limits
-from hpclaunch.schedulers.slurm.limits import limits_of
+from hpclaunch.sites.slurm_limits import limits_of_partition
 from tests.builders import HOUR, partition_line
 
 
@@ -24,4 +24,4 @@ from tests.builders import HOUR, partition_line
 )
 def test_limits_of_a_partition_as_scontrol_tells_them(changes: dict[str, Any], limits: Limits) -> None:
     fields = dict(word.split("=", 1) for word in partition_line("x", **changes).split())
-    assert limits_of(fields) == limits
+    assert limits_of_partition(fields) == limits

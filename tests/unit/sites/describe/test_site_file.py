@@ -422,3 +422,30 @@ def test_whatever_the_programs_write_the_file_can_be_read(data: st.DataObject, t
     if found is not None:
         site = site_of(found, tmp_path)
         assert site.defaults.node_type in site.node_types
+
+
+QOS = "Name|Flags|GrpTRES|MaxTRES|MaxWall|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MinTRES|MaxTRESPerNode\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "limits"),
+    [
+        (
+            "normal|DenyOnLimit,PartitionTimeLimit,PartitionMaxNodes||node=16|7-00:00:00|||||",
+            {"max_nodes": 16, "max_walltime": "7-00:00:00", "lifts": ["max_walltime", "max_nodes"]},
+        ),
+        ("normal|PartitionMinNodes|||||||node=2,gres/gpu=8|", {"min_nodes": 2, "min_gpus": 8, "lifts": ["min_nodes"]}),
+        ("normal||gres/gpu=32|||gres/gpu=16|2|5||", {"max_gpus": 16, "max_running": 2, "max_jobs": 5}),
+        ("normal|OverPartQOS|||1-00:00:00|||||", {"max_walltime": "1-00:00:00", "lifts": ["max_walltime"]}),
+    ],
+)
+def test_the_flags_of_a_qos_and_its_limits_on_whole_jobs_are_written(row: str, limits: dict[str, object]) -> None:
+    assert described("22.05", ROOT, qos=f"{QOS}{row}\n").values["qos"] == {"normal": limits}
+
+
+def test_limits_of_a_partitions_own_qos_count_in_place_of_those_of_the_jobs(tmp_path: Path) -> None:
+    recorded = answers("22.05")
+    partitions = recorded.partitions.replace("QoS=N/A", "QoS=part", 1)
+    made = described("22.05", ROOT, partitions=partitions, qos=f"{QOS}part|PartitionTimeLimit|||00:20:00|||||\n")
+    first = next(iter(site_of(made, tmp_path).partitions.values()))
+    assert (first.max_walltime, first.lifts) == (1200, ("max_walltime",)), "its flags do not lift its own limits"

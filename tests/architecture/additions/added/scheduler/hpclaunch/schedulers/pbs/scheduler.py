@@ -48,7 +48,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     return []
 
 
-def longest_walltime(partition: str) -> None:
+def longest_walltime(partition: str, qos: str = "") -> None:
     """Return None: PBS itself refuses a longer job."""
     return
 
