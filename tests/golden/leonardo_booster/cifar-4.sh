@@ -2,7 +2,7 @@
 # cifar at leonardo_booster (gpu): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: node_types.gpu.numa_domains, node_types.gpu.request_memory, node_types.gpu.default_tasks_per_node, partitions, charging.note, launchers, folders.runs, folders.data
+# Found only in users' files, not on the centre's own pages: environment.variables, folders.purge_days, charging.rate, node_types.gpu.numa_domains, node_types.gpu.request_memory, node_types.gpu.default_tasks_per_node, partitions, charging.note, launchers, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -34,6 +34,8 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=8
+export NCCL_IB_HCA=mlx5
+export NCCL_SOCKET_IFNAME=ib
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2

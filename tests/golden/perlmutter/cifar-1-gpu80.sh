@@ -2,7 +2,7 @@
 # cifar at perlmutter (gpu80): 1 node x 4 tasks = 4 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
+# Found only in users' files, not on the centre's own pages: frameworks, qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -32,8 +32,8 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load tensorflow/2.9.0
-check 'module load tensorflow/2.9.0'
+module load tensorflow/2.15.0
+check 'module load tensorflow/2.15.0'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=16
 export HDF5_USE_FILE_LOCKING=FALSE

@@ -2,7 +2,7 @@
 # my-train-date at perlmutter (gpu40): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
+# Found only in users' files, not on the centre's own pages: frameworks, qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=my-train-date
 #SBATCH --account=m1234
@@ -31,8 +31,8 @@ begin slurm pass_on=TERM
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load pytorch/2.0.1
-check 'module load pytorch/2.0.1'
+module load pytorch/2.8.0
+check 'module load pytorch/2.8.0'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=16
 export HDF5_USE_FILE_LOCKING=FALSE

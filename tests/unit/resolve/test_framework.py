@@ -192,10 +192,10 @@ def test_a_program_that_may_use_horovod_is_not_started_by_the_launcher_local(tmp
 
 def test_perlmutter_loads_the_module_of_the_framework(tmp_path: Path) -> None:
     site, typed = bundled_site("perlmutter"), {"account": "m1234", "nodes": 2}
-    assert lines(planned(site, own(tmp_path, "import torch\n"), **typed)) == ["module load pytorch/2.0.1"]
-    assert lines(planned(site, own(tmp_path, ""), launcher="torchrun", **typed)) == ["module load pytorch/2.0.1"]
+    assert lines(planned(site, own(tmp_path, "import torch\n"), **typed)) == ["module load pytorch/2.8.0"]
+    assert lines(planned(site, own(tmp_path, ""), launcher="torchrun", **typed)) == ["module load pytorch/2.8.0"]
     assert lines(planned(site, own(tmp_path, ""), framework="none", **typed)) == []
-    assert lines(planned(site, bundled_job("cifar"), **typed)) == ["module load tensorflow/2.9.0"]
+    assert lines(planned(site, bundled_job("cifar"), **typed)) == ["module load tensorflow/2.15.0"]
 
 
 def test_a_node_type_may_have_software_of_its_own() -> None:

@@ -220,7 +220,7 @@ def test_too_many_nodes_for_the_node_type_are_told_with_what_the_named_qos_takes
 
 def test_a_qos_in_force_by_itself_is_proposed_by_name_to_whoever_named_another() -> None:
     assert (
-        only_next(bundled_site("leonardo_booster"), account="m1", qos="boost_qos_dbg", nodes=3)
+        only_next(bundled_site("leonardo_booster"), account="m1", qos="boost_qos_dbg", nodes=9)
         == "--partition boost_usr_prod --qos normal would be accepted"
     )
 
