@@ -74,6 +74,15 @@ def frameworks(incomplete: str) -> list[str]:
 
 
 @plain
+def environments(incomplete: str) -> list[str]:
+    """Return the names of the environments that were made and begin with ``incomplete``."""
+    from hpclaunch.actions.environments.kept import kept_environments
+    from hpclaunch.actions.system import System
+
+    return list(dict.fromkeys(_completions((build.name for build in kept_environments(System())), incomplete)))
+
+
+@plain
 def recipes(ctx: Any, incomplete: str) -> list[str]:
     """Return the recipes that every job has, and those of the typed job."""
     job = _typed_job(ctx)

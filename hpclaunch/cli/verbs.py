@@ -35,6 +35,7 @@ VERBS = {
     "jobs": ("jobs", "List and show jobs, or make a new one."),
     "sites": ("sites", "List and show clusters, or describe this one."),
     "doctor": ("doctor", "Check a site with a short probe job."),
+    "environment": ("environment", "Make the software environment of a framework, and list those made."),
     "trust": ("trust", "Allow what a project's files start on this machine."),
     "data": ("datasets", "Fetch data sets before a job is submitted."),
     "bundle": ("bundle", "Make one file that installs hpclaunch without internet."),
@@ -47,7 +48,7 @@ GROUPS = {
     "Plan and measure": ("plan", "profile", "scale"),
     "Look at runs": ("status", "watch", "logs", "wait", "efficiency", "results", "report"),
     "Change runs": ("cancel", "retry", "resume", "rerun", "runs"),
-    "Sites, jobs and data": ("jobs", "sites", "doctor", "data"),
+    "Sites, jobs and data": ("jobs", "sites", "doctor", "environment", "data"),
     "Set up and read": ("trust", "bundle", "docs"),
 }
 """Title in --help -> its commands; one that is in none of them stands under "Commands"."""

@@ -258,16 +258,22 @@ class EnvironmentRecipe:
 
     A run in that environment loads the ``modules`` and runs the lines of ``setup``, too. ``image`` is that of a
     container. ``python`` is the version. ``packages`` are pip's requirements, in their order; ``wheels`` is the name of
-    PyTorch's builds to take (``cu126``, ``rocm7.1``).
+    PyTorch's builds to take (``cu126``, ``rocm7.1``), which have a package index of their own. ``own_wheels``: the
+    centre keeps wheels, and pip asks no index. ``variables`` belong to Horovod's build; the shell replaces ``$NAME`` in
+    them. ``in_job``: the centre wants packages to be installed on compute nodes. ``kind: none``: it allows no
+    environment, for the reason in ``note``.
     """
 
-    kind: Literal["venv", "conda", "container"] = field(metadata=shown("{}"))
+    kind: Literal["venv", "virtualenv", "conda", "container", "none"] = field(metadata=shown("{}"))
     image: Line | None = field(default=None, metadata=shown("{}"))
     modules: tuple[Line, ...] = field(default=(), metadata=shown("with the modules {}"))
     setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
     python: Line | None = field(default=None, metadata=shown("Python {}"))
     packages: tuple[Line, ...] = field(default=(), metadata=shown("pip install {}", joiner=" "))
     wheels: Line | None = field(default=None, metadata=shown("wheels for {}"))
+    own_wheels: bool = field(default=False, metadata=shown(yes="the centre's own wheels", no="wheels of an index"))
+    variables: dict[VariableName, ScalarLine] = field(default_factory=dict)
+    in_job: bool = field(default=False, metadata=shown(yes="made in a job", no="made on a login node"))
     note: str = field(default="", metadata=shown("{}"))
 
 
@@ -280,6 +286,7 @@ class Folders:
 
     runs: Line | None = field(default=None, metadata=shown("{}"))
     data: Line | None = field(default=None, metadata=shown("{}"))
+    environments: Line | None = field(default=None, metadata=shown("{}"))
     node_private: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
     purge_days: PositiveInt | None = field(
         default=None, metadata=shown("files that were not used for {} are deleted", noun="day", row="purge")

@@ -54,6 +54,9 @@ ALONE = {
     "doctor": ("--from nothing",),
     "trust": ("", "--list", "--remove"),
     "bundle": ("--machine nothing",),
+    "environment make": ("mine --framework jax --dry-run", "mine --framework jax --dry-run --json"),
+    "environment list": ("", "--json"),
+    **dict.fromkeys(("environment show", "environment remove"), ("nothing", "nothing --json")),
 }
 """Verb -> what is typed behind it once at each place."""
 ELSEWHERE = ("wait", "watch")

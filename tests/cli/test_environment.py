@@ -1,0 +1,191 @@
+"""``environment make|list|show|remove``, with real builds: pip installs a small wheel from a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PATIENCE, Desk
+
+MADE = "home/.local/share/hpclaunch/environments/mine"
+
+
+def write_wheel(folder: Path, name: str = "torch", version: str = "9.9", code: str = "") -> Path:
+    """Write a wheel with one module of that name."""
+    files = {
+        f"{name}/__init__.py": f"__version__ = {version!r}\n{code}",
+        f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    listed = [*files, f"{name}-{version}.dist-info/RECORD"]
+    files[listed[-1]] = "".join(f"{path},,\n" for path in listed)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        for inside, text in files.items():
+            packed.writestr(inside, text)
+    return path
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def bench(desk: Desk) -> Desk:
+    """A desk at this machine with a folder of wheels, `wheels`, and the tools that a build needs."""
+    for tool in ("uname", "dirname", "basename", "cp"):
+        found = shutil.which(tool)
+        assert found
+        (desk.root / "tools" / tool).symlink_to(found)
+    write_wheel(desk.project / "wheels")
+    desk.environment |= {"HPCLAUNCH_SITE": "local", "PIP_CONFIG_FILE": os.devnull}  # not what this machine tells pip
+    return desk
+
+
+def make(*words: str) -> tuple[str, ...]:
+    return ("environment", "make", "mine", "--framework", "pytorch", "--wheelhouse", "wheels", *words)
+
+
+def test_an_environment_is_built_recorded_listed_and_removed(bench: Desk) -> None:
+    folder = bench.root / "else where/mine"
+    words = make("--prefix", str(folder.parent))
+    printed = bench.type(*words, "--dry-run")
+    assert (printed.code, folder.exists()) == (0, False)
+    done = bench.type(*words, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["state"], done.json["environment"]) == ("complete", str(folder / "1" / "env"))
+    assert "pytorch 9.9 works with Python" in done.err
+    assert (folder / "1/build.sh").read_text() == printed.out
+
+    built, recipe = (json.loads((folder / "1" / name).read_text()) for name in ("built.json", "recipe.json"))
+    record = next((folder / "1/env/lib").glob("python3*/site-packages/torch-9.9.dist-info/RECORD"))
+    assert built["packages"]["torch"] == {"version": "9.9", "record_sha256": sha256(record)}
+    assert built["freeze_sha256"] == sha256(folder / "1/freeze.txt")
+    assert recipe["script_sha256"] == sha256(folder / "1/build.sh")
+
+    again = bench.type(*words)
+    assert (again.code, "--again" in again.err) == (1, True)
+    elsewhere = bench.type(*make())
+    assert (elsewhere.code, f"an environment mine is in {folder} already" in elsewhere.err) == (1, True)
+    assert bench.type(*words, "--again").code == 0
+    listed = bench.type("environment", "list", "--json").json["environments"]
+    assert [(one["name"], one["number"], one["state"]) for one in listed] == [("mine", 2, "complete")]
+    shown = bench.type("environment", "show", "mine")
+    assert "pytorch 9.9" in shown.out and str(folder / "2/env") in shown.out
+    unknown = bench.type("environment", "show", "mime")
+    assert (unknown.code, "did you mean 'mine'?; allowed: mine" in unknown.err) == (1, True)
+
+    kept = bench.type("environment", "remove", "mine")
+    assert (kept.code, (folder / "2").exists()) == (1, True)
+    assert bench.type("environment", "remove", "mine", "--earlier", "--yes").code == 0
+    assert os.listdir(folder) == ["2"]
+    removed = bench.type("environment", "remove", "mine", "--yes", "--json")
+    assert (removed.json["removed"], folder.exists()) == ([str(folder / "2")], False)
+    assert bench.type("environment", "list", "--json").json["environments"] == []
+
+
+def test_a_failed_build_keeps_its_log_and_nothing_that_looks_complete(bench: Desk) -> None:
+    done = bench.type(*make("--package", "no-such-package"))
+    folder = bench.root / MADE / "1"
+    assert done.code == 1
+    assert "pip could not install the packages" in done.err
+    assert "No matching distribution found for no-such-package" in done.err
+    assert sorted(os.listdir(folder)) == ["build.log", "build.sh", "failed", "recipe.json"]
+    assert bench.type("environment", "list", "--json").json["environments"][0]["state"] == "failed"
+    # A failure does not take the name.
+    assert bench.type(*make("--dry-run", "--json")).json["folder"] == str(folder.with_name("2"))
+
+
+def test_a_framework_that_cannot_be_imported_is_no_environment(bench: Desk) -> None:
+    write_wheel(bench.project / "wheels", code="raise OSError('no libcudart.so')")
+    done = bench.type(*make())
+    assert (done.code, "the environment does not work" in done.err) == (1, True)
+    assert "no libcudart.so" in done.err
+    assert not (bench.root / MADE / "1/env").exists()
+
+
+def test_a_framework_for_other_gpus_than_the_nodes_have_is_refused(bench: Desk) -> None:
+    site = "{title: x, scheduler: local, defaults: {node_type: g}, node_types: {g: {title: x, gpus_per_node: 4}}}"
+    bench.write("site_configs/gpus.yaml", site)
+    write_wheel(bench.project / "wheels", code="class version:\n    cuda = None\n")
+    done = bench.type(*make("--site", "gpus"))
+    assert (done.code, "is not made for GPUs of nvidia" in done.err) == (1, True)
+
+
+def test_a_stopped_build_leaves_nothing_that_looks_complete(bench: Desk) -> None:
+    waits = f"import time\nopen({str(bench.spool / 'begun')!r}, 'w').close()\ntime.sleep({PATIENCE})"
+    write_wheel(bench.project / "wheels", code=waits)
+    process = bench.start(*make())
+    deadline = time.monotonic() + PATIENCE
+    while not (bench.spool / "begun").exists():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.05)
+    second = bench.type(*make())
+    assert (second.code, "is being built by process" in second.err) == (1, True)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "the build was stopped" in err) == (130, True)
+    assert sorted(os.listdir(bench.root / MADE / "1")) == [
+        "build.log",
+        "build.sh",
+        "failed",
+        "freeze.txt",
+        "recipe.json",
+    ]
+
+
+def test_the_folder_is_the_typed_one_else_that_of_the_variable(bench: Desk) -> None:
+    named = bench.type(*make("--dry-run", "--json"), HPCLAUNCH_ENVIRONMENTS=str(bench.root / "all"))
+    assert named.json["folder"] == str(bench.root / "all/mine/1")
+    typed = bench.type(*make("--dry-run", "--json", "--prefix", "here"), HPCLAUNCH_ENVIRONMENTS="all")
+    assert typed.json["folder"] == str(bench.project / "here/mine/1")
+
+
+def test_scratch_is_named_with_what_the_centre_says(bench: Desk) -> None:
+    done = bench.type(
+        *("environment", "make", "mine", "--framework", "jax", "--site", "anvil", "--dry-run"),
+        *("--prefix", "/anvil/scratch/ada/environments"),
+        SCRATCH="/anvil/scratch/ada",
+    )
+    assert "on scratch storage. Files in $SCRATCH are deleted when they are 30 days old" in done.err
+
+
+def test_an_environment_is_built_at_its_own_site_only(bench: Desk) -> None:
+    done = bench.type(*make("--site", "perlmutter", "--prefix", "/global/environments"))
+    assert (done.code, "must be built there" in done.err, "--dry-run" in done.err) == (1, True, True)
+
+
+def test_what_hpclaunch_did_not_make_is_not_removed(bench: Desk) -> None:
+    folder = bench.root / "home/.local/share/hpclaunch/environments/mine/1"
+    folder.mkdir(parents=True)
+    (folder / "thesis.txt").write_text("x")
+    done = bench.type("environment", "remove", "mine", "--yes")
+    assert (done.code, (folder / "thesis.txt").exists()) == (1, True)
+
+
+def test_the_script_runs_without_hpclaunch(bench: Desk) -> None:
+    printed = bench.type(*make("--dry-run"))
+    folder = bench.root / MADE / "1"
+    folder.mkdir(parents=True)
+    (folder / "build.sh").write_text(printed.out)
+    variables = {name: bench.environment[name] for name in ("PATH", "HOME", "PIP_CONFIG_FILE")}
+    done = subprocess.run(
+        ["bash", str(folder / "build.sh")], env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    words = [str(folder / "env/bin/python"), "-c", "import torch; print(torch.__version__)"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "9.9\n"
+    assert sys.version_info[:2] == tuple(
+        map(int, json.loads((folder / "built.json").read_text())["python"].split(".")[:2])
+    )
