@@ -39,6 +39,12 @@ class Notes:
         with open(os.path.join(self._folder, "current"), "w", encoding="utf-8") as file:
             file.write(current)
         self.current = current
+        self.begin()
+
+    def begin(self) -> None:
+        """Note calls from now on. Python drops a trace function that fails, as any does where a RecursionError is near."""
+        threading.settrace(self.see)
+        sys.settrace(self.see)
 
     def see(self, frame: FrameType, event: str, argument: Any) -> None:
         """Note a call. Returns nothing, so that the lines of the function are not traced."""
@@ -67,8 +73,7 @@ def _begin() -> Notes | None:
             notes = Notes(**json.load(file))
     except OSError:
         return None
-    threading.settrace(notes.see)
-    sys.settrace(notes.see)
+    notes.begin()
     os.register_at_fork(after_in_child=notes.read_current)
     return notes
 

@@ -119,6 +119,14 @@ def test_the_tests_of_a_mutant_are_those_that_call_its_function(copy: Copy) -> N
     assert len(reach.tests_for(mutant("LIMIT = 3", "LIMIT = 4"), SOURCE, 0)) == 1
 
 
+def test_calls_are_noted_also_after_a_test_in_which_python_dropped_the_notes(copy: Copy) -> None:
+    deep = "import sys\n\n\ndef test_without_trace():\n    sys.settrace(None)\n\n\n"
+    calls = "def test_later():\n    from hpclaunch.runs.toy import is_full\n\n    is_full(1)\n"
+    (copy.code / "tests/unit/test_deep.py").write_text(deep + calls)
+    notes = note_calls(copy, ["tests/unit/test_deep.py"])["tests/unit/test_deep.py"]
+    assert notes["calls"] == [("tests/unit/test_deep.py::test_later", TOY, "is_full")]
+
+
 def test_each_outcome_is_written_at_once_and_a_later_one_takes_its_place(copy: Copy, tmp_path: Path) -> None:
     reach = Reach(seconds={HERE: 0.1})
     reach.calls[TOY]["is_full"].add(HERE)
