@@ -10,14 +10,12 @@ import os
 import stat
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpclaunch.core.files import read_bytes
+from hpclaunch.core.spec import Code
 from hpclaunch.runs.code_files import CodeFiles, code_files
 from hpclaunch.runs.tracked import repository_of, tracked_in
-
-if TYPE_CHECKING:
-    from hpclaunch.core.spec import Code
 
 _LARGEST_KEPT = 2**20
 """Bytes. A larger file is data or a library, and is read where it is needed."""

@@ -78,7 +78,8 @@ class UseReader:
             return
         if name not in self._headers:
             self._headers[name] = _header_in(self._run_dir, path)
-        lines = inside.read_end(self._run_dir, path, _END).split(b"\n")[1 if size > _END else 0 : -1]
+        # The part of a line in which the end begins is no object, as the part of a line behind the last newline.
+        lines = inside.read_end(self._run_dir, path, _END).split(b"\n")[:-1]
         last = [json_object(line.decode("utf-8", errors="replace")) for line in lines[-2:]]
         found = node_in(iter([self._headers[name], *last]), {})
         if found is not None:
@@ -108,8 +109,10 @@ def _use_of(nodes: list[NodeSamples]) -> RunUse:
 
 def _ranks_of(node: NodeSamples) -> list[RankUse]:
     last = node.samples[-1]
+    if not last.ranks:
+        return []
     seconds = last.t - (node.samples[-2].t if len(node.samples) > 1 else node.began)
-    cores = (node.cpus or 0) / len(last.ranks) * seconds if last.ranks else 0.0
+    cores = (node.cpus or 0) / len(last.ranks) * seconds
     return [
         RankUse(rank=rank, cpu=None if one.cpu is None or cores <= 0 else one.cpu / cores)
         for rank, one in last.ranks.items()

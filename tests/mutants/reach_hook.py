@@ -42,7 +42,7 @@ class Notes:
         self.begin()
 
     def begin(self) -> None:
-        """Note calls from now on. Python drops a trace function that fails, as any does where a RecursionError is near."""
+        """Note calls from now on. Python drops a trace function that fails, as any does near a RecursionError."""
         threading.settrace(self.see)
         sys.settrace(self.see)
 

@@ -67,7 +67,7 @@ def status_by_markers(run: Run, silence: str) -> Status:
     ended = _ended_by_slurm(run, code, seconds)
     if killed and not (silence and code is None) and (ended is None or ended.state == "CANCELLED"):
         ended = Status(state="OUT_OF_MEMORY", reason=killed)
-    ended = ended or (_status_of_exit_code(run, code) if code is not None else None)
+    ended = ended or (_status_without_proof(code) if code is not None else None)
     if ended and not (silence and (ended.state in _REPEATED or (code != 0 and _requeues(run)))):
         return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
@@ -85,9 +85,7 @@ def memory_kill(run: Run) -> str:
     return found[-1]["words"] if found else ""
 
 
-def _status_of_exit_code(run: Run, code: int) -> Status:
-    if code == 0 and is_complete(run):
-        return Status(state="COMPLETED")
+def _status_without_proof(code: int) -> Status:
     return Status(state="FAILED", reason=UNPROVEN if code == 0 else "")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.spec import Code
-from hpclaunch.runs import git_state
+from hpclaunch.runs import git_state, snapshot
 from hpclaunch.runs.snapshot import choose
 
 COMMIT = (
@@ -71,6 +71,16 @@ def test_code_that_differs_from_the_commit_is_said_to(job: Path, change: Callabl
     commit = state(job)
     change(job)
     assert state(job) == f"{commit}+changes"
+
+
+def test_code_in_place_that_is_too_much_to_compare_counts_as_changed(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = Code(folder=str(job), entry="train.py", in_place=True)
+    commit = git_state(choose(code))
+    assert len(commit) == 40
+    monkeypatch.setattr(snapshot, "MOST_FILES", 2)
+    assert git_state(choose(code)) == f"{commit}+changes"
 
 
 def test_outside_a_repository_and_before_the_first_commit_there_is_none(tmp_path: Path) -> None:

@@ -235,3 +235,14 @@ def test_a_name_that_is_no_text_is_kept_too(state: Path, tmp_path: Path) -> None
     run = runs.save(replace(a_run(folder, "9", state="FAILED")))
     keep(state, run)
     assert run.path in ended.EndedRuns(state)
+
+
+def test_the_spare_lines_grow_with_the_runs_not_faster(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended, "_SPARE_LINES", 0)
+    found = [runs.save(a_run(tmp_path, str(number), state="FAILED")) for number in range(6)]
+    keep(state, *found)
+    for expected in (13, 7 + 6):  # twice the runs is the most: then it is written anew with a title and both sets
+        keep(state, *found)
+        assert len(lines(state)) == expected

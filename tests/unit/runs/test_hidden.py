@@ -95,3 +95,16 @@ def test_a_secret_among_the_arguments_and_the_parameters_appears_nowhere(run: Ru
     export([load(run.path)], "ro-crate", tmp_path / "crate", CrateOptions())
     for file in (tmp_path / "crate").rglob("*"):
         assert file.is_dir() or "LEAKVAR" not in file.read_text(errors="replace"), file
+
+
+def test_a_secret_among_the_settings_that_were_typed_is_hidden(run: Run) -> None:
+    request = json.loads((run.path / "request.json").read_text())
+    request["settings"] = [["wandb_api_key", "LEAK-9f3a"], ["epochs", "12"]]
+    (run.path / "request.json").write_text(json.dumps(request))
+    hidden = hidden_values_of(load(run.path)).values
+    assert "LEAK-9f3a" in hidden and "12" not in hidden
+
+
+def test_without_its_request_a_run_has_the_values_of_its_record(run: Run) -> None:
+    (run.path / "request.json").unlink()
+    assert "dbdbdb" in hidden_values_of(load(run.path)).values

@@ -61,3 +61,45 @@ def test_what_was_not_measured_or_is_damaged_is_none(tmp_path: Path) -> None:
     use = UseReader(tmp_path).read()
     assert use is not None
     assert (use.ranks, use.gpus, use.memory, use.nodes) == ((RankUse(rank=0, cpu=None),), (), None, 1)
+
+
+def test_of_long_samples_the_end_is_read_without_the_line_that_it_begins_in(tmp_path: Path) -> None:
+    long = {**sample(120, {"0": 8}), "other": "x" * 70_000}
+    path = write(tmp_path, "n1", sample(110, {"0": 40}), {**long, "t": 115}, long)
+    assert path.stat().st_size > 2**17
+    use = UseReader(tmp_path).read()
+    assert use is not None and (use.t, use.ranks) == (120, (RankUse(rank=0, cpu=0.05),)), "since the beginning"
+
+
+def test_one_sample_counts_since_the_beginning(tmp_path: Path) -> None:
+    write(tmp_path, "n1", sample(110, {"0": 40}))
+    found = UseReader(tmp_path).read()
+    assert found is not None and found.ranks == (RankUse(rank=0, cpu=0.5),)
+
+
+def test_without_the_number_of_cores_no_share_of_them_is_known(tmp_path: Path) -> None:
+    path = write(tmp_path, "n1", sample(110, {"0": 40}))
+    path.write_text(path.read_text().replace('"cpus": 8, ', ""))
+    found = UseReader(tmp_path).read()
+    assert found is not None and found.ranks == (RankUse(rank=0, cpu=None),)
+
+
+def test_two_samples_of_the_same_second_have_no_share(tmp_path: Path) -> None:
+    write(tmp_path, "n1", sample(110, {"0": 40}), sample(110, {"0": 40}))
+    found = UseReader(tmp_path).read()
+    assert found is not None and found.ranks == (RankUse(rank=0, cpu=None),)
+
+
+def test_memory_that_one_node_did_not_measure_is_not_known_for_all(tmp_path: Path) -> None:
+    write(tmp_path, "n1", sample(110, {"0": 40}))
+    write(tmp_path, "n2", {**sample(110, {"1": 40}), "memory": None})
+    found = UseReader(tmp_path).read()
+    assert found is not None and (found.memory, found.nodes) == (None, 2)
+
+
+def test_of_a_large_run_the_first_nodes_are_read(tmp_path: Path) -> None:
+    for number in range(70):
+        write(tmp_path, f"n{number:02}", sample(110, {str(number): 80}))
+    found = UseReader(tmp_path).read()
+    assert found is not None and (found.nodes, found.memory) == (64, 64_000)
+    assert [use.rank for use in found.ranks] == list(range(64))

@@ -39,6 +39,14 @@ def test_the_room_limits_what_is_kept() -> None:
     assert len(thinned.kept()) >= 5, "and half of it is used"
 
 
+@pytest.mark.parametrize(("sizes", "places"), [((5, 5, 5), [0, 1, 2]), ((5, 5, 6), [0, 2]), ((16, 1), [0, 1])])
+def test_members_are_kept_until_the_room_is_exceeded(sizes: tuple[int, ...], places: list[int]) -> None:
+    thinned: Thinned[str] = Thinned(room=15)
+    for size in sizes:
+        thinned.add("x", size)
+    assert [place for place, _ in thinned.kept()] == places
+
+
 def test_epochs_and_other_events_are_thinned_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(most=10))
     path = fabricated.make(tmp_path, "run")

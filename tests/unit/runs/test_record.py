@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -350,3 +351,34 @@ def test_a_note_is_a_line_without_a_state_that_reaches_the_disk(
     last = run.history()[-1]
     assert (last["note"], "state" in last, bool(last["time"]), len(synced)) == ("repaired", False, True, 1)
     assert runs.load(run.path) == run
+
+
+def test_the_longest_parts_of_an_array_can_be_read_again(tmp_path: Path) -> None:
+    half = runs.MOST_IN_PARTS // 2
+    parts = ("0-1," * (half // 4), "1,2," * (half // 4))
+    made = runs.save(replace(a_run(tmp_path, "7"), tasks=3, parts=parts, reason="x" * 4000))
+    assert sum(map(len, parts)) == runs.MOST_IN_PARTS
+    assert runs.load(made.path).parts == parts
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_stands_in_the_place_of_a_record_was_not_written_by_hpclaunch(tmp_path: Path, kind: str) -> None:
+    file = a_run(tmp_path, "7").path / "run.json"
+    file.unlink(missing_ok=True)
+    file.symlink_to("/etc/hostname") if kind == "link" else os.mkfifo(file)
+    with pytest.raises(NotFound, match="the record cannot be read: ") as caught:
+        runs.load(file.parent)
+    assert caught.value.faults[0].next == f"hpclaunch did not write it: ls -l {file}"
+
+
+def test_a_record_whose_file_system_fails_is_to_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(tmp_path, "7")
+    (run.path / "run.json").write_text("")
+
+    def fail(path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr(os, "lstat", fail)
+    with pytest.raises(NotFound, match="the record cannot be read: Input/output error") as caught:
+        runs.load(run.path)
+    assert str(caught.value.faults[0].next).startswith("try again")

@@ -208,6 +208,19 @@ def test_code_in_place_is_not_copied(tmp_path: Path) -> None:
     assert faults_of(code) == []
 
 
+def test_code_in_place_may_be_too_much_to_copy_and_is_then_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MOST_FILES", 1)
+    put(tmp_path, "train.py", "model.py")
+    code = Code(folder=str(tmp_path), entry="train.py", source_only=True, in_place=True)
+    taken = choose(code)
+    assert (taken.files, taken.in_place, taken.is_part) == ((), True, True)
+    assert not choose(replace(code, source_only=False, entry="none")).files
+    monkeypatch.setattr(snapshot, "MOST_FILES", 2)
+    assert not choose(code).is_part
+
+
 @pytest.mark.parametrize(
     "name", [".git/x.py", "__pycache__/x.py", "runs/a/job.sh", "x.pyc", ".env", "env/pyvenv.cfg", "wandb/x.json"]
 )

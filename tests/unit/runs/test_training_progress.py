@@ -143,3 +143,23 @@ def test_damaged_values_are_left_out(tmp_path: Path, event: dict[str, Any]) -> N
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").mkdir()
     assert ProgressReader(tmp_path).read() is None
+
+
+def test_the_losses_of_the_last_epochs_of_a_long_file_are_all_read(tmp_path: Path) -> None:
+    events = [{**epoch(number, 1000.0 + number), "other": "x" * 380} for number in range(1, 401)]
+    write(tmp_path, start(500), *events)
+    line = len(json.dumps(events[-1])) + 1
+    assert 450 < line < 500 and (tmp_path / "metrics.jsonl").stat().st_size > 2 * 2**16
+    found = ProgressReader(tmp_path).read()
+    assert found is not None and (found.epoch, found.epochs) == (400, 500)
+    assert len(found.losses) == training_progress.MOST_LOSSES and (found.losses[0], found.losses[-1]) == (
+        1 / 281,
+        1 / 400,
+    )
+
+
+@pytest.mark.parametrize(("number", "counted"), [(10**9, 10**9), (10**9 + 1, 1), (0, 1), (-4, 1)])
+def test_a_number_of_an_epoch_that_cannot_be_is_not_taken(tmp_path: Path, number: int, counted: int) -> None:
+    write(tmp_path, {"event": "epoch", "epoch": number})
+    found = ProgressReader(tmp_path).read()
+    assert found is not None and found.epoch == counted

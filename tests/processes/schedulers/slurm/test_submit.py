@@ -315,3 +315,35 @@ def test_where_others_can_exchange_the_run_directory_sbatch_reads_a_copy_that_th
     folder = Path((slurm.folder / "seen").read_text().strip())
     assert folder.name.startswith("hpclaunch-") and slurm.run.path not in folder.parents
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("missing", ["room", "srun"])
+def test_an_sbatch_that_cannot_be_called_is_a_refusal_with_the_reason(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    slurm.says("Submitted batch job 12")
+    if missing == "room":
+        (slurm.run.path / "submitit").write_text("a file is where the folder should be")
+    else:
+        (slurm.folder / "srun").unlink()
+        monkeypatch.setenv("PATH", f"{slurm.folder}:{_without_srun(slurm.folder.parent)}")
+    with pytest.raises(SchedulerError, match="sbatch was not called: "):
+        slurm.submit()
+    assert not slurm.calls("sbatch")
+
+
+def _without_srun(folder: Path) -> Path:
+    """A folder with the programs that the fake ones need."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for name in ("sh", "grep", "cat", "dirname"):
+        (programs / name).symlink_to(f"/bin/{name}")
+    return programs
+
+
+def test_lines_of_other_folders_and_what_is_no_job_are_left_out_of_a_search(slurm: Slurm) -> None:
+    here = slurm.run.path
+    lines = f"8|RUNNING|None|n1|/elsewhere\nx8|RUNNING|None|n1|{here}\n10_3|RUNNING|None|n1|{here}\n"
+    (slurm.folder / "listed").write_text(f"{lines}9|FAILED|None||{here}\n7|FAILED|None|n1|{here}\n7|damaged\n")
+    slurm.put("squeue", "cat listed")
+    assert search([slurm.run]).jobs == {here: ("7", "10")}

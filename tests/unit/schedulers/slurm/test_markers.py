@@ -105,10 +105,11 @@ def test_the_proof_counts_although_the_exit_code_is_missing(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_ranks", "code", "state"), [(False, 0, "COMPLETED"), (True, 0, "FAILED"), (False, 1, "FAILED")]
+    ("has_ranks", "code", "state"),
+    [(False, 0, "COMPLETED"), (True, 0, "FAILED"), (False, 1, "FAILED"), (False, None, "UNKNOWN")],
 )
 def test_the_empty_mark_of_an_older_hpclaunch_counts_beside_its_exit_code(
-    run: Run, has_ranks: bool, code: int, state: str
+    run: Run, has_ranks: bool, code: int | None, state: str
 ) -> None:
     began(run, code=code)
     (run.path / "attempts/7.0/completed").write_text("")
