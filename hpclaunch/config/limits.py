@@ -54,6 +54,8 @@ class Limits:
     interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
     if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
     it. ``max_jobs`` and ``max_running`` are per user, ``max_gpus`` and ``min_gpus`` those of one job.
+    A job of more GPUs than ``max_gpus_per_user`` is warned about: it does not start, unless the site's staff raise the
+    limit.
     ``permission``: what a project needs to use it. ``preemption``: its jobs may be stopped for others.
     ``lifts``: the limits of the other kind that do not hold beside this one: of a QOS, those of the partition, which
     it overrides (Slurm's flags PartitionTimeLimit, PartitionMinNodes, PartitionMaxNodes); of a partition, those of the
@@ -68,6 +70,9 @@ class Limits:
     max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
     max_gpus: PositiveInt | None = field(default=None, metadata=shown("at most {} per job", noun="GPU"))
     min_gpus: PositiveInt | None = field(default=None, metadata=shown("at least {} per job", noun="GPU"))
+    max_gpus_per_user: PositiveInt | None = field(
+        default=None, metadata=shown("at most {} of a user at a time", noun="GPU")
+    )
     max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
     max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))

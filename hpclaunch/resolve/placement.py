@@ -99,6 +99,7 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         fitting = _first_fitting(family, name, ask)
         if is_chosen_here:
             decisions.warnings += [f"{family.name} {name}: {place.permission}" for place in fitting if place.permission]
+        _warn_of_users_limit(family, name, fitting, ask, decisions)
         limits += fitting
     _check_available(wanted, decisions)
     partition, qos = places["partition"], places["qos"]
@@ -126,6 +127,17 @@ def _check_available(wanted: Wanted, decisions: Decisions) -> None:
             allowed=f"at most {most} nodes",
             next=alternative(wanted),
         )
+
+
+def _warn_of_users_limit(family: Family, name: str, fitting: list[Limits], ask: Ask, decisions: Decisions) -> None:
+    """Warn of a job with more GPUs than a user may have at a time; only the site's staff can let it start."""
+    gpus = ask.nodes * ask.gpus
+    for most in (one.max_gpus_per_user for one in fitting):
+        if most is not None and gpus > most:
+            decisions.warnings.append(
+                f"{family.name} {name}: {gpus} GPUs requested, but a user has at most {most} at a time; Slurm will not "
+                "start the job unless the site's staff raise the limit"
+            )
 
 
 def _first_fitting(family: Family, name: str, ask: Ask) -> list[Limits]:

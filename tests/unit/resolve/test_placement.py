@@ -112,6 +112,14 @@ def test_what_a_project_needs_for_a_partition_is_a_warning_where_it_is_chosen_fo
     assert not any("apply for it" in one for one in planned(site, nodes=2, partition="large").warnings)
 
 
+@pytest.mark.parametrize("named", [{}, {"partition": "gpu"}])
+def test_a_job_with_more_gpus_than_a_user_may_have_at_a_time_is_a_warning(named: dict[str, Any]) -> None:
+    site = choosing({"gpu": Limits(max_gpus_per_user=12)})
+    said = "a user has at most 12 at a time"
+    assert any(said in one and "16 GPUs requested" in one for one in planned(site, nodes=4, **named).warnings)
+    assert not any(said in one for one in planned(site, nodes=3, **named).warnings)
+
+
 def test_nothing_is_declined_where_a_person_chose() -> None:
     assert planned(partition="debug", walltime=60).declined == ()
 
