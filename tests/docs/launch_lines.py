@@ -28,8 +28,8 @@ SLURM: tuple[str, ...] = (
     "ntasks-per-gpu",
     "cpus-per-task",
 )
-SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "mem-per-cpu", "exclusive", "cpu-bind")
-SLURM += ("hint", "distribution", "network", "mpi")
+SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "exclusive", "cpu-bind")
+SLURM += ("mem-per-cpu", "mem-per-gpu", "hint", "distribution", "network", "mpi")
 # Options that are about neither; any other one makes the comparison fail until somebody has sorted it.
 APART = {"job-name", "account", "time", "chdir", "output", "open-mode", "export", "kill-on-bad-exit", "wait"}
 APART |= {"requeue", "no-requeue", "signal", "label", "unbuffered"}
