@@ -14,13 +14,14 @@ signal_by=         # a function that signals the ranks instead, if the launcher 
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
 stepped=no         # whether srun's step got SIGTERM
-hung=no            # whether srun was killed, as it did not end after all ranks had
+hangs_by=          # a function that tells of a launcher that may not end although all of its ranks have
+hung=no            # whether the launcher was killed, as it did not end after all ranks had
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 given_master=no    # whether a person gave one of them
 address_suffix=    # what a host's name has behind it where it is the address of the fast network, as at JSC
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
-watch_every=30     # seconds between two looks whether a later start has claimed the run directory, or srun hangs
+watch_every=30     # seconds between two looks whether a later start has claimed the run directory, or the launcher hangs
 ranks=             # how many ranks report their ends; empty: all of HPCLAUNCH_WORLD_SIZE
 later=             # the claim of the next start; a start is superseded as soon as it exists
 outlived=          # an earlier start of this job whose ranks may still live, as its node was lost
@@ -247,7 +248,7 @@ superseded() { # has a later start claimed the run directory? To open the folder
 }
 
 await_later_start() { # await_later_start PROCESS BEGAN FIRST EVERY: look after FIRST seconds, and then every EVERY seconds,
-  # until a later start has claimed the run directory, or the function in the variable hangs says that srun hangs; false
+  # until a later start has claimed the run directory, or the function in the variable hangs says that the launcher hangs; false
   # once that process has ended
   local pause
   [ -n "$2" ] || return
@@ -1129,8 +1130,7 @@ start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs
   launcher='' received='' overdue=no
   # Before the traps: bash 5.2 aborts if a trap interrupts it while it reads a command substitution.
   [ "$walltime" -eq 0 ] || start_clock "$walltime"
-  # torchrun may start a rank again, which has left an exit code then.
-  [[ "$1" != srun || " $* " == *' torchrun '* ]] || hangs=srun_hangs
+  [ -z "$hangs_by" ] || ! "$hangs_by" "$@" || hangs=launcher_hangs
   watch_launch
   trap 'interrupted=yes; pass_signal TERM' TERM INT HUP
   trap 'interrupted=yes; pass_signal USR1' USR1
@@ -1185,17 +1185,16 @@ start_clock() { # start_clock SECONDS: send this script ALRM after that time; th
   clock=$!
 }
 
-watch_launch() { # send this script ALRM once a later start has claimed the run directory, or srun hangs; without variables
-  # of a rank, too
+watch_launch() { # send this script ALRM once a later start has claimed the run directory, or the launcher hangs; without
+  # variables of a rank, too
   [ -n "$later" ] || return 0
-  start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start srun_hangs all_reported)
+  start_apart env -i PATH="$PATH" bash -c "$(declare -f began_at superseded await_later_start launcher_hangs all_reported)
 $(declare -p later attempt world hangs)
 await_later_start $$ $(began_at $$) $watch_every $watch_every && kill -s ALRM $$" > /dev/null 2>&1
   watch=$!
 }
 
-srun_hangs() { # have all ranks ended by the fourth look before this one? srun of Slurm 22.05 sometimes waits for ever at the
-  # end of a heterogeneous step with PMIx: its two components stop one agent (pmixp_abort_agent_stop)
+launcher_hangs() { # have all ranks ended by the fourth look before this one?
   all_reported || return
   looks=$((${looks:-0} + 1))
   [ "$looks" -gt 4 ]
@@ -1216,7 +1215,7 @@ end_ranks() { # the walltime is over: end the ranks, and kill those that still r
   local left
   if [ "$hangs" != false ] && ! superseded && all_reported; then
     hung=yes
-    say "every rank has ended, but srun has not: it is killed"
+    say "every rank has ended, but the launcher has not: it is killed"
     kill -s KILL -- "-$launcher" 2> /dev/null
   elif [ "$overdue" = no ] && ! superseded; then
     overdue=yes
@@ -1676,6 +1675,7 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 slurm_job() {
   restart=${SLURM_RESTART_COUNT:-0}
   [ -z "${SLURM_JOB_ID-}" ] || signal_by=signal_step
+  hangs_by=may_hang
   if [ -n "${HPCLAUNCH_ALLOCATION-}" ]; then # hpclaunch submit --here: the allocation may have other runs as well
     job=by-hand-$$
     unset HPCLAUNCH_ALLOCATION
@@ -1720,6 +1720,12 @@ slurm_ports() { # SrunPortRange of slurm.conf, which a firewall between nodes le
 
 slurm_finish() { # Slurm itself ends all processes of a job, but those of a run in an allocation only with that
   [[ "$job" != by-hand-* ]] || local_finish
+}
+
+may_hang() { # may_hang LAUNCHER...: srun of Slurm 22.05 sometimes waits for ever at the end of a heterogeneous step with
+  # PMIx: its two components stop one agent (pmixp_abort_agent_stop). torchrun may start a rank again, which has left an
+  # exit code then.
+  [[ "$1" = srun && " $* " != *' torchrun '* ]]
 }
 
 signal_step() { # signal_step SIGNAL: send SIGTERM to the tasks of srun's step; false for another signal or launcher, or

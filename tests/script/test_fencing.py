@@ -138,7 +138,7 @@ def test_srun_that_does_not_end_after_its_ranks_is_killed(folder: Path, ends: st
     ranks = RANKS.replace("launch launcher", f'PATH="{folder}:$PATH"\nlaunch srun').replace("restarts=9", "restarts=0")
     script = started(folder, ranks)
     assert script.wait(60) == code
-    assert "hpclaunch: every rank has ended, but srun has not: it is killed\n" in (folder / "log").read_text()
+    assert "hpclaunch: every rank has ended, but the launcher has not: it is killed\n" in (folder / "log").read_text()
     assert marks <= set(left(folder))
 
 
@@ -152,7 +152,7 @@ def test_srun_may_outlive_some_of_its_ranks(folder: Path) -> None:
         script.wait(7)  # more looks than a hanging srun is given
     (folder / "go").touch()
     assert script.wait(60) == 0
-    assert "srun has not" not in (folder / "log").read_text()
+    assert "launcher has not" not in (folder / "log").read_text()
 
 
 def test_a_start_that_is_the_last_one_goes_on(folder: Path) -> None:
