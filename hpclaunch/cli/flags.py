@@ -195,6 +195,8 @@ Recipe = Annotated[
         "recipe of the job; see: jobs show. [default: plan]",
     ),
 ]
+GlobalBatch = Annotated[int | None, typer.Option(min=1, help="The global batch size, in samples.")]
+Deadline = Annotated[str | None, typer.Option(help=f"The longest time for the training: {WALLTIME_FORMS}.")]
 Sweep = Annotated[
     list[str],
     typer.Option(

@@ -70,6 +70,24 @@ class PlainCommand(typer.core.TyperCommand):
         is_open = bool(ctx.resilient_parsing and args) and args[-1].startswith("-")
         return list(super().parse_args(ctx, args[:-1] if is_open else args))
 
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser, which refuses a second ``--site``.
+
+        The last one alone would count, as of other options, which an alias may hold for the usual case.
+        """
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            options, rest, order = parse(args)
+            twice = [one for one in {*order} if one.name == "site" and not one.multiple and order.count(one) > 1]
+            if twice and not ctx.resilient_parsing:
+                raise typer.BadParameter("is typed more than once, and this command takes one site", ctx, twice[0])
+            return options, rest, order
+
+        parser.parse_args = parse_once  # type: ignore[method-assign]
+        return parser
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return its parameters, and before ``--help`` those of every command."""
         *own, last = super().get_params(ctx)

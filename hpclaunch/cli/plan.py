@@ -11,7 +11,6 @@ from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
-from hpclaunch.core.units import WALLTIME_FORMS
 
 app = typer.Typer()
 
@@ -37,8 +36,8 @@ def plan(
     recipe: flags.Recipe = None,
     hosts: flags.Hosts = None,
     accept_unverified: flags.AcceptUnverified = False,
-    global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, in samples.")] = None,
-    deadline: Annotated[str | None, typer.Option(help=f"The longest time for the training: {WALLTIME_FORMS}.")] = None,
+    global_batch: flags.GlobalBatch = None,
+    deadline: flags.Deadline = None,
     budget: Annotated[float | None, typer.Option(help="The highest cost, in the unit of the site.")] = None,
     weight: Annotated[
         float | None, typer.Option(help="The weight of time against cost, between 0 and 1 [default: 0.5].")

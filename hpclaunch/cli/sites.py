@@ -1,4 +1,4 @@
-"""``sites list|show|detect``."""
+"""``sites list|show|compare|detect``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.actions.detect import SiteDraft
@@ -83,6 +85,63 @@ def show(
         return
     sections = sites.site_card(system.catalog, site, system.environment)
     console.show_lines(lambda width: lines_of(sections, width))
+
+
+@app.command()
+def compare(
+    target: flags.Target,
+    site: Annotated[
+        list[str],
+        typer.Option(autocompletion=complete.sites, help="A cluster. Repeatable. [default: all in production]"),
+    ] = [],  # noqa: B006
+    nodes: flags.Nodes = None,
+    tasks_per_node: flags.TasksPerNode = None,
+    account: flags.Account = None,
+    walltime: flags.Walltime = None,
+    set_: flags.Set = [],  # noqa: B006
+    recipe: flags.Recipe = None,
+    framework: flags.Framework = None,
+    accept_unverified: flags.AcceptUnverified = False,
+    global_batch: flags.GlobalBatch = None,
+    deadline: flags.Deadline = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=complete.one_of("time", "cost"), help="What matters more for the node count: time or cost."
+        ),
+    ] = None,
+    json: flags.Json = False,
+) -> None:
+    """Compare a job at several sites: nodes, time, cost and software.
+
+    Each line is what plan recommends there. Costs are in the unit of each site. It submits nothing, and asks a queue
+    only on the site's own machines.
+    """
+    from hpclaunch.actions.compare_sites import compare_sites
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show.site_estimates import show_estimates
+
+    request = Request(
+        target=target,
+        nodes=nodes,
+        tasks_per_node=tasks_per_node,
+        account=account,
+        walltime=typed_values.seconds_of(walltime),
+        settings=typed_values.settings_of(set_),
+        recipe=recipe,
+        framework=framework,
+        accept_unverified=accept_unverified,
+    )
+    objective = typed_values.objective_of(typed_values.seconds_of(deadline, "--deadline"), None, None, prefer)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    found = compare_sites(system, request, site, objective, global_batch)
+    if json:
+        console.write_json("sites_compared", {"target": target, "sites": [one.to_json() for one in found]})
+    else:
+        show_estimates(found)
+    if all(one.refusals for one in found):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -125,6 +125,7 @@ def test_what_succeeds_keeps_the_schema(cluster: Desk) -> None:
         ("sites", "list"),
         ("sites", "show"),
         ("sites", "detect"),
+        ("sites", "compare", "cifar", "--site", "perlmutter"),
         ("trust", "."),
         ("trust", "--list"),
     ):
