@@ -48,6 +48,7 @@ stop() { # print the reason, and end with the exit code for a configuration erro
 check() { # stop if the command before this line failed
   local code=$?
   [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
+  [ "${watches_modules-no}" = no ] || watch_modules # that command may have defined the function module
 }
 
 need() { # need [--packages NAME,...] PROGRAM...: stop if a program is missing, or the first, a Python, lacks a package
@@ -97,6 +98,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   scheduler=$1
   [ $# -eq 1 ] || declare -g "${@:2}"
   note_inherited
+  watch_modules
   restart=0
   "${scheduler}_job"
   own_directory "${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}"
@@ -115,6 +117,41 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   fi
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+}
+
+# --- Modules: the function module of old versions ends with 0 whatever happens, and reports by text
+
+watches_modules=no
+
+watch_modules() { # let the function module, if there is one, fail where it says that it failed
+  watches_modules=yes
+  [[ "$(declare -f module)" == *load_module* ]] && return
+  declare -F module > /dev/null || return 0
+  eval "own_$(declare -f module)"
+  # shellcheck disable=SC2317 # lines of set-up call it
+  module() { load_module "$@"; }
+}
+
+load_module() { # load_module ARGUMENT...: call module, and fail if a module was to be loaded and is not
+  local before=${LOADEDMODULES-} is_error=no text file code name
+  if [[ "$1" != load && "$1" != add ]] || ! file=$(mktemp 2> /dev/null); then
+    own_module "$@"
+    return
+  fi
+  own_module "$@" > "$file" 2>&1
+  code=$?
+  text=$(< "$file")
+  rm -f "$file"
+  [ -z "$text" ] || printf '%s\n' "$text" >&2
+  [ "$code" -eq 0 ] || return "$code"
+  [[ ! "$text" =~ (^|:|$'\n')ERROR: ]] || is_error=yes # as versions in C and in Tcl write it
+  for name in "${@:2}"; do
+    [[ "$name" != -* && ":${LOADEDMODULES,,}" != *":${name,,}"* ]] || continue
+    [ "$is_error" = no ] || return 1
+    [ "${LOADEDMODULES+set}$before" = "set${LOADEDMODULES-}" ] || continue # another module, of which this is a name
+    [ -z "$text" ] || return 1
+    say "module load $name has loaded nothing, and has said nothing"
+  done
 }
 
 # --- Variables that a person gives, by --env, a file or a line of set-up, and that reach the ranks under every launcher
