@@ -150,7 +150,7 @@ load_module() { # load_module ARGUMENT...: call module, and fail if a module was
     [ "$is_error" = no ] || return 1
     [ "${LOADEDMODULES+set}$before" = "set${LOADEDMODULES-}" ] || continue # another module, of which this is a name
     [ -z "$text" ] || return 1
-    say "module load $name has loaded nothing, and has said nothing"
+    say "module load $name loaded no module, and printed no reason"
   done
 }
 

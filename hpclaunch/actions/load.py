@@ -18,6 +18,7 @@ from hpclaunch.core.spec import Context, Request
 from hpclaunch.core.version import __version__
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, has_variables
+from hpclaunch.resolve.framework import needs_reading
 from hpclaunch.resolve.recipes import sized
 from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
@@ -52,6 +53,10 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         from hpclaunch.actions.program_source import with_program_options  # loads a parser of Python
 
         case = with_program_options(case)
+    if needs_reading(case):
+        from hpclaunch.actions.program_source import with_program_imports  # the same
+
+        case = with_program_imports(case)
     return with_run_dir(system, with_active_python(system, case), runs_dir)
 
 

@@ -1,4 +1,7 @@
-"""Finds the source of a program without parameters, and the modules beside it that it imports; it runs nothing."""
+"""Finds the source of a program, and the modules beside it that it imports, for its options and its framework.
+
+It runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from hpclaunch.actions.programs import find_on_path
 from hpclaunch.config.documents import read_json
 from hpclaunch.config.job import read_script
 from hpclaunch.config.parameter_files import training_parameters_of
+from hpclaunch.config.program_imports import modules_in
 from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.program_reader import Source, imports_of, options_in, parsed
 from hpclaunch.resolve.case import Case
@@ -23,6 +27,44 @@ _SHEBANG = re.compile(rb"#![^\n]*\bpython")
 def with_program_options(case: Case) -> Case:
     """Return the case with the options of its program, which a sweep or a search has to spell as the program does."""
     return case if case.job.parameters else replace(case, program_options=_options_of(case))
+
+
+def with_program_imports(case: Case) -> Case:
+    """Return the case with the modules that its program may import.
+
+    What cannot be seen without running the program is said, and not guessed.
+    """
+    job = case.job
+    main, root = _main_file(case)
+    if main is None:
+        reason = _python_in(case)
+        return replace(case, job=replace(job, may_import=(), unread=reason)) if job.source_only or reason else case
+    if not main.is_file():
+        return case  # that is told elsewhere
+    sources, local = _sources(main, root)
+    modules, reasons = modules_in(sources, local)
+    return replace(case, job=replace(job, may_import=modules, unread="; ".join(reasons[:_MOST_REASONS])))
+
+
+_MOST_REASONS = 2
+_STARTS_PYTHON = re.compile(rb"^[^#\n]*\b(python[\d.]*|torchrun|ipython|papermill)\b", re.MULTILINE)
+
+
+def _python_in(case: Case) -> str:
+    """Return why the modules of a command are not known if it starts Python; empty if it does not seem to."""
+    job = case.job
+    words = [word.replace("{code}", job.folder) for word in (*job.command, *case.request.arguments)]
+    for word in words:
+        name = os.path.basename(word)
+        if re.fullmatch(r"python[\d.]*", name):
+            return f"which modules {' '.join(map(os.path.basename, words[:3]))} imports is not known"
+        path = Path(case.context.cwd) / word
+        try:
+            if path.suffix in (".sh", ".bash", ".ipynb") and _STARTS_PYTHON.search(read_script(path)):
+                return f"{name} starts Python, and which modules that imports is not known"
+        except (OSError, ValueError):
+            continue
+    return ""
 
 
 def _options_of(case: Case) -> ProgramOptions | None:
@@ -79,20 +121,32 @@ def _sources(main: Path, root: Path) -> tuple[dict[str, Source | None], set[str]
     sources: dict[str, Source | None] = {}
     local: set[str] = set()
     waiting, seen = deque([main]), {main}
+    names: dict[Path, set[str]] = {}
     while waiting and len(sources) < _MOST_FILES:
         path = waiting.popleft()
         source = sources[os.path.relpath(path, main.parent)] = _source(path)
         for level, module in imports_of(source) if source else ():
             folder = path.parents[level - 1] if 0 < level <= len(path.parents) else root
+            top = module.split(".")[0]
+            here = names.setdefault(folder, _names_in(folder))
+            if module and not {top, f"{top}.py"} & here:
+                continue  # a module of others: no file is looked for
             place = folder.joinpath(*module.split("."))
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 if file not in seen and file.is_file():
                     seen.add(file)
                     waiting.append(file)
-                    local.update([] if level else [module.split(".")[0]])
+                    local.update([] if level else [top])
     if waiting:
         sources["…"] = None  # the files that are not read
     return sources, local
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
 
 
 def _source(path: Path) -> Source | None:

@@ -151,7 +151,8 @@ class Job:
 
     ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
     ``framework``: what the program trains with. ``imports``: the modules that a script without a job file imports.
-    ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
+    ``may_import``: those that it and its own modules import anywhere (None: nobody looked), ``unread``: why there may
+    be others. ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
     ``gpu_view``: whether a rank sees all GPUs of its node's allocation, or one.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
@@ -185,6 +186,8 @@ class Job:
     in_place: bool = field(default=False, metadata=INTERNAL)
     recorded: bool = field(default=False, metadata=INTERNAL)
     imports: tuple[str, ...] = field(default=(), metadata=INTERNAL)
+    may_import: tuple[str, ...] | None = field(default=None, metadata=INTERNAL)
+    unread: str = field(default="", metadata=INTERNAL)
     uses_library: bool = field(default=False, metadata=INTERNAL)
 
     @property

@@ -110,11 +110,11 @@ class NodeType:
     does not count every hardware thread. ``whole_nodes``: jobs never share a node. ``request_memory`` (MB) is requested
     with a whole node, and a proportional part of it with some of its GPUs. ``gpu_type`` is TYPE in
     ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment``,
-    ``frameworks`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot
-    compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the memory that the planner
-    takes them and their nodes to have, so that plans of large models can be tested with small ones. ``mtbf_days``: mean
-    time between two failures of one node, in days. ``this_machine``: the node is the machine on which hpclaunch runs;
-    its processor, memory and GPUs are looked at, and values of the file come first.
+    ``frameworks``, ``needed_modules`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler
+    assigns GPUs that cannot compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the
+    memory that the planner takes them and their nodes to have, so that plans of large models can be tested with small
+    ones. ``mtbf_days``: mean time between two failures of one node, in days. ``this_machine``: the node is the machine
+    on which hpclaunch runs; its processor, memory and GPUs are looked at, and values of the file come first.
     """
 
     title: str = field(metadata=shown("{}"))
@@ -164,6 +164,7 @@ class NodeType:
     rank_setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; ", row="every rank"))
     environment: Environment | None = None
     frameworks: dict[FrameworkName, Environment] = field(default_factory=dict)
+    needed_modules: tuple[Line, ...] = field(default=(), metadata=shown("{}", row="every environment"))
     charging: Charging | None = None
 
     @property
@@ -320,7 +321,9 @@ class Site:
     ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
     successor, or neither; ``signal`` asks it to save. ``kill_on_invalid_dep``: whether Slurm is asked to cancel a job
     that waits for one that failed. ``secret_env`` names variables whose values only a job sees.
-    ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. ``provides``: the
+    ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. A venv, a conda
+    environment or an interpreter of a person's own replaces the modules of both, but for ``needed_modules``, which
+    every environment needs (an MPI, a plug-in for the network). ``provides``: the
     software that TensorFlow's has. ``recipes``: how an environment with a framework is made here.
     ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None: Slurm is asked). ``refuses``:
     options (``--mem``) with which the site accepts no job.
@@ -371,6 +374,9 @@ class Site:
     container: Container | None = field(default=None, metadata=shown(section="Containers"))
     environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
     frameworks: dict[FrameworkName, Environment] = field(default_factory=dict, metadata=shown(section="Frameworks"))
+    needed_modules: tuple[Line, ...] = field(
+        default=(), metadata=shown("{}", section="Environment", row="in every environment")
+    )
     recipes: dict[FrameworkName, EnvironmentRecipe] = field(
         default_factory=dict, metadata=shown(section="To make an environment")
     )

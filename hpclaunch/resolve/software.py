@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
 from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.provenance import longest
 from hpclaunch.config.site import Site
 from hpclaunch.core.broadcast import CONDA_PREFIX
 from hpclaunch.core.hardware import NO_GPU, cuda_order, first_gpus
@@ -25,6 +27,7 @@ from hpclaunch.core.spec import (
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
+from hpclaunch.resolve.framework import uses_horovod
 from hpclaunch.resolve.given_variables import Given, given_variables, may_export
 from hpclaunch.resolve.sizing import Sizing
 
@@ -61,20 +64,22 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
     A venv, conda environment, Python or container replaces whichever of these an earlier level names.
     """
     levels = _levels(case, sizing.node_type, framework)
-    (site_origin, of_site), *_ = levels
-    merged = Environment()
-    for _, level in levels:
-        merged = merged.under(level)
+    (site_origin, of_site), *others = levels
+    merged = _merge_levels(levels)
     origin = next((name for name, level in reversed(levels) if level.has_python), site_origin)
+    if origin != site_origin and _is_own_environment(merged):
+        (_, of_site), *_ = levels = [(site_origin, _rest_of_site(case, sizing.node_type)), *others]
+        merged = _add_needed_modules(case, sizing.node_type, _merge_levels(levels), decisions)
     python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
+    _tell_software(case, sizing.node_type, framework, merged, of_site, decisions)
     is_the_sites = origin == site_origin and (merged.modules, merged.sbatch) == (of_site.modules, of_site.sbatch)
     own_lines = merged.setup[len(of_site.setup) :]
     unknown = _unknown_software(case, sizing.node_type, framework)
     if is_the_sites and unknown:
         decisions.warnings.append(
             f"{case.site.name} provides no known {unknown}, so the ranks run its plain {python}: "
-            "write 'environment:' (modules, venv, conda or container) in the settings or the job file"
+            f"{_way_on(case, framework)}"
         )
     if case.context.environment.get("PYTHONPATH") and "PYTHONPATH" not in merged.variables:
         decisions.warnings.append(
@@ -96,6 +101,58 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         given=given_variables(levels, dict(case.request.variables)),
         own_lines=len(own_lines) if may_export(own_lines) else 0,
     )
+
+
+def _tell_software(
+    case: Case, node_type: str, framework: str, merged: Environment, of_site: Environment, decisions: Decisions
+) -> None:
+    """Note the software that the site has for a framework, with its source and date, if the ranks get it."""
+    site, node = case.site, case.node(node_type)
+    offered = (node.frameworks or site.frameworks).get(framework)
+    if offered is None or not _names_of(offered) or _names_of(of_site) != _names_of(merged):
+        return
+    of_node = f"node_types.{node_type}." if node.frameworks else ""
+    key = longest(f"{of_node}frameworks.{framework}", site.origins) or ""
+    sources = [site.sources[name] for name in site.origins.get(key, ()) if name in site.sources]
+    told = "; ".join(f"{source.ref}, {source.read}" for source in sources[:1]) or "no source"
+    decisions.pick("software", (f"site {site.name}: {told}", " ".join(_names_of(merged))))
+
+
+def _names_of(environment: Environment) -> tuple[str, ...]:
+    """Return what names the software of an environment: modules, container, venv or conda environment, or options."""
+    one = (environment.container, environment.venv, environment.conda)
+    return (*environment.modules, *environment.sbatch, *filter(None, one))
+
+
+def _merge_levels(levels: list[tuple[str, Environment]]) -> Environment:
+    merged = Environment()
+    for _, level in levels:
+        merged = merged.under(level)
+    return merged
+
+
+def _is_own_environment(merged: Environment) -> bool:
+    """Whether a venv, a conda environment or an interpreter decides the software alone.
+
+    An interpreter that is only named is looked up among what the modules bring.
+    """
+    is_place = merged.python == "current" or "/" in (merged.python or "")
+    return not merged.container and bool(merged.venv or merged.conda or is_place)
+
+
+def _rest_of_site(case: Case, node_type: str) -> Environment:
+    """Return what a person's own environment gets of the site's: variables and lines of set-up, and no software."""
+    general = case.node(node_type).environment or case.site.environment
+    return Environment(setup=general.setup, variables=general.variables)
+
+
+def _add_needed_modules(case: Case, node_type: str, merged: Environment, decisions: Decisions) -> Environment:
+    """Return a person's own environment with the modules that every environment needs at the site, before its own."""
+    needed = case.node(node_type).needed_modules or case.site.needed_modules
+    further = tuple(name for name in needed if name not in merged.modules)
+    if further:
+        decisions.pick("modules", (f"site {case.site.name}, for every environment", " ".join(further)))
+    return replace(merged, modules=(*further, *merged.modules))
 
 
 def _folder_of(merged: Environment, python: str, context: Context) -> str:
@@ -223,12 +280,29 @@ def _image(container: str | None, context: Context) -> str | None:
 _TITLES = {TENSORFLOW: "TensorFlow with Horovod", PYTORCH: "PyTorch", JAX: "JAX", MPI: "Python with mpi4py"}
 
 
+def _way_on(case: Case, framework: str) -> str:
+    """Return what to do where a site has no software for a framework: the ways that there are, in one line."""
+    make = f"hpclaunch environment make NAME --framework {framework} makes an environment with it"
+    if framework == MPI:
+        make = "--venv or --conda names an environment that has it"
+    also = "hpclaunch submit ddp trains the same network with PyTorch" if case.job.name == _CIFAR else ""
+    return "; ".join(filter(None, (make, also or "--venv, --conda, --module or 'environment:' name one that you have")))
+
+
+_CIFAR = "cifar"
+"""The bundled job whose network another one, ddp, has in PyTorch."""
+
+
 def _unknown_software(case: Case, node_type: str, framework: str) -> str:
     """Return what a Python job may need and the site's own Python is not known to have; empty if nothing."""
     wanted = case.job.script is not None and case.site.scheduler_row.has_queue and framework != NO_FRAMEWORK
     offered = case.node(node_type).frameworks or case.site.frameworks
-    known = "horovod" in case.site.provides if framework == TENSORFLOW else framework in offered
-    return _TITLES[framework] if wanted and not known else ""
+    known = framework in offered
+    if framework == TENSORFLOW:
+        known = "horovod" in case.site.provides or (known and not uses_horovod(case))
+    if not wanted or known:
+        return ""
+    return "TensorFlow" if framework == TENSORFLOW and not uses_horovod(case) else _TITLES[framework]
 
 
 def _conda_program(merged: Environment, request: Request, context: Context) -> str:

@@ -38,7 +38,7 @@ def set_up(script: str) -> list[str]:
 def test_an_active_venv_is_taken_and_said_in_a_line(shell: Desk) -> None:
     done = shell.type("submit", "./train.py", "--dry-run", **active(shell, "my venv"))
     venv = shell.project / "my venv"
-    assert set_up(done.out) == ["module load python/3", f"source '{venv}/bin/activate'"]
+    assert set_up(done.out) == [f"source '{venv}/bin/activate'"]  # and not the site's Python before it
     (line,) = [line for line in done.err.splitlines() if "active venv" in line]
     assert line.split() == ["python", "python", *f"(the active venv {venv})".split()]
 

@@ -31,8 +31,6 @@ begin slurm
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load tensorflow/2.15.0
-check 'module load tensorflow/2.15.0'
 # shellcheck source=/dev/null
 source /global/homes/a/ada/torch/bin/activate
 check 'activating the venv /global/homes/a/ada/torch'

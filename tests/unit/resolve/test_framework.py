@@ -7,11 +7,24 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.catalog import SITE as SITE_FAMILY
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Job, script_job
+from hpclaunch.config.site import Site
 from hpclaunch.core.spec import FRAMEWORKS, JobSpec
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
-from tests.builders import a_desk, a_job, a_site, bundled_job, bundled_site, everywhere, origin_of, planned, refused
+from tests.builders import (
+    BUNDLED,
+    a_desk,
+    a_job,
+    a_site,
+    bundled_job,
+    bundled_site,
+    everywhere,
+    origin_of,
+    planned,
+    refused,
+)
 
 OFFERED = {
     "tensorflow": Environment(modules=("tensorflow/2.15",), venv="/opt/horovod"),
@@ -69,9 +82,11 @@ def test_what_is_typed_overrides_the_job_and_the_job_what_a_script_imports(tmp_p
         ("from mpi4py import MPI\n", ("mpi", "imports mpi4py")),
         ("from mpi4py import MPI\nimport torch\n", ("pytorch", "imports torch")),
         ("import tensorflow as tf\n", None),
-        ("import torch\nimport horovod.torch as hvd\n", None),  # two: what is not known is not guessed
-        ("def f():\n    import torch\n", None),
-        ("# import torch\nimport torchless\n", None),
+        ("import torch\nimport jax\n", ("none", "imports torch and jax")),  # what is not known is not guessed
+        ("import torch\nimport horovod.torch as hvd\n", ("none", "imports torch and horovod")),  # until it is read
+        ("def f():\n    import torch\n", ("none", "imports none")),  # until it is read
+        ("# import torch\nimport torchless\n", ("none", "imports none")),
+        ("from hpclaunch import training\nimport torch\n", None),
     ],
 )
 def test_a_scripts_framework_is_that_of_the_modules_that_it_imports(
@@ -238,3 +253,49 @@ def test_a_job_needs_its_frameworks_package_and_horovod_if_hpclaunch_trains_it()
 def test_a_job_needs_the_packages_that_its_file_names_beside_its_framework() -> None:
     assert planned(SITE, a_job(framework="none", packages=("camb", "numpy"))).packages == ("camb", "numpy")
     assert planned(SITE, a_job(framework="pytorch", packages=("torch", "h5py"))).packages == ("torch", "h5py")
+
+
+_SITES = [bundled_site(found.name) for found in BUNDLED.names(SITE_FAMILY)]
+PRODUCTION = [site.name for site in _SITES if site.status == "production" and site.scheduler != "local"]
+TYPED = {"account": "m1234", "nodes": 1, "tasks_per_node": 1}
+
+
+def software_and_next_step(spec: JobSpec) -> list[str]:
+    """The lines that name the software of a framework with its source, or say what to do."""
+    told = [f"{one.value} from {one.origin}" for one in spec.choices if one.key == "software"]
+    return told + [text for text in spec.warnings if "hpclaunch environment make" in text]
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_a_program_that_imports_no_framework_gets_none_at_any_site(tmp_path: Path, name: str) -> None:
+    site = bundled_site(name)
+    for text in ("print(1)\n", "import os, sys\nimport numpy as np\n", "from math import pi\n"):
+        spec = planned(site, own(tmp_path, text, "hello.py"), **TYPED, partition=_first(site))
+        assert stated(spec) == ("none", "imports none")
+        node = site.node_types[spec.node_type]
+        general = (node.environment or site.environment).modules
+        assert [line for line in lines(spec) if line.startswith("module")] == [f"module load {one}" for one in general]
+        assert software_and_next_step(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "framework"),
+    [("import torch\n", "pytorch"), ("import tensorflow\n", "tensorflow"), ("import jax\n", "jax")],
+)
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_a_program_of_a_framework_is_told_its_software_or_what_to_do(
+    tmp_path: Path, name: str, text: str, framework: str
+) -> None:
+    site = bundled_site(name)
+    spec = planned(site, own(tmp_path, text), **TYPED, partition=_first(site))
+    (told,) = software_and_next_step(spec)
+    assert "\n" not in told
+    if "hpclaunch environment make" in told:
+        assert f"--framework {framework}" in told
+    else:
+        assert f" from site {name}: " in told and ", " in told.partition(": ")[2] and "no source" not in told
+
+
+def _first(site: Site) -> str | None:
+    """A partition where the site has no usual one."""
+    return site.defaults.partition or (next(iter(site.partitions), None) if "partition" in site.required else None)

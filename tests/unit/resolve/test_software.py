@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.config.site import Container, Folders, GpuRequest, Site
 from hpclaunch.core.spec import JobSpec
-from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, origin_of, planned, refused
+from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, bundled_job, origin_of, planned, refused
 
 
 def with_software(
@@ -177,3 +178,62 @@ def test_variables_of_the_submitting_shell_stand_for_themselves_in_paths() -> No
     context = a_context(environment={"STORE": "/store/ada"})
     spec = planned(job=a_job(environment=Environment(venv="$STORE/v")), context=context)
     assert lines(spec) == ["source /store/ada/v/bin/activate"]
+
+
+STACK = Environment(
+    modules=("gcc", "openmpi", "cuda"), python="python", setup=("ulimit -s 8192",), variables={"A": "1"}
+)
+OF_PYTORCH = Environment(
+    modules=("gcc", "openmpi", "pytorch/2.6"), variables={"OF_PYTORCH": "1"}, setup=("of-pytorch",)
+)
+
+
+def at_a_site_with_software(**typed: Any) -> JobSpec:
+    site = a_site(environment=STACK, frameworks={"pytorch": OF_PYTORCH}, needed_modules=("gcc", "openmpi"))
+    return planned(site, a_job(framework="pytorch"), **typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "last"),
+    [
+        ({"venv": "/v"}, ["source /v/bin/activate"]),
+        ({"conda": "/opt/c"}, ['eval "$(conda shell.bash hook)"', "conda activate /opt/c"]),
+        ({"python": "/usr/bin/python3"}, []),
+        ({"python": "current"}, ['export PATH=/opt/hpc/bin:"$PATH"']),
+    ],
+)
+def test_an_environment_of_ones_own_gets_none_of_the_sites_software(typed: dict[str, Any], last: list[str]) -> None:
+    spec = at_a_site_with_software(**typed)
+    assert lines(spec) == ["module load gcc", "module load openmpi", *last, "ulimit -s 8192"]
+    assert origin_of(spec, "modules") == ("gcc openmpi", "site cluster, for every environment")
+    assert ("A", "1") in spec.environment and ("OF_PYTORCH", "1") not in spec.environment
+    assert "software" not in {one.key for one in spec.choices}
+
+
+def test_modules_that_are_typed_beside_an_environment_come_after_those_that_every_environment_needs() -> None:
+    spec = at_a_site_with_software(venv="/v", modules=("openmpi", "cuda/12"))
+    assert lines(spec)[:3] == ["module load gcc", "module load openmpi", "module load cuda/12"]
+
+
+@pytest.mark.parametrize("typed", [{}, {"python": "python3.11"}, {"variables": (("X", "1"),)}])
+def test_a_name_of_an_interpreter_is_looked_up_among_the_sites_modules(typed: dict[str, Any]) -> None:
+    spec = at_a_site_with_software(**typed)
+    modules = ["module load gcc", "module load openmpi", "module load pytorch/2.6"]
+    assert lines(spec) == [*modules, "ulimit -s 8192", "of-pytorch"]
+    assert origin_of(spec, "software")[0] == "gcc openmpi pytorch/2.6"
+
+
+def test_a_node_type_may_need_other_modules_for_every_environment() -> None:
+    site = a_site(needed_modules=("gcc",))
+    node = replace(site.node_types["gpu"], needed_modules=("nccl",))
+    spec = planned(replace(site, node_types={**site.node_types, "gpu": node}), venv="/v")
+    assert lines(spec) == ["module load nccl", "source /v/bin/activate"]
+
+
+def test_where_a_site_has_no_tensorflow_with_horovod_cifar_is_told_both_ways_on() -> None:
+    (told,) = [text for text in planned(a_site(), bundled_job("cifar")).warnings if "provides no known" in text]
+    assert "TensorFlow with Horovod" in told and "\n" not in told
+    assert "hpclaunch environment make NAME --framework tensorflow" in told
+    assert "hpclaunch submit ddp trains the same network with PyTorch" in told
+    (other,) = [text for text in planned(a_site(), bundled_job("mnist")).warnings if "provides no known" in text]
+    assert "hpclaunch environment make NAME" in other and "submit ddp" not in other
