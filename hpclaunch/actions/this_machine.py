@@ -32,9 +32,11 @@ def misplaced(case: Case, spec: JobSpec) -> list[Fault]:
         return _known_faults(spec, context.other_site)
     if not row.has_queue:
         return _head_node_faults(context) if context.site_origin == UNDETECTED else []
-    if context.at_site or not _has_program(context.environment, row.start_command):
+    if not _has_program(context.environment, row.start_command):
         return []
-    return _other_cluster_faults(case.site, context)
+    if row.clusters_variable and context.environment.get(row.clusters_variable):
+        return _redirected_faults(case.site, context)
+    return [] if context.at_site else _other_cluster_faults(case.site, context)
 
 
 def _known_faults(spec: JobSpec, other_site: str) -> list[Fault]:
@@ -47,6 +49,31 @@ def _known_faults(spec: JobSpec, other_site: str) -> list[Fault]:
 
 
 # --- The script of another cluster
+
+
+def _redirected_faults(site: Site, context: Context) -> list[Fault]:
+    """Return why the shell sends the job to another cluster than the site's: a variable of the scheduler names it.
+
+    A centre's module may have set it. A site file that gives no ClusterName means the cluster of this machine.
+    """
+    row = site.scheduler_row
+    value = context.environment[row.clusters_variable]
+    named = site.detect.cluster_name if site.detect is not None else None
+    here = cluster_name(context.environment)
+    others = [
+        name
+        for name in filter(None, value.split(","))
+        if is_other_cluster(site, name, own=context.own_site)
+        or (named is None and context.own_site and here and name.casefold() != here.casefold())
+    ]
+    if not others:
+        return []
+    what = f"this shell has {row.clusters_variable}={value}, so {row.start_command} would not submit to {site.name}"
+    next_step = (
+        f"unset {row.clusters_variable} (a module may have set it); "
+        f"or name the site of that cluster: hpclaunch sites list, then --site"
+    )
+    return [Fault(where=row.clusters_variable, what=what, next=next_step, subject="scheduler")]
 
 
 def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:

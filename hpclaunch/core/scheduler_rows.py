@@ -83,6 +83,8 @@ class SchedulerRow:
     """Whether it reports the state of a cancelled run as CANCELLED; else hpclaunch records it."""
     shell_choices: tuple[tuple[str, str], ...] = ()
     """(key of the settings, shell variable that sets the same value)."""
+    clusters_variable: str = ""
+    """The variable of a shell that sends what its programs do to other clusters; empty: there is none."""
     inside_job: str = ""
     """A variable that every job has. Inside a job the scheduler itself sets ``shell_choices``, to that job's values."""
     host_variable: str = ""
@@ -189,6 +191,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         keeps_shell_out=True,
         remembers_cancelled=True,
         shell_choices=(("account", "SBATCH_ACCOUNT"), ("partition", "SBATCH_PARTITION"), ("qos", "SBATCH_QOS")),
+        clusters_variable="SLURM_CLUSTERS",
         inside_job="SLURM_JOB_ID",
         host_variable="SLURMD_NODENAME",
         variables=("SLURM_", "SLURMD_"),

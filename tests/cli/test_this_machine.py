@@ -217,3 +217,43 @@ def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machin
     assert "belongs to" not in again.err
     assert "FAILED (exit code 3:0)" in again.err  # it has the code that it took along
     assert not [call for call in calls(lab) if call.startswith("sbatch")]
+
+
+OWN_SITE = """
+title: mine
+scheduler: slurm
+{detect}
+defaults: {{node_type: cpu, walltime: "00:10:00"}}
+node_types: {{cpu: {{title: x, nodes: 8, cores_per_node: 8}}}}
+launchers: {{default: srun, options: {{srun: {{mpi: pmix}}}}}}
+environment: {{python: current}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("detect", "clusters", "sent"),
+    [
+        ("detect: {cluster_name: lab}", "other", False),
+        ("detect: {cluster_name: lab}", "lab,other", False),
+        ("detect: {cluster_name: lab}", "LAB", True),
+        ("detect: {cluster_name: other}", "other", True),  # a person's file of that other cluster
+        ("", "other", False),  # a file without a name is of this machine's cluster
+        ("", "lab", True),
+    ],
+)
+def test_a_variable_that_sends_jobs_to_another_cluster_is_named_as_the_cause(
+    lab: Desk, detect: str, clusters: str, sent: bool
+) -> None:
+    lab.write("site_configs/mine.yaml", OWN_SITE.format(detect=detect))
+    done = lab.type("submit", "./train.py", "--site", "mine", "--nodes", "1", SLURM_CLUSTERS=clusters)
+    assert any(call.startswith("sbatch") for call in calls(lab)) is sent, done.err
+    assert sent or f"this shell has SLURM_CLUSTERS={clusters}, so sbatch would not submit to mine" in done.err
+    assert sent or "next: unset SLURM_CLUSTERS" in done.err
+
+
+def test_a_site_that_a_variable_shows_is_not_the_cluster_of_another_variable(lab: Desk) -> None:
+    done = lab.type("submit", "./train.py", *PERLMUTTER, NERSC_HOST="perlmutter", SLURM_CLUSTERS="other")
+    assert (done.code, "SLURM_CLUSTERS: this shell has SLURM_CLUSTERS=other" in done.err) == (1, True), done.err
+    assert (calls(lab), nothing_started(lab)) == ([], True)
+    own = lab.type("submit", "./train.py", *PERLMUTTER, NERSC_HOST="perlmutter", SLURM_CLUSTERS="perlmutter")
+    assert "SLURM_CLUSTERS" not in own.err
