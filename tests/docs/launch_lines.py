@@ -32,7 +32,7 @@ SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "
 SLURM += ("mem-per-cpu", "mem-per-gpu", "hint", "distribution", "network", "mpi")
 # Options that are about neither; any other one makes the comparison fail until somebody has sorted it.
 APART = {"job-name", "account", "time", "chdir", "output", "open-mode", "export", "kill-on-bad-exit", "wait"}
-APART |= {"requeue", "no-requeue", "signal", "label", "unbuffered"}
+APART |= {"requeue", "no-requeue", "signal", "label", "unbuffered", "uenv", "view"}
 BARE = {"exclusive", "requeue", "no-requeue", "label", "unbuffered"}
 # The words of mpirun, horovodrun, ibrun (-np) and torchrun on placement, and how many words each of the others takes.
 OTHER = ("np", "H", "map-by", "bind-to", "nnodes", "nproc-per-node")
