@@ -38,6 +38,7 @@ class Copy:
         self.folder = folder
         self.code = folder / "code"
         self._stopped = False
+        self._passes: dict[str, bool] = {}
         self.code.mkdir(parents=True)
         venv.create(folder / "venv", symlinks=True)
         self.python = folder / "venv/bin/python"
@@ -86,6 +87,12 @@ class Copy:
         if code == 5:
             raise RuntimeError(f"pytest found none of the tests; see {self.folder}/output")
         return Verdict(FAILED, about["test"] or f"pytest itself (exit code {code})", took)
+
+    def passes(self, test: str, options: Sequence[str] = ()) -> bool:
+        """Whether a test passes with the code as it is. Each is run once: a change elsewhere may have broken it."""
+        if test not in self._passes:
+            self._passes[test] = self.run([test], 600, options).outcome == PASSED
+        return self._passes[test]
 
     def pytest(self, options: Sequence[str], seconds: float) -> int | None:
         """Run pytest, and end all that it leaves. Returns its exit code, or None after ``seconds``."""

@@ -88,6 +88,15 @@ def test_a_mutant_that_no_test_sees_survives_and_the_file_is_as_before(copy: Cop
     assert copy.run([HERE, FIXTURE, PROGRAM], 300).outcome == PASSED
 
 
+def test_a_test_that_fails_without_the_mutant_too_kills_none(copy: Copy) -> None:
+    (copy.code / "tests/unit/test_broken.py").write_text("def test_broken():\n    assert False\n")
+    broken = "tests/unit/test_broken.py::test_broken"
+    verdict = judge(copy, mutant("count >= LIMIT", "count > LIMIT"), [broken, HERE], 300)
+    assert (verdict.outcome, verdict.test) == (PASSED, "")
+    verdict = judge(copy, mutant("count >= LIMIT", "count <= LIMIT"), [broken, HERE], 300)
+    assert (verdict.outcome, verdict.test) == (FAILED, HERE)
+
+
 def test_a_module_that_cannot_be_imported_is_killed(copy: Copy) -> None:
     assert judge(copy, mutant("LIMIT = 3", "LIMIT = 3 / 0"), [HERE], 300).outcome == FAILED
 
