@@ -361,7 +361,7 @@ def _read_record(cls: Any, value: Any, place: Place, faults: Faults, extra: Mapp
     given = dict(extra)
     for key, member in value.items():
         if key in known:
-            given.setdefault(key, value_of(known[key].type, member, place / key, faults))
+            given[key] = value_of(known[key].type, member, place / key, faults)
     missing = [name for name, item in known.items() if name not in given and _is_required(item)]
     faults += [(place / name).fault("this key is required, but missing") for name in missing]
     # A dataclass checks its fields against each other, which needs all of them to be right.

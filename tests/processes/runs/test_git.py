@@ -73,6 +73,14 @@ def test_code_that_differs_from_the_commit_is_said_to(job: Path, change: Callabl
     assert state(job) == f"{commit}+changes"
 
 
+def test_a_file_that_is_missing_beside_the_folders_of_the_code_is_a_difference(job: Path) -> None:
+    commit = state(job)
+    for name in ("train.py", "link.py", ":(top)"):
+        (job / name).unlink()
+    assert {name.partition("/")[0] for name in choose(Code(folder=str(job), entry="train.py")).files} == {"inner"}
+    assert state(job) == f"{commit}+changes"
+
+
 def test_code_in_place_that_is_too_much_to_compare_counts_as_changed(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

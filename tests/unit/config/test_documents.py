@@ -94,6 +94,7 @@ def test_json_keeps_types_apart(file: Path) -> None:
     [
         ('{"a": 1, "a": 2}', "is not valid JSON: the key 'a' is given twice"),
         ('{"a": {"b": 1, "b": 2}}', "the key 'b' is given twice"),
+        ('{"x": 1, "a": 1, "a": 2, "b": 3}', "the key 'a' is given twice"),
         ('{"a": NaN}', "is not valid JSON: NaN is not a number"),
         ("{'a': 1}", "is not valid JSON: "),
         ("[1]", "must be a mapping of keys to values"),

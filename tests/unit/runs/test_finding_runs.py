@@ -165,6 +165,13 @@ def test_in_the_folder_of_the_runs_a_name_is_a_path(place: Place, tmp_path: Path
     assert runs.find(place.index, "sweep-2/0002").path == place.folder / "sweep-2/0002"
 
 
+def test_a_folder_or_a_file_that_is_no_run_hides_no_run_of_its_name(place: Place) -> None:
+    Path("z").mkdir()
+    Path("a-train-1").write_text("a file")
+    Path("plot-5").symlink_to("nowhere")
+    assert [place.find(name) for name in ("z", "a-train-1", "plot-5")] == ["z", "a-train-1", "plot-5"]
+
+
 def test_a_run_whose_directory_is_gone_or_damaged_is_named_with_the_reason(place: Place) -> None:
     (place.folder / "plot-5/run.json").write_text("{")
     with pytest.raises(NotFound) as damaged:
