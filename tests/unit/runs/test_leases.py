@@ -263,3 +263,16 @@ def test_a_file_is_made_once_and_its_draft_removed(tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match="Input/output error"):
         leases.make_once(tmp_path / "2", "one")
     assert os.listdir(tmp_path) == ["1"]
+
+
+def test_where_there_are_no_spaces_of_process_numbers_the_name_of_a_process_has_as_many_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = leases.this_process().split(" ")
+
+    def fail(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "readlink", fail)
+    words = leases.this_process().split(" ")
+    assert words == [*usual[:2], "unknown", *usual[3:]] and all(words)

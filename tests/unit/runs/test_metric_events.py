@@ -74,6 +74,17 @@ def test_the_other_events_that_are_left_out_are_counted_too(tmp_path: Path, monk
     assert f"{len(steps)} of 1,002 other events" in found.note()
 
 
+def test_long_events_are_thinned_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_events, "Thinned", lambda *_: Thinned(room=2000))
+    path = fabricated.make(tmp_path, "run")
+    kinds = [kind for number in range(1, 31) for kind in ("epoch", "checkpoint")]
+    events = [{"event": kind, "epoch": number, "x": "x" * 200} for number, kind in enumerate(kinds)]
+    fabricated.write_metrics(path, events)
+    found = metric_events.metric_events(load(path))
+    assert (found.epochs_seen, found.others_seen) == (30, 30)
+    assert all(2 < len(some) <= 2000 // 200 + 1 for some in (found.epochs, found.others))
+
+
 def test_a_short_file_is_whole(tmp_path: Path) -> None:
     run = load(fabricated.finished(tmp_path))
     found = metric_events.metric_events(run)

@@ -99,6 +99,10 @@ def test_a_missing_and_a_newer_record_say_so(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be read"):
         load_study(tmp_path)
     (tmp_path / STUDY).rmdir()
+    (tmp_path / STUDY).symlink_to("elsewhere")
+    with pytest.raises(Refused, match="cannot be read"):
+        load_study(tmp_path)
+    (tmp_path / STUDY).unlink()
     (tmp_path / STUDY).write_text('{"format": 2}')
     with pytest.raises(NewerFormat, match="a newer hpclaunch"):
         load_study(tmp_path)

@@ -482,3 +482,41 @@ def test_a_partition_with_blanks_in_its_name_is_known(slurm: Any, name: str) -> 
     assert "walltime 01:00:00 requested" in fault.what
     (unknown,) = against(partition=name[:-1], walltime=60)
     assert name in unknown.allowed and unknown.next == f"--partition '{name}' would be accepted"
+
+
+@pytest.mark.parametrize(
+    ("partition", "longest"),
+    [
+        ("", 24 * HOUR),
+        ("debug", HOUR // 2),
+        ("debug,batch", 24 * HOUR),
+        ("debug,free", None),
+        ("debug,gone", HOUR // 2),
+        ("gone", None),
+    ],
+)
+def test_the_longest_walltime_is_that_of_the_most_generous_partition(
+    slurm: Any, partition: str, longest: int | None
+) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n{partition_line('free', longest='UNLIMITED')}\n")
+    assert slurm_limits.longest_walltime(partition) == longest
+
+
+def test_while_all_controllers_are_down_nothing_else_is_asked(slurm: Any, tmp_path: Path) -> None:
+    slurm(scontrol="Slurmctld(primary) at c1 is DOWN\nSlurmctld(backup) at c2 is DOWN", sshare="", sacctmgr="")
+    assert slurm_limits.longest_walltime("batch") is None
+    assert (tmp_path / "scontrol.args").read_text() == "ping\n"
+    assert told(account="m1", qos="normal", walltime=99 * HOUR) == []
+    assert (tmp_path / "scontrol.args").read_text() == "ping\n"
+    assert not [name for name in ("sshare", "sacctmgr") if (tmp_path / f"{name}.args").exists()]
+
+
+@pytest.mark.parametrize(("typed", "times"), [({}, 0), ({"account": "m1"}, 1), ({"account": "m1", "qos": "normal"}, 1)])
+def test_accounting_is_asked_once_at_most_for_the_associations(
+    slurm: Any, tmp_path: Path, typed: dict[str, Any], times: int
+) -> None:
+    slurm(scontrol=BATCH, sshare="", sacctmgr="")
+    (tmp_path / "sacctmgr").write_text(f'#!/bin/bash\necho "$*" >> {tmp_path}/asked\n')
+    told(**typed)
+    asked = (tmp_path / "asked").read_text().splitlines() if times else []
+    assert len([line for line in asked if "associations" in line]) == times

@@ -88,3 +88,10 @@ def test_no_call_is_made_for_no_jobs_and_a_silent_squeue_has_no_places(squeue: P
     assert not (squeue / "asked").exists()
     write(squeue, "squeue", "exit 1", "")
     assert queue_places(Jobs([a_run(squeue, "10")]), []) == {}
+
+
+@pytest.mark.parametrize("start", ["N/A", "0", "", "9" * 15])
+def test_a_start_that_slurm_does_not_know_is_none(squeue: Path, start: str) -> None:
+    write(squeue, "squeue", "", f"10|batch|900|{start}|5|{squeue}/run-10\n")
+    run = a_run(squeue, "10")
+    assert queue_places(Jobs([run]), ["batch"]) == {identity_of(run): QueuePlace(before=0)}
