@@ -1643,6 +1643,30 @@ count_ranks() { # set fault unless as many ranks as were asked for have ended wi
   fi
 }
 
+run_batch_script() { # run_batch_script COMMAND...: run a batch script that starts its ranks itself, and end with its exit code.
+  # Nothing is known about its ranks, and the mark says so.
+  local interrupted name
+  launcher=''
+  for name in TERM INT HUP USR1 USR2; do
+    # shellcheck disable=SC2064 # the name of now
+    trap "interrupted=yes; pass_to_script $name" "$name"
+  done
+  set -m
+  "$@" &
+  set +m
+  launcher=$!
+  await "$launcher"
+  if [ "$code" -eq 0 ] && ! superseded; then
+    leave_mark completed "$start script" || code=$not_recorded
+  fi
+  exit "$code"
+}
+
+pass_to_script() { # pass_to_script SIGNAL
+  [ "$1" != TERM ] || mark_terminated
+  [ -z "$launcher" ] || kill -s "$1" "$launcher" 2> /dev/null
+}
+
 # --- Restarts by the script itself
 
 patiently() { # patiently COMMAND...: call the scheduler; if that fails, try again up to five times while the lead lasts

@@ -58,7 +58,7 @@ def unsuitable_program(case: Case, spec: JobSpec) -> list[Fault]:
 
     Only what a person hands over is looked at, and not a job with a job file, whose author has chosen its command.
     """
-    if not case.job.source_only or case.job.recorded:
+    if not case.job.source_only or case.job.recorded or case.request.as_is:
         return []
     words = _words(case)
     typed = launch_line(words)
@@ -191,9 +191,16 @@ def _refusal_of_batch_script(file: ProgramFile, head: BatchHead, lines: Sequence
     what += f", also {lines[0].starter} in line {lines[0].line}" if lines else ""
     flags = [(_FLAGS_OF_DIRECTIVES.get(one.name), one.value) for one in head.directives]
     words = [f"{flag} {shell_word(value)}" for flag, value in flags if flag]
+    script = shell_word(file.shown)
+    if head.directives:
+        taken = f" takes it in ({' '.join(words)})" if words else " takes it in"
+        next_step = (
+            f"hpclaunch submit --from-script {script}{taken}; hpclaunch submit --as-is {script} submits it unchanged"
+        )
+        return Fault(where=file.shown, what=what, next=next_step)
     program = _target_words(lines[-1].program) if lines and lines[-1].program else "PROGRAM"
     launcher = [f"--launcher {lines[-1].row.launcher}"] if lines and lines[-1].row.per_node else []
-    return Fault(where=file.shown, what=what, next=" ".join(["hpclaunch submit", *words, *launcher, program]))
+    return Fault(where=file.shown, what=what, next=" ".join(["hpclaunch submit", *launcher, program]))
 
 
 def _is_offered(case: Case, launcher: str) -> bool:

@@ -36,7 +36,8 @@ def check(prepared: Prepared) -> None:
     faults = [*wrong_place, *prepared.faults, *missing(prepared)]
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
-        objections = _objections(spec) if prepared.case.context.allocation is None else []
+        is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
+        objections = _objections(spec) if is_asked else []
         faults += [fault for fault in objections if (fault.what, fault.allowed) not in known]
     if faults:
         raise Refused(faults)

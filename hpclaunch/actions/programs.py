@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import JOB
-from hpclaunch.config.job import Job, command_job, looks_like_path
+from hpclaunch.config.job import Job, command_job, looks_like_path, script_job
 from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Request
@@ -22,6 +22,8 @@ def program_job(system: System, request: Request) -> Job | None:
 
     Raises NotFound if the target is neither a job nor a script nor a program.
     """
+    if request.as_is:
+        return script_job(system.cwd / request.target)
     if request.is_command:
         return command_job(request.target, _folder_of(system, request.target))
     if looks_like_path(request.target):

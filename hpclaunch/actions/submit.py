@@ -14,7 +14,7 @@ from hpclaunch.actions.handed_over import unsuitable_program
 from hpclaunch.actions.load import load
 from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Fault
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import cache_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec, Request, Script
@@ -57,7 +57,7 @@ def prepare(system: System, request: Request, runs_dir: str | None = None, job: 
 
         context = replace(case.context, predecessors=recorded_predecessors(system, request))
         case = replace(case, context=context)
-    return prepare_case(system, advised(case))
+    return prepare_case(system, case if request.as_is else advised(case))
 
 
 def prepare_case(system: System, case: Case) -> Prepared:
@@ -65,15 +65,33 @@ def prepare_case(system: System, case: Case) -> Prepared:
 
     It looks at the program that the user hands over, which may be a batch script or a launcher.
     """
-    from hpclaunch.resolve import resolve
+    if case.request.as_is:
+        spec, faults = _foreign_spec(case)
+    else:
+        from hpclaunch.resolve import resolve
 
-    spec, found = resolve(case)
-    faults = [*unsuitable_program(case, spec), *found]
+        spec, found = resolve(case)
+        faults = [*unsuitable_program(case, spec), *found]
     notices = [*spec.warnings, *case.context.notices]
     if case.context.other_site:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
     return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
+
+
+def _foreign_spec(case: Case) -> tuple[JobSpec, list[Fault]]:
+    """Return the spec of a foreign batch script, which is only read. Raises Refused if it cannot be."""
+    from hpclaunch.config.batch_script import head_of
+    from hpclaunch.config.job import read_script
+    from hpclaunch.resolve.as_is import as_is_spec
+
+    path = Path(case.context.cwd) / case.request.target
+    try:
+        text = read_script(path).decode("utf-8", "replace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Refused(Fault(where=case.request.target, what=f"the batch script cannot be read: {reason}")) from None
+    return as_is_spec(case, head_of(text), text.split("\n", 1)[0].rstrip("\r"))
 
 
 def follow_live_limit(system: System, prepared: Prepared) -> Prepared:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from hpclaunch.core.errors import Fault, InvalidRequest, shorten
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 if TYPE_CHECKING:
@@ -58,15 +59,29 @@ class TypedProgram(TypedDict):
     target: str
     arguments: tuple[str, ...]
     is_command: bool
+    as_is: bool
 
 
-def program_of(target: str | None, arguments: tuple[str, ...]) -> TypedProgram:
-    """Return what to run; without a target, that is a command, typed after ``--``. Raises InvalidRequest."""
-    if target is not None:
-        return TypedProgram(target=target, arguments=arguments, is_command=False)
+def program_of(
+    target: str | None, arguments: tuple[str, ...], from_script: object = None, as_is: bool = False
+) -> TypedProgram:
+    """Return what to run; without a target, that is a command, typed after ``--``. Raises InvalidRequest.
+
+    ``from_script``: the batch script that names the program, so that no target is typed.
+    """
+    if from_script is not None and (target is not None or as_is):
+        other = "--as-is" if as_is else repr(target)
+        what = f"the batch script names the program, so {other} cannot be typed, too"
+        next_step = f"hpclaunch submit --from-script {shell_word(str(from_script))}"
+        raise InvalidRequest(Fault(where="--from-script", what=what, next=next_step))
+    if as_is and target is None:
+        what, next_step = "the batch script is missing", "hpclaunch submit --as-is ./train.slurm"
+        raise InvalidRequest(Fault(where="--as-is", what=what, allowed="the path of a script", next=next_step))
+    if target is not None or from_script is not None:
+        return TypedProgram(target=target or "", arguments=arguments, is_command=False, as_is=as_is)
     command = next(iter(arguments), "")
     if command and not any(place in command for place in ("{code}", "{run_dir}", "\0")):
-        return TypedProgram(target=command, arguments=arguments[1:], is_command=True)
+        return TypedProgram(target=command, arguments=arguments[1:], is_command=True, as_is=False)
     what = f"{command!r} cannot be a command" if arguments else "what to run is missing"
     allowed = "a job, the path of a script, a program on PATH, or a command after --"
     next_step = "hpclaunch submit ./train.py -- ARGUMENTS; or hpclaunch submit -- COMMAND ARGUMENTS"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -110,6 +111,26 @@ Module = Annotated[
 Env = Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for every rank. Repeatable.")]
 
 # The code.
+Setup = Annotated[
+    list[str],
+    typer.Option(
+        metavar="LINE",
+        help="A line of bash that the job's script runs before its ranks start, in the folder of the submission. "
+        "Repeatable.",
+    ),
+]
+FromScript = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Take in a batch script of Slurm: its directives as the request, its lines as set-up, its launch line as "
+        "the program. What else is typed counts more.",
+    ),
+]
+AsIs = Annotated[
+    bool,
+    typer.Option("--as-is", help="Submit a batch script of your own unchanged, as a run with status, log and record."),
+]
 Include = Annotated[
     list[str],
     typer.Option(metavar="PATTERN", help="Files beside your script to copy with it, such as '*.csv'. Repeatable."),

@@ -51,6 +51,7 @@ def submit(
     conda: flags.Conda = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
+    setup: flags.Setup = [],  # noqa: B006
     include: flags.Include = [],  # noqa: B006
     code_in_place: flags.CodeInPlace = False,
     broadcast: flags.Broadcast = None,
@@ -65,6 +66,8 @@ def submit(
     hosts: flags.Hosts = None,
     samples: flags.Samples = None,
     accept_unverified: flags.AcceptUnverified = False,
+    from_script: flags.FromScript = None,
+    as_is: flags.AsIs = False,
     runs_dir: flags.RunsDir = None,
     dry_run: flags.DryRun = False,
     full: Annotated[
@@ -90,7 +93,7 @@ def submit(
     _refuse_contradictions(full and not dry_run, here and test_only)
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = Request(
-        **typed_values.program_of(target, context.obj),
+        **typed_values.program_of(target, context.obj, from_script, as_is),
         site=site,
         **typed_values.nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
@@ -111,6 +114,7 @@ def submit(
         restarts=restarts,
         signal=signal,
         **typed_values.software_of(python, venv, conda, module, env),
+        setup=tuple(setup),
         **typed_values.code_of(include, code_in_place, broadcast),
         **typed_values.training_of(system, from_, set_, recipe),
         sweep=typed_values.axes_of(sweep),
@@ -121,6 +125,7 @@ def submit(
         samples=samples,
         accept_unverified=accept_unverified,
     )
+    request = _taken_in(system, request, from_script)
     prepared = _prepare(system, request, runs_dir, here)
     if here and not dry_run:
         _run_here(system, prepared, json)
@@ -165,6 +170,7 @@ def render(
     conda: flags.Conda = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
+    setup: flags.Setup = [],  # noqa: B006
     include: flags.Include = [],  # noqa: B006
     code_in_place: flags.CodeInPlace = False,
     broadcast: flags.Broadcast = None,
@@ -179,6 +185,8 @@ def render(
     hosts: flags.Hosts = None,
     samples: flags.Samples = None,
     accept_unverified: flags.AcceptUnverified = False,
+    from_script: flags.FromScript = None,
+    as_is: flags.AsIs = False,
     runs_dir: flags.RunsDir = None,
     output: Annotated[
         str | None,
@@ -201,7 +209,7 @@ def render(
 
     system = System(warn=console.warn, tell=console.say)
     request = Request(
-        **typed_values.program_of(target, context.obj),
+        **typed_values.program_of(target, context.obj, from_script, as_is),
         site=site,
         **typed_values.nodes_of(node_type, nodes),
         tasks_per_node=tasks_per_node,
@@ -222,6 +230,7 @@ def render(
         restarts=restarts,
         signal=signal,
         **typed_values.software_of(python, venv, conda, module, env),
+        setup=tuple(setup),
         **typed_values.code_of(include, code_in_place, broadcast),
         **typed_values.training_of(system, from_, set_, recipe),
         sweep=typed_values.axes_of(sweep),
@@ -232,6 +241,7 @@ def render(
         samples=samples,
         accept_unverified=accept_unverified,
     )
+    request = _taken_in(system, request, from_script)
     prepared = _checked_script(system, _prepare(system, request, runs_dir), standalone)
     if output is None:
         _show_script(prepared, json)
@@ -252,6 +262,15 @@ def _refuse_contradictions(full_alone: bool, estimate_here: bool) -> None:
     if estimate_here:
         what = "--test-only estimates the start of a job in the queue, and --here submits none"
         raise InvalidRequest(Fault(where="--test-only", what=what, next="leave one of them out"))
+
+
+def _taken_in(system: "System", request: Request, from_script: Path | None) -> Request:
+    """Return the request with what a batch script asks for, if one is named. Raises Refused."""
+    if from_script is None:
+        return request
+    from hpclaunch.actions.from_script import request_from_script
+
+    return request_from_script(system, request, str(from_script))
 
 
 def _warn_of_strays(system: "System", prepared: "Prepared", start_command: str) -> None:

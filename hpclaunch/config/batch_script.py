@@ -35,11 +35,13 @@ _WITH_VALUE = {
     *("mem-per-cpu", "mem-per-gpu", "mincpus", "network", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node"),
     *("ntasks-per-socket", "open-mode", "power", "prefer", "priority", "profile", "reservation", "resv-ports"),
     *("segment", "signal", "sockets-per-node", "stepmgr", "switches", "thread-spec", "threads-per-core", "time-min"),
-    *("tmp", "tres-bind", "tres-per-task", "uid", "wait-all-nodes", "wckey", "wrap", "workdir"),
+    *("tmp", "tres-bind", "tres-per-task", "uid", "wait-all-nodes", "wckey", "wrap"),
     *("container-image", "container-mounts", "container-workdir", "container-name", "container-env", "image", "module"),
 }
 """The last line: options of plug-ins (pyxis, shifter)."""
-_LONG = {*_SHORT.values(), *_FLAGS, *_WITH_VALUE}
+_OTHER_NAMES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
+"""Further names of options, and older ones, which sbatch still takes."""
+_LONG = {*_OTHER_NAMES, *_SHORT.values(), *_FLAGS, *_WITH_VALUE}
 _OTHERS = {other.title: re.compile(other.directive, re.MULTILINE) for other in OTHER_SCHEDULERS}
 
 
@@ -155,7 +157,7 @@ def _options_in(words: Sequence[str], line: int) -> tuple[list[Directive], list[
 def _full_name(typed: str) -> str:
     """Return an option's name for it or an abbreviation that is not ambiguous; empty text for any other."""
     if typed in _LONG:
-        return typed
+        return _OTHER_NAMES.get(typed, typed)
     fitting = {name for name in _LONG if name.startswith(typed)}
     return fitting.pop() if typed and len(fitting) == 1 else ""
 

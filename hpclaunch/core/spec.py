@@ -30,6 +30,8 @@ LIBRARY = "hpclaunch.sh"
 """The file of shell functions that every script needs beside it in its run directory."""
 SAMPLER = "sampler.py"
 """The program beside it that measures every node while the ranks run."""
+AS_IS = "as_is.sh.j2"
+"""The template of a foreign batch script that is submitted unchanged."""
 WITH_QUEUE = {"with_queue": True}
 """Marks a field of a request that has no meaning at a site without a queue."""
 
@@ -41,11 +43,13 @@ class Request:
     ``is_command``: the target is a command, typed after ``--``, and not a job, a script or a program to look for.
     ``further_nodes``: (node type, node count) of the second and further node types; ``nodes`` counts the first's.
     ``search``: the parameters whose values differ between the trials of a search; ``at_once`` is then of trials.
-    Walltime is in seconds, memory in MB per node.
+    Walltime is in seconds, memory in MB per node. ``setup``: lines of bash that the job's script runs before its ranks.
+    ``as_is``: the target is a batch script, which is submitted as it stands.
     """
 
     target: str
     is_command: bool = False
+    as_is: bool = False
     site: str | None = None
     node_type: str | None = None
     nodes: int | None = None
@@ -75,6 +79,7 @@ class Request:
     conda: str | None = None
     modules: tuple[str, ...] = ()
     variables: Pairs = ()
+    setup: tuple[str, ...] = ()
     settings: Pairs = ()
     sweep: Pairs = ()
     search: tuple[str, ...] = ()
@@ -161,7 +166,7 @@ class Layout:
 
 @record
 class Step:
-    """One line of set-up; if it fails, the script stops and prints ``failure``."""
+    """One line of set-up; if it fails, the script stops and prints ``failure`` (empty: it goes on)."""
 
     line: str
     failure: str

@@ -184,7 +184,8 @@ def _steps_of(merged: Environment, case: Case) -> tuple[Step, ...]:
     if merged.python == "current":
         bin_folder = str(PurePosixPath(context.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    return (*steps, *(Step(line=line, failure=line) for line in merged.setup))
+    typed = case.request.setup  # of a batch script, which goes on after a line that fails
+    return (*steps, *(Step(line=line, failure="" if line in typed else line) for line in merged.setup))
 
 
 def _levels(case: Case, node_type: str, framework: str) -> list[tuple[str, Environment]]:
@@ -209,6 +210,7 @@ def _typed_level(request: Request, context: Context) -> tuple[str, Environment]:
         conda=_absolute_path(request.conda, context),
         python=_absolute_path(request.python, context),
         variables=dict(request.variables),
+        setup=(f"cd {shlex.quote(context.cwd)}", *request.setup) if request.setup else (),
     )
     return context.active or origin, environment
 

@@ -1,6 +1,7 @@
 """The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
 
 ``attempts/ID.N/completed`` proves that every rank of that start ended with 0: its script writes it, and nobody else.
+Of a batch script that starts its ranks itself it proves no more than the script's own 0, and ends with ``script``.
 ``attempts/ID.N/not-recorded`` says why a success was not: output of a rank, or that mark, could not be written.
 ``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
 when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
@@ -79,6 +80,12 @@ def is_complete(run: Run) -> bool:
     """Whether the last start of the run's present job has proven that it completed the run."""
     start = last_start(run)
     return bool(start) and run.has_completed(start)
+
+
+def is_of_script_alone(run: Run) -> bool:
+    """Whether the mark of a completed start only says that its batch script ended with 0 (``submit --as-is``)."""
+    mark = inside.read_text(run.home, run.name_of(f"attempts/{last_start(run)}/completed"))
+    return mark.split()[1:] == ["script"]
 
 
 def why_not_recorded(run: Run) -> str:

@@ -32,9 +32,20 @@ _VALUES = {
     "at_once": "--at-once",
 }
 """Field of a request -> its flag, for those whose text is the value."""
-_LISTS = {"include": "--include", "modules": "--module", "after": "--after", "after_any": "--after-any"}
+_LISTS = {
+    "include": "--include",
+    "modules": "--module",
+    "setup": "--setup",
+    "after": "--after",
+    "after_any": "--after-any",
+}
 _PAIRS = {"variables": "--env", "settings": "--set", "sweep": "--sweep"}
-_SWITCHES = {"synthetic": "--synthetic", "code_in_place": "--code-in-place", "accept_unverified": "--accept-unverified"}
+_SWITCHES = {
+    "as_is": "--as-is",
+    "synthetic": "--synthetic",
+    "code_in_place": "--code-in-place",
+    "accept_unverified": "--accept-unverified",
+}
 _EITHER = ("broadcast", "samples")
 """Switches of two forms: ``--broadcast``, ``--no-broadcast``."""
 HANDLED = frozenset(

@@ -40,6 +40,8 @@ UNOPENED_LOG = "its log could not be opened: the folder logs/ of its run directo
 """The reason of a job that ended because the scheduler could not open its log; its script has not run."""
 UNPROVEN = "it ended with 0, but left no proof that every rank did: its last start has no mark completed in attempts/"
 """The reason of a run that is not COMPLETED although its script, or what ran in its place, ended with 0."""
+SCRIPT_ALONE = "the batch script ended with 0; it started its ranks itself, so nothing is known about them"
+"""The reason of a completed run that was submitted as it was."""
 NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
 """The status of a single task of an array that was cancelled while it waited; Slurm forgets such a task."""
 

@@ -38,7 +38,8 @@ def test_a_batch_script_is_no_program_of_a_rank(cluster: Desk, name: str, typed:
     assert f"./{name}: it is a batch script: what it asks for (--job-name=resnet, --nodes=4, " in told
     assert "also srun in line 7" in told
     flags = "--nodes 4 --tasks-per-node 4 --walltime 12:00:00"
-    assert f"next: hpclaunch submit {flags} ./train.py -- --lr 0.1\n" in told
+    assert f"next: hpclaunch submit --from-script ./{name} takes it in ({flags}); " in told
+    assert f"hpclaunch submit --as-is ./{name} submits it unchanged\n" in told
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def for_site(words: list[str], site: str, home: Path) -> list[str]:
     cut = words.index("--") if "--" in words else len(words)
     mine = [word for word in words[:cut] if word not in ("--wait", "--dry-run", "--test-only")]
     added = [] if "--site" in mine else ["--site", site]
-    added += [] if "--account" in mine else ["--account", ACCOUNT]
+    added += [] if {"--account", "--as-is"} & {*mine} else ["--account", ACCOUNT]
     added += ["--dry-run"] if words[0] != "render" else []
     return [*mine, *added, *words[cut:]]
 

@@ -58,7 +58,8 @@ class SubmitOptions(PlaceOptions, total=False):
     Four flags have another word here: ``settings`` (``--set``), ``environment`` (``--env``), ``modules``
     (``--module``), ``from_trial`` (``--from``). ``node_type`` may be a mapping: ``{"cpu": 1, "gpu": 4}``. ``sweep``:
     the values of each parameter, ``{"learning_rate": [0.1, 0.01], "seed": range(5)}``. ``after``, ``after_any``: runs,
-    or their names. ``arguments``: the program's own, as after ``--``.
+    or their names. ``arguments``: the program's own, as after ``--``. ``from_script``: the program is a batch script of
+    Slurm to take in; ``as_is``: one to submit unchanged.
     """
 
     arguments: Sequence[Name]
@@ -77,6 +78,9 @@ class SubmitOptions(PlaceOptions, total=False):
     conda: Name | None
     modules: Names | None
     environment: Mapping[str, Value] | None
+    setup: Names | None
+    from_script: bool
+    as_is: bool
     include: Names | None
     code_in_place: bool
     broadcast: bool | None
@@ -128,8 +132,11 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         _texts("modules", options.get("modules")),
         [f"{name}={_spell_value('environment', value)}" for name, value in (options.get("environment") or {}).items()],
     )
-    return Request(
-        **_program_of(program, _texts("arguments", options.get("arguments"))),
+    from_script = program if _flag("from_script", options.get("from_script")) else None
+    request = Request(
+        **_program_of(
+            program, _texts("arguments", options.get("arguments")), from_script, options.get("as_is") or False
+        ),
         **_place_of(options),
         **typed_values.nodes_of(_text("node_type", node_type), _whole_number("nodes", options.get("nodes"))),
         gpu_view=_text("gpu_view", options.get("gpu_view")),
@@ -158,7 +165,13 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         after_any=_texts("after_any", options.get("after_any")),
         at_once=_whole_number("at_once", options.get("at_once")),
         samples=_flag("samples", options.get("samples")),
+        setup=_texts("setup", options.get("setup")),
     )
+    if from_script is None:
+        return request
+    from hpclaunch.actions.from_script import request_from_script
+
+    return request_from_script(system, request, _text("program", from_script) or "")
 
 
 def runs_folder(options: SubmitOptions) -> str | None:
@@ -222,10 +235,14 @@ def _place_of(options: PlaceOptions) -> _Place:
     )
 
 
-def _program_of(program: Program, arguments: tuple[str, ...]) -> typed_values.TypedProgram:
+def _program_of(
+    program: Program, arguments: tuple[str, ...], from_script: Program | None, as_is: bool
+) -> typed_values.TypedProgram:
     """Return what to run: a list is a command, anything else a job, a script or a program."""
+    if from_script is not None:
+        return typed_values.program_of(None, arguments, from_script, as_is)
     if isinstance(program, str | os.PathLike):
-        return typed_values.program_of(os.fspath(program), arguments)
+        return typed_values.program_of(os.fspath(program), arguments, as_is=as_is)
     return typed_values.program_of(None, (*_texts("program", program), *arguments))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
+from hpclaunch.core.spec import AS_IS, Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.runs import Run, current_jobs
 
@@ -31,6 +31,9 @@ _MOST_JOBS = 4
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
     """Show every choice with its origin, then the warnings."""
+    if spec.template == AS_IS:
+        _show_as_is(spec, site_origin, notices)
+        return
     shapes = [
         f"{count(one.layout.nodes, f'{one.node_type} node' if spec.further else 'node')} x "
         f"{count(one.layout.tasks_per_node, 'task')}"
@@ -48,6 +51,16 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
     _show_declined(spec)
     for notice in (*spec.unverified, *notices):
+        warn(notice)
+
+
+def _show_as_is(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
+    """Show what a foreign batch script asks for itself."""
+    say(f"{spec.name}: the batch script {spec.target}, unchanged")
+    say(f"  {'site':<15} {spec.site:<24} ({site_origin})")
+    for choice in spec.choices:
+        say(f"  {choice.key:<15} {choice.value:<24} ({choice.origin})")
+    for notice in notices:
         warn(notice)
 
 

@@ -15,9 +15,16 @@ from dataclasses import replace
 from hpclaunch.core.files import read_text
 from hpclaunch.runs import HISTORY, STATES, Run
 from hpclaunch.runs.logs import end_of_log
-from hpclaunch.runs.markers import is_complete, last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs.markers import (
+    is_complete,
+    is_of_script_alone,
+    last_start,
+    seconds_until_term,
+    starts_of,
+    was_cancelled,
+)
 from hpclaunch.runs.recorded_layout import walltime_of
-from hpclaunch.schedulers import NEVER_BEGUN, UNPROVEN, Status
+from hpclaunch.schedulers import NEVER_BEGUN, SCRIPT_ALONE, UNPROVEN, Status
 
 _LINE = (
     r"(?m)^slurmstepd(?:-\S+)?: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT "
@@ -60,7 +67,7 @@ def status_by_markers(run: Run, silence: str) -> Status:
     exit_code = "" if code is None else f"{code}:0"
     killed = "" if seconds is not None else memory_kill(run)
     if seconds is None and is_complete(run) and not killed:
-        return Status(state="COMPLETED", exit_code="0:0", nodes=run.nodes)
+        return _add_what_is_known(run, Status(state="COMPLETED", exit_code="0:0", nodes=run.nodes))
     if was_cancelled(run) and not (silence and code is None):
         begun = bool(last_start(run))
         return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
@@ -95,11 +102,18 @@ def with_proof(run: Run, status: Status) -> Status:
     Slurm knows no more than the script's exit code, and the script may be another one. While the proof may only be
     late, the run is COMPLETING; that state is recorded, and its age is how long the proof has been missing.
     """
-    if status.state != "COMPLETED" or is_complete(run):
+    if status.state != "COMPLETED":
         return status
+    if is_complete(run):
+        return _add_what_is_known(run, status)
     if run.last_exit_code(run.job_id) == 0 or (run.state == "COMPLETING" and _seconds_in_state(run) >= _LATE_S):
         return replace(status, state="FAILED", reason=UNPROVEN)
     return replace(status, state="COMPLETING", exit_code="", reason=_NOT_YET_PROVEN)
+
+
+def _add_what_is_known(run: Run, status: Status) -> Status:
+    """Return a completed status; that of a foreign batch script says that its ranks are not known."""
+    return replace(status, reason=SCRIPT_ALONE) if is_of_script_alone(run) else status
 
 
 def _seconds_in_state(run: Run) -> float:
