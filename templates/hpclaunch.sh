@@ -402,11 +402,14 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 # --- What every rank runs: these functions, and the function rank of the script; the launcher gets their text
 
 rank_program() { # print the text that the shell of every rank runs
-  in_copies "$(declare -f rank)"
+  local own
+  own=$(declare -f rank)
+  in_copies "$own"
   echo
-  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words show_one_gpu check_gpus refuse_gpus \
-    find_gpus keep_named find_divided nvidia_gpus amd_gpus find_other_vendor take_gpu mark_rank leave_copies \
+  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
     copy_output leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
+  [[ "$own" != *_gpu* ]] || declare -f show_one_gpu check_gpus refuse_gpus find_gpus keep_named find_divided \
+    nvidia_gpus amd_gpus find_other_vendor take_gpu
   printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
   printf 'sampler=%q\n' "$(find_sampler)"
   if [ ${#copies[@]} -gt 0 ]; then
@@ -650,18 +653,14 @@ find_divided() { # say whether the GPUs that are left are MIG devices, or divide
 }
 
 nvidia_gpus() { # by PCI address, as CUDA counts like GPUs; a GPU whose device file a cgroup has closed is not seen
-  local root=${HPCLAUNCH_HARDWARE_ROOT-} file key value minor id parts
+  local root=${HPCLAUNCH_HARDWARE_ROOT-} file text minor id parts
   for file in "$root"/proc/driver/nvidia/gpus/*/information; do
-    [ -r "$file" ] || continue
-    minor='' id=''
-    while IFS=: read -r key value; do
-      case $key in
-        'Device Minor') minor=${value//[[:space:]]/} ;;
-        'GPU UUID') id=${value//[[:space:]]/} ;;
-      esac
-    done < "$file"
-    [ -n "$minor" ] || continue
+    text='' id=''
+    IFS= read -r -d '' text 2> /dev/null < "$file"
+    [[ "$text" =~ 'Device Minor:'[[:space:]]*([0-9]+) ]] || continue
+    minor=${BASH_REMATCH[1]}
     known=yes
+    [[ ! "$text" =~ 'GPU UUID:'[[:space:]]*([^[:space:]]+) ]] || id=${BASH_REMATCH[1]}
     [ -w "$root/dev/nvidia$minor" ] || continue
     parts=("$root/proc/driver/nvidia/capabilities/gpu$minor/mig"/gi*)
     [ ! -e "${parts[0]}" ] || divided[${#gpus[@]}]=yes
@@ -670,20 +669,17 @@ nvidia_gpus() { # by PCI address, as CUDA counts like GPUs; a GPU whose device f
 }
 
 amd_gpus() { # in the order of the driver's nodes, as ROCr counts
-  local root=${HPCLAUNCH_HARDWARE_ROOT-} file number key value simds minor id
+  local root=${HPCLAUNCH_HARDWARE_ROOT-} file number text minor id
   for ((number = 0; ; number++)); do
     file="$root/sys/class/kfd/kfd/topology/nodes/$number/properties"
     [ -e "$file" ] || break
-    simds=0 minor='' id=''
-    while read -r key value; do
-      case $key in
-        simd_count) simds=$value ;;
-        drm_render_minor) minor=$value ;;
-        unique_id) printf -v id 'GPU-%016x' "$value" ;;
-      esac
-    done 2> /dev/null < "$file" # a cgroup makes it empty
-    [ "$simds" -gt 0 ] || continue # a processor
+    text='' id=''
+    IFS= read -r -d '' text 2> /dev/null < "$file"          # a cgroup makes it empty
+    [[ "$text" =~ 'simd_count '[1-9] ]] || continue          # a processor has none
+    [[ "$text" =~ 'drm_render_minor '([0-9]+) ]] || continue
+    minor=${BASH_REMATCH[1]}
     known=yes
+    [[ ! "$text" =~ 'unique_id '([0-9]+) ]] || printf -v id 'GPU-%016x' "${BASH_REMATCH[1]}" 2> /dev/null
     [ -w "$root/dev/dri/renderD$minor" ] || continue
     gpus+=("renderD$minor") ids+=("$id")
   done
