@@ -39,8 +39,19 @@ def check(prepared: Prepared) -> None:
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
         objections = _objections(spec) if is_asked else []
         faults += [fault for fault in objections if (fault.what, fault.allowed) not in known]
+        faults += _gone_modules(prepared)
     if faults:
         raise Refused(faults)
+
+
+def _gone_modules(prepared: Prepared) -> list[Fault]:
+    """Return the modules that a login node of the site is known to lack; of another machine nothing is known."""
+    case = prepared.case
+    if not case.site.scheduler_row.has_queue or case.context.allocation or case.request.accept_unverified:
+        return []
+    from hpclaunch.actions.modules_here import gone_modules
+
+    return gone_modules(prepared.spec, case.context.environment)
 
 
 def check_resolved(prepared: Prepared) -> None:
