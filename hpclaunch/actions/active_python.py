@@ -48,7 +48,7 @@ def with_active_python(system: System, case: Case) -> Case:
     site, request, context = case.site, case.request, case.context
     program, path = site.scheduler_row.start_command, system.environment.get("PATH", "")
     starts_here = not site.scheduler_row.has_queue or shutil.which(program, path=path)
-    if request.python or request.venv or request.conda or context.other_site or not starts_here:
+    if request.python or request.venv or request.conda or request.environment or context.other_site or not starts_here:
         return case
     active = active_python(system.environment)
     if active is None or (active.runs_hpclaunch and site.environment.python == "current"):

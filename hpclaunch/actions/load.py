@@ -48,6 +48,10 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     )
     site, context = looked_at(chosen.site, context)
     case = Case(site=site, job=job, request=request, settings=settings, context=context, code_folders=folders)
+    if request.environment is not None:
+        from hpclaunch.actions.environments.named import with_named_environment  # only who names one needs it
+
+        case = with_named_environment(system, case)
     case = sized(case)
     if request.sweep:
         from hpclaunch.actions.program_source import with_program_options  # loads a parser of Python

@@ -94,15 +94,21 @@ class TypedSoftware(TypedDict):
     python: str | None
     venv: str | None
     conda: str | None
+    environment: str | None
     modules: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
 
 
 def software_of(
-    python: str | None, venv: str | None, conda: str | None, modules: Sequence[str], env: Sequence[str]
+    python: str | None,
+    venv: str | None,
+    conda: str | None,
+    environment: str | None,
+    modules: Sequence[str],
+    env: Sequence[str],
 ) -> TypedSoftware:
     """Return what the flags of the software say. Raises InvalidRequest."""
-    places = [("--python", python), ("--venv", venv), ("--conda", conda)]
+    places = [("--python", python), ("--venv", venv), ("--conda", conda), ("--environment", environment)]
     typed = [flag for flag, value in places if value is not None]
     if len(typed) > 1:
         raise InvalidRequest(
@@ -116,6 +122,7 @@ def software_of(
         python=python,
         venv=venv,
         conda=conda,
+        environment=environment,
         modules=tuple(modules),
         variables=tuple(_variable(text) for text in env),
     )

@@ -115,7 +115,7 @@ def make(
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn, tell=console.say)
-    software = typed_values.software_of(None, None, None, module, env)
+    software = typed_values.software_of(None, None, None, None, module, env)
     request = BuildRequest(
         name=name,
         framework=framework,

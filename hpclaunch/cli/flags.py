@@ -105,6 +105,15 @@ Python = Annotated[
 ]
 Venv = Annotated[str | None, typer.Option(metavar="DIR", help="The virtual environment to activate.")]
 Conda = Annotated[str | None, typer.Option(metavar="NAME|DIR", help="The conda environment to activate.")]
+Environment = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        metavar="NAME|DIR",
+        autocompletion=complete.environments,
+        help="An environment that hpclaunch made. See: environment list.",
+    ),
+]
 Module = Annotated[
     list[str], typer.Option("--module", metavar="NAME", help="A module to load, instead of the site's. Repeatable.")
 ]

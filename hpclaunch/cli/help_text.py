@@ -28,6 +28,7 @@ GROUPS = {
             "--python",
             "--venv",
             "--conda",
+            "--environment",
             "--module",
             "--env",
         ),

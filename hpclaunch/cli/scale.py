@@ -58,6 +58,7 @@ def scale(
     python: flags.Python = None,
     venv: flags.Venv = None,
     conda: flags.Conda = None,
+    environment: flags.Environment = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
     set_: flags.Set = [],  # noqa: B006
@@ -109,7 +110,7 @@ def scale(
         data_dir=data_dir,
         synthetic=synthetic,
         hosts_file=hosts,
-        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.software_of(python, venv, conda, environment, module, env),
         settings=typed_values.settings_of(set_),
         sbatch=tuple(sbatch),
         accept_unverified=accept_unverified,

@@ -117,6 +117,7 @@ def start(
     python: flags.Python = None,
     venv: flags.Venv = None,
     conda: flags.Conda = None,
+    environment: flags.Environment = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
     include: flags.Include = [],  # noqa: B006
@@ -157,7 +158,7 @@ def start(
         synthetic=synthetic,
         restarts=restarts,
         signal=signal,
-        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.software_of(python, venv, conda, environment, module, env),
         **typed_values.code_of(include, code_in_place, None),
         settings=typed_values.settings_of(set_),
         **typed_values.name_of(name, sbatch),

@@ -45,6 +45,7 @@ def shell(
     python: flags.Python = None,
     venv: flags.Venv = None,
     conda: flags.Conda = None,
+    environment: flags.Environment = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
     sbatch: flags.Sbatch = [],  # noqa: B006
@@ -80,7 +81,7 @@ def shell(
         qos=qos,
         walltime=typed_values.seconds_of(walltime),
         memory=typed_values.megabytes_of(memory),
-        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.software_of(python, venv, conda, environment, module, env),
         **typed_values.name_of(name, sbatch),
         accept_unverified=accept_unverified,
     )

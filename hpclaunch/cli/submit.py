@@ -49,6 +49,7 @@ def submit(
     python: flags.Python = None,
     venv: flags.Venv = None,
     conda: flags.Conda = None,
+    environment: flags.Environment = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
     setup: flags.Setup = [],  # noqa: B006
@@ -113,7 +114,7 @@ def submit(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
-        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.software_of(python, venv, conda, environment, module, env),
         setup=tuple(setup),
         **typed_values.code_of(include, code_in_place, broadcast),
         **typed_values.training_of(system, from_, set_, recipe),
@@ -168,6 +169,7 @@ def render(
     python: flags.Python = None,
     venv: flags.Venv = None,
     conda: flags.Conda = None,
+    environment: flags.Environment = None,
     module: flags.Module = [],  # noqa: B006
     env: flags.Env = [],  # noqa: B006
     setup: flags.Setup = [],  # noqa: B006
@@ -229,7 +231,7 @@ def render(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
-        **typed_values.software_of(python, venv, conda, module, env),
+        **typed_values.software_of(python, venv, conda, environment, module, env),
         setup=tuple(setup),
         **typed_values.code_of(include, code_in_place, broadcast),
         **typed_values.training_of(system, from_, set_, recipe),

@@ -42,6 +42,7 @@ class Request:
 
     ``is_command``: the target is a command, typed after ``--``, and not a job, a script or a program to look for.
     ``further_nodes``: (node type, node count) of the second and further node types; ``nodes`` counts the first's.
+    ``environment``: one that hpclaunch made, by its name or by the folder of its build.
     ``search``: the parameters whose values differ between the trials of a search; ``at_once`` is then of trials.
     Walltime is in seconds, memory in MB per node. ``setup``: lines of bash that the job's script runs before its ranks.
     ``as_is``: the target is a batch script, which is submitted as it stands.
@@ -77,6 +78,7 @@ class Request:
     python: str | None = None
     venv: str | None = None
     conda: str | None = None
+    environment: str | None = None
     modules: tuple[str, ...] = ()
     variables: Pairs = ()
     setup: tuple[str, ...] = ()

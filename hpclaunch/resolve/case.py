@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Job
 from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.settings import Settings
@@ -46,7 +47,8 @@ class Case:
     that submit nothing, such as ``plan``. ``interactive``: a person waits for a shell, so that partitions and QOS for
     interactive work come first. ``advice`` is empty where the planner was not asked. ``program_options``: what the
     source of a program without parameters says (None: it is not Python, or not here). ``space_file``: the file with the
-    parameters of a search; empty if they were typed with ``--sweep``. ``code_folders``: what the command has examined
+    parameters of a search; empty if they were typed with ``--sweep``. ``made``: the environment that the request names
+    and hpclaunch made. ``code_folders``: what the command has examined
     of its code, which is carried along and never read here.
     """
 
@@ -61,6 +63,7 @@ class Case:
     calibration_key: str = ""
     program_options: ProgramOptions | None = None
     space_file: str = ""
+    made: Environment | None = None
     code_folders: CodeFolders = field(default_factory=CodeFolders, compare=False, repr=False)
 
     @property

@@ -196,13 +196,17 @@ def _levels(case: Case, node_type: str, framework: str) -> list[tuple[str, Envir
         (f"site {site.name}", general.under(of_frameworks.get(framework, Environment()))),
         ("settings", case.settings.environment_at(site.name)),
         ("job", case.job.environment),
-        _typed_level(case.request, case.context),
+        _typed_level(case.request, case.context, case.made or Environment()),
     ]
 
 
-def _typed_level(request: Request, context: Context) -> tuple[str, Environment]:
-    """Return what was typed, or is active in the submitting shell, with absolute paths: the script starts elsewhere."""
+def _typed_level(request: Request, context: Context, made: Environment) -> tuple[str, Environment]:
+    """Return what was typed, or is active in the submitting shell, with absolute paths: the script starts elsewhere.
+
+    Typed modules and variables count more than those of an environment that hpclaunch ``made``.
+    """
     typed = [("--python", request.python), ("--venv", request.venv), ("--conda", request.conda)]
+    typed.append(("--environment", request.environment))
     origin = next((f"{flag} {value}" for flag, value in typed if value), "--module and --env")
     environment = Environment(
         modules=request.modules,
@@ -212,7 +216,7 @@ def _typed_level(request: Request, context: Context) -> tuple[str, Environment]:
         variables=dict(request.variables),
         setup=(f"cd {shlex.quote(context.cwd)}", *request.setup) if request.setup else (),
     )
-    return context.active or origin, environment
+    return context.active or origin, made.under(environment)
 
 
 def _absolute_path(name: str | None, context: Context) -> str | None:

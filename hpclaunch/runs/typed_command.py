@@ -27,6 +27,7 @@ _VALUES = {
     "python": "--python",
     "venv": "--venv",
     "conda": "--conda",
+    "environment": "--environment",
     "recipe": "--recipe",
     "name": "--name",
     "at_once": "--at-once",

@@ -14,7 +14,13 @@ from hpclaunch.actions.api.options import PlanOptions, SubmitOptions
 from hpclaunch.cli import app
 from tests.architecture.source_tree import PACKAGE
 
-RENAMED = {"set": "settings", "env": "environment", "module": "modules", "from": "from_trial"}
+RENAMED = {
+    "set": "settings",
+    "env": "environment",
+    "environment": "environment_name",
+    "module": "modules",
+    "from": "from_trial",
+}
 """Flag -> keyword, where they differ."""
 NO_KEYWORD = {
     "submit": {

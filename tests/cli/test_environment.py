@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def bench(desk: Desk) -> Desk:
         assert found
         (desk.root / "tools" / tool).symlink_to(found)
     write_wheel(desk.project / "wheels")
+    write_wheel(desk.project / "wheels", "numpy")
     desk.environment |= {"HPCLAUNCH_SITE": "local", "PIP_CONFIG_FILE": os.devnull}  # not what this machine tells pip
     return desk
 
@@ -85,6 +87,11 @@ def test_an_environment_is_built_recorded_listed_and_removed(bench: Desk) -> Non
     assert "pytorch 9.9" in shown.out and str(folder / "2/env") in shown.out
     unknown = bench.type("environment", "show", "mime")
     assert (unknown.code, "did you mean 'mine'?; allowed: mine" in unknown.err) == (1, True)
+
+    bench.write("train.py", "import torch\nprint('trained with', torch.__file__)\n")
+    run = bench.type("submit", "./train.py", "--environment", "mine", "--tasks-per-node", "1", "--wait")
+    assert run.code == 0, run.err
+    assert f"trained with {folder / '2/env/lib'}" in run.err + run.out
 
     kept = bench.type("environment", "remove", "mine")
     assert (kept.code, (folder / "2").exists()) == (1, True)
@@ -189,3 +196,107 @@ def test_the_script_runs_without_hpclaunch(bench: Desk) -> None:
     assert sys.version_info[:2] == tuple(
         map(int, json.loads((folder / "built.json").read_text())["python"].split(".")[:2])
     )
+
+
+# --- submit --environment
+
+
+def an_environment(desk: Desk, site: str = "slurmsite", **facts: object) -> Path:
+    """Write down a build as `environment make` leaves it, without building anything."""
+    folder = desk.home / ".local/share/hpclaunch/environments/mine/1"
+    library = folder / "env/lib/python3.11/site-packages"
+    (library / "torch").mkdir(parents=True)
+    (folder / "env/bin").mkdir()
+    (folder / "env/bin/python").symlink_to(sys.executable)
+    (folder / "env/bin/activate").write_text("")
+    (folder / "env/pyvenv.cfg").write_text("home = /usr/bin\n")
+    recipe = {"format": 1, "framework": "pytorch", "site": site, "make_with": "venv", "modules": [], "setup": []}
+    (folder / "recipe.json").write_text(json.dumps({**recipe, **facts}))
+    (folder / "built.json").write_text(json.dumps({"format": 1, "version": "9.9"}))
+    return folder
+
+
+SUBMIT = ("submit", "./train.py", "--nodes", "1", "--environment", "mine")
+
+
+@pytest.fixture
+def at_a_cluster(cluster: Desk) -> Desk:
+    cluster.write("train.py", "import torch\n")
+    return cluster
+
+
+def test_a_script_loads_what_the_environment_was_built_with_and_activates_it(at_a_cluster: Desk) -> None:
+    folder = an_environment(at_a_cluster, modules=["python/3.12", "rocm"], setup=["export LIBRARY=1"])
+    done = at_a_cluster.type(*SUBMIT, "--dry-run")
+    assert done.code == 0, done.err
+    place = [
+        done.out.index(text) for text in ("module load python/3.12", "module load rocm", f"source {folder}/env/bin")
+    ]
+    assert place == sorted(place)
+    assert "export LIBRARY=1" in done.out
+    assert f"--environment {folder}" in done.err
+    conda = an_environment_of_conda(folder)
+    assert f"conda activate {conda}" in at_a_cluster.type(*SUBMIT, "--dry-run").out
+
+
+def an_environment_of_conda(folder: Path) -> Path:
+    recipe = json.loads((folder / "recipe.json").read_text())
+    (folder / "recipe.json").write_text(json.dumps({**recipe, "make_with": "conda"}))
+    (folder / "env/conda-meta").mkdir()
+    return folder / "env"
+
+
+def test_a_run_keeps_its_build_when_there_is_a_newer_one(at_a_cluster: Desk) -> None:
+    folder = an_environment(at_a_cluster)
+    run = at_a_cluster.type(*SUBMIT, "--json")
+    assert run.code == 0, run.err
+    shutil.copytree(folder, folder.with_name("2"), symlinks=True)
+    assert f"source {folder}/env/bin" in at_a_cluster.type("rerun", "@1", "--dry-run").out
+    assert f"source {folder.with_name('2')}/env/bin" in at_a_cluster.type(*SUBMIT, "--dry-run").out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda folder: (folder / "built.json").unlink(), "its build is unfinished"),
+        (lambda folder: shutil.rmtree(folder / "env"), "its build is damaged"),
+        (lambda folder: (folder / "env/lib/python3.11/site-packages/torch").rmdir(), "has no torch, which train needs"),
+        (lambda folder: point_to(folder / "env/bin/python", "/opt/python/gone"), "is no longer there"),
+    ],
+)
+def test_an_environment_that_cannot_work_is_refused_before_the_queue(
+    at_a_cluster: Desk, spoil: Callable[[Path], None], words: str
+) -> None:
+    spoil(an_environment(at_a_cluster))
+    done = at_a_cluster.type(*SUBMIT)
+    assert (done.code, words in done.err) == (1, True), done.err
+    assert not (at_a_cluster.spool / "sbatch.args").exists()
+
+
+def point_to(link: Path, target: str) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
+def test_an_environment_of_another_site_is_refused(at_a_cluster: Desk) -> None:
+    an_environment(at_a_cluster, site="perlmutter")
+    done = at_a_cluster.type(*SUBMIT)
+    assert (done.code, "it was built for perlmutter, and this run is for slurmsite" in done.err) == (1, True)
+
+
+def test_an_unknown_environment_is_refused_with_the_known_ones(at_a_cluster: Desk) -> None:
+    an_environment(at_a_cluster)
+    done = at_a_cluster.type("submit", "./train.py", "--environment", "mime")
+    assert (done.code, "did you mean 'mine'?; allowed: mine" in done.err) == (1, True)
+
+
+def test_an_environment_that_others_can_change_is_not_used(at_a_cluster: Desk) -> None:
+    folder = an_environment(at_a_cluster)
+    (folder / "recipe.json").chmod(0o666)
+    done = at_a_cluster.type(*SUBMIT)
+    assert (done.code, "others can change it" in done.err) == (1, True)
+
+
+def test_only_one_python_can_be_named(at_a_cluster: Desk) -> None:
+    done = at_a_cluster.type(*SUBMIT, "--venv", "x")
+    assert (done.code, "--venv and --environment: cannot be used together" in done.err) == (2, True)

@@ -76,6 +76,7 @@ class SubmitOptions(PlaceOptions, total=False):
     python: Name | None
     venv: Name | None
     conda: Name | None
+    environment_name: Name | None
     modules: Names | None
     environment: Mapping[str, Value] | None
     setup: Names | None
@@ -129,6 +130,7 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
         _text("python", options.get("python")),
         _text("venv", options.get("venv")),
         _text("conda", options.get("conda")),
+        _text("environment_name", options.get("environment_name")),
         _texts("modules", options.get("modules")),
         [f"{name}={_spell_value('environment', value)}" for name, value in (options.get("environment") or {}).items()],
     )

@@ -146,7 +146,7 @@ def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
     _refuse_other_kinds(site, taught, request)
     gpus = _maker_of_gpus(site.node_types[node_type])
     horovod = _horovod(taught, request)
-    packages, further = _packages(taught, request, gpus, bool(horovod))
+    packages = _packages(taught, request, gpus, bool(horovod))
     _require_index(site, taught, request, gpus)
     return BuildRecipe(
         name=request.name,
@@ -159,7 +159,7 @@ def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
         modules=request.modules or taught.modules or site.environment.modules,
         setup=() if request.modules else taught.setup,
         packages=packages,
-        further=further,
+        further=(*(["numpy"] if request.framework == PYTORCH else []), *request.packages),  # torch takes it if there
         horovod=horovod,
         nccl=bool(horovod) and (request.nccl if request.nccl is not None else bool(gpus)),
         variables=request.variables,
@@ -205,21 +205,19 @@ def _is_horovod(requirement: str) -> bool:
     return re.match("horovod(?![A-Za-z0-9_.-])", requirement) is not None
 
 
-def _packages(
-    taught: EnvironmentRecipe, request: BuildRequest, gpus: str, with_horovod: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return pip's requirements for the framework, and the others; the framework's wheels may have their own index."""
+def _packages(taught: EnvironmentRecipe, request: BuildRequest, gpus: str, with_horovod: bool) -> tuple[str, ...]:
+    """Return pip's requirements for the framework."""
     name = _PACKAGES[request.framework, gpus]
     if request.version is not None:
-        return (f"{name}=={request.version}",), request.packages
+        return (f"{name}=={request.version}",)
     if taught.packages:
-        return tuple(text for text in taught.packages if not _is_horovod(text)), request.packages
+        return tuple(text for text in taught.packages if not _is_horovod(text))
     if request.framework == TENSORFLOW and with_horovod and gpus != AMD and not taught.own_wheels:
         older, newer = _WITH_HOROVOD
         is_older, is_newer = 'python_version < "3.12"', 'python_version >= "3.12"'
         keras = f"tf-keras==2.18.0; {is_newer}"  # Keras 2, which Horovod's interface needs
-        return (f"{name}=={older}; {is_older}", f"{name}=={newer}; {is_newer}", keras), request.packages
-    return (name,), request.packages
+        return (f"{name}=={older}; {is_older}", f"{name}=={newer}; {is_newer}", keras)
+    return (name,)
 
 
 def _python(taught: EnvironmentRecipe, request: BuildRequest) -> str:
