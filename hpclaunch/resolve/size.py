@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
@@ -35,11 +36,14 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
     ``named``: account, partition and QOS as far as a person named them.
     """
     site, partition = case.site, named.get("partition", "")
+    implied, gpus = implied_node_type(site, partition), case.request.gpus_per_node or 0
+    usual = implied or case.settings.offer("node_type", site.name)[1] or site.defaults.node_type
     chosen = decisions.pick(
         "node type",
         ("--node-type", case.request.node_type),
         ("job", case.job.resources.node_type),
-        (f"partition {partition}", implied_node_type(site, partition)),
+        (f"--gpus-per-node {gpus}", _larger_type(site, usual, gpus)),
+        (f"partition {partition}", implied),
         case.settings.offer("node_type", site.name),
         ("planner", case.advice.node_type),
         (f"site {site.name}", site.defaults.node_type),
@@ -52,6 +56,20 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
         decisions.fault(what, allowed=", ".join(site.node_types), next=step)
         return site.defaults.node_type
     return str(chosen)
+
+
+def _larger_type(site: Site, usual: str, gpus: int) -> str | None:
+    """Return the smallest node type with so many GPUs that the number alone selects; None if the usual one has them."""
+    known = site.node_types.get(usual)
+    if known is None or not known.gpus_per_node or gpus <= known.gpus_per_node:
+        return None
+    enough = {
+        name: node.gpus_per_node
+        for name, node in site.node_types.items()
+        if node.gpus_per_node >= gpus
+        and (node.partition, node.gpu_type, node.constraint) == (known.partition, known.gpu_type, None)
+    }
+    return min(enough, key=lambda name: enough[name], default=None)
 
 
 def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:

@@ -34,6 +34,11 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
             draft.add_gap(f"{key}.gpu_model", why, "gpu_model: NVIDIA A100, gpu_memory_gb: 80")
         if group.mixed:
             draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
+        elif group.larger:
+            draft.derived[key] = "its nodes with more GPUs are a node type of their own, too"
+        if group.is_sliced:
+            slices = f"{group.gpu[1]} MIG slices on a node"
+            draft.derived[f"{key}.gpus_per_node"] = f"{slices}, of which a process uses one, and NCCL joins none"
     draft.add("node_types", members, SLURM)
 
 
@@ -41,6 +46,7 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
     """Return the keys of a node type; one is left out where the site file's own default says the same."""
     first, (gpu_type, gpus) = group.nodes[0], group.gpu
     use = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
+    use = use.replace("GPU node", "MIG slices") if group.is_sliced else use
     memory_gb = max(1, _usable_memory(cluster, group) // 1024)
     values: Member = {
         "title": f"{use}, {count(group.cores, 'core')}, {memory_gb} GB",
@@ -58,7 +64,7 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
     if group.cpus_per_core != group.threads:
         values["cpus_per_core"] = group.cpus_per_core
     if gpus:
-        values["gpus_per_node"] = gpus
+        values["gpus_per_node"] = 1 if group.is_sliced else gpus
     if group.typed:
         values["gpu_type"] = gpu_type
     if group.constraint:

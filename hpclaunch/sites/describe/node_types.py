@@ -1,7 +1,8 @@
-"""Nodes -> node types: two types differ only where a job can choose by partition, GPU type or feature."""
+"""Nodes -> node types: two types differ only where a job can choose by partition, GPUs (type, number) or feature."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,8 @@ from itertools import combinations
 from hpclaunch.core.records import record
 from hpclaunch.sites.describe.answers import Gpus, Node
 
+_SLICE = re.compile(r"(?:^|[^0-9])[1-7]g\.[0-9]+gb", re.IGNORECASE)
+"""What names of GRES types call a MIG slice, as NVML does: ``1g.5gb``, ``a100_3g.20gb`` (gres.conf manual)."""
 _SAME_MEMORY = 1.1
 """Nodes whose memory differs by less than this factor are alike: the firmware's share differs from node to node."""
 
@@ -19,20 +22,29 @@ class NodeGroup:
     """Nodes that count as one type.
 
     ``mixed``: some of the nodes have more than the type says. ``constraint``: the feature that a job must name to get
-    these nodes, where nothing else selects them. ``typed``: a job must ask for their GPUs by type.
+    these nodes, where nothing else selects them. ``typed``: a job must ask for their GPUs by type. ``position``: which
+    of the nodes' GPU types it is; a node with GPUs of several types counts as a node of each. ``larger``: the nodes
+    (their ``id``) among them that have more GPUs, and are a type of their own: a request for few GPUs may get them.
     """
 
     nodes: tuple[Node, ...]
     name: str = ""
     constraint: str = ""
     typed: bool = False
+    position: int = 0
+    larger: frozenset[int] = frozenset()
 
     @property
     def gpu(self) -> tuple[str, int]:
-        """Type and number of the GPUs of every node. The type is a node's first; it is empty where the types differ."""
-        firsts = [node.gpus[0] if node.gpus else ("", 0) for node in self.nodes]
-        types = {gpu_type for gpu_type, _ in firsts}
-        return types.pop() if len(types) == 1 else "", min(count for _, count in firsts)
+        """Type and number of the GPUs of every node. The type is empty where the types differ."""
+        here = [node.gpus[self.position] if node.gpus else ("", 0) for node in self.nodes]
+        types = {gpu_type for gpu_type, _ in here}
+        return types.pop() if len(types) == 1 else "", min(count for _, count in here)
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether its GPUs are MIG slices: parts of a GPU, of which a process can use one (MIG User Guide)."""
+        return bool(_SLICE.search(self.gpu[0]))
 
     @property
     def cores(self) -> int:
@@ -57,9 +69,10 @@ class NodeGroup:
     @property
     def mixed(self) -> bool:
         """Whether some nodes have more cores, threads, GPUs or memory than others."""
+        own = [node for node in self.nodes if id(node) not in self.larger]
         return (
-            len({(node.cores, node.threads, node.cpus, node.gpus) for node in self.nodes}) > 1
-            or max(node.memory for node in self.nodes) > self.memory * _SAME_MEMORY
+            len({(node.cores, node.threads, node.cpus, node.gpus) for node in own}) > 1
+            or max(node.memory for node in own) > min(node.memory for node in own) * _SAME_MEMORY
         )
 
     @property
@@ -78,6 +91,7 @@ class _Candidate:
     nodes: list[Node]
     partitions: frozenset[str]
     features: tuple[str, ...]
+    gpus: frozenset[Gpus]
 
 
 def node_groups_of(nodes: Sequence[Node]) -> list[NodeGroup]:
@@ -93,10 +107,18 @@ def node_groups_of(nodes: Sequence[Node]) -> list[NodeGroup]:
         lists[first] += lists.pop(second)
     groups = []
     for candidate in candidates:
-        group = NodeGroup(nodes=tuple(candidate.nodes), constraint=_needed_feature(candidate, candidates))
-        typed = bool(group.gpu[0]) and (several_gpu_types or len(group.nodes[0].gpus) > 1)
-        groups.append(replace(group, typed=typed))
-    groups.sort(key=lambda group: (not group.gpu[1], -len(group.nodes)))
+        larger = _larger_nodes(candidate, candidates)
+        group = NodeGroup(
+            nodes=(*candidate.nodes, *larger),
+            constraint=_needed_feature(candidate, candidates),
+            larger=frozenset(map(id, larger)),
+        )
+        alike = len({tuple(gpu_type for gpu_type, _ in node.gpus) for node in group.nodes}) == 1
+        positions = range(len(group.nodes[0].gpus) or 1) if alike else range(1)
+        variants = [replace(group, position=position) for position in positions]
+        several = several_gpu_types or len(variants) > 1 or len(group.nodes[0].gpus) > 1
+        groups += [replace(one, typed=bool(one.gpu[0]) and several) for one in variants]
+    groups.sort(key=lambda group: (not group.gpu[1], group.is_sliced, -len(group.nodes)))
     return _name_groups(groups)
 
 
@@ -120,7 +142,7 @@ def _candidates(lists: Sequence[list[Node]]) -> list[_Candidate]:
         common = frozenset.intersection(*(node.features for node in nodes))
         own = sorted((name for name in common if holders[name] == 1), key=lambda name: (len(name), name))
         partitions = frozenset(partition for node in nodes for partition in node.partitions)
-        found.append(_Candidate(nodes, partitions, tuple(own)))
+        found.append(_Candidate(nodes, partitions, tuple(own), frozenset(node.gpus for node in nodes)))
     return found
 
 
@@ -134,7 +156,34 @@ def _indistinguishable_pair(candidates: Sequence[_Candidate]) -> tuple[int, int]
 
 
 def _are_distinct(one: _Candidate, other: _Candidate) -> bool:
-    return _differ_by_gpus(one.nodes[0].gpus, other.nodes[0].gpus) or bool(one.features and other.features)
+    first, second = one.nodes[0].gpus, other.nodes[0].gpus
+    return (
+        _differ_by_gpus(first, second)
+        or bool(one.features and other.features)
+        or _has_more_gpus(one, other)
+        or _has_more_gpus(other, one)
+    )
+
+
+def _has_more_gpus(one: _Candidate, other: _Candidate) -> bool:
+    """Whether every node of one has more GPUs, of each of its types, than any of the other: a number selects it."""
+    pairs = [(dict(mine), dict(theirs)) for mine in one.gpus for theirs in other.gpus]
+    return all(
+        mine and mine.keys() == theirs.keys() and all(mine[key] > theirs[key] for key in mine) for mine, theirs in pairs
+    )
+
+
+def _larger_nodes(candidate: _Candidate, candidates: Sequence[_Candidate]) -> list[Node]:
+    """Return the nodes of others that a request for this candidate's GPUs may get as well: larger in every respect."""
+    if _needed_feature(candidate, candidates):
+        return []
+    return [
+        node
+        for other in candidates
+        if other is not candidate and candidate.partitions & other.partitions and _has_more_gpus(other, candidate)
+        for node in other.nodes
+        if node.cores >= candidate.nodes[0].cores and node.memory >= min(one.memory for one in candidate.nodes)
+    ]
 
 
 def _differ_by_gpus(one: Gpus, other: Gpus) -> bool:
@@ -151,7 +200,8 @@ def _needed_feature(candidate: _Candidate, candidates: Sequence[_Candidate]) -> 
     """Return the feature that a job must name to get these nodes; empty where partition or GPUs are enough."""
     for other in candidates:
         distinct = _differ_by_gpus(candidate.nodes[0].gpus, other.nodes[0].gpus)
-        if other is not candidate and candidate.partitions & other.partitions and not distinct:
+        is_alike = other is not candidate and candidate.partitions & other.partitions and not distinct
+        if is_alike and candidate.features and other.features:
             return candidate.features[0]
     return ""
 

@@ -429,3 +429,34 @@ def test_the_gpus_of_a_whole_job_have_a_least_number_too() -> None:
     assert (fault.what, fault.allowed) == ("8 GPUs requested", "at least 16 GPUs")
     assert fault.next.startswith("--nodes 4 ")
     assert planned(site, qos="large", partition="gpu", nodes=4).qos == "large"
+
+
+SIZES = {
+    "x4": NodeType(title="4", cores_per_node=64, gpus_per_node=4, nodes=4),
+    "x8": NodeType(title="8", cores_per_node=128, gpus_per_node=8, nodes=2),
+    "x16": NodeType(title="16", cores_per_node=128, gpus_per_node=16, nodes=1),
+    "apart": NodeType(title="8", cores_per_node=128, gpus_per_node=8, nodes=2, partition="batch"),
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        ({}, "x4"),
+        ({"gpus_per_node": 4}, "x4"),
+        ({"gpus_per_node": 8}, "x8"),
+        ({"gpus_per_node": 9, "tasks_per_node": 1}, "x16"),
+        ({"gpus_per_node": 2, "tasks_per_node": 2, "node_type": "x8"}, "x8"),
+    ],
+)
+def test_a_number_of_gpus_chooses_the_node_type_that_it_selects(typed: dict[str, Any], chosen: str) -> None:
+    site = a_site(node_types=SIZES, defaults=Defaults(node_type="x4", walltime=HOUR), partitions={"batch": Limits()})
+    spec = planned(site, **typed)
+    assert spec.node_type == chosen
+    assert dict(spec.directives)["gpus-per-node"] == str(typed.get("gpus_per_node", 4))
+
+
+def test_a_number_that_no_node_type_of_the_partition_has_is_refused() -> None:
+    site = a_site(node_types=SIZES, defaults=Defaults(node_type="x4", walltime=HOUR), partitions={"batch": Limits()})
+    (fault,) = refused(site, gpus_per_node=17)
+    assert (fault.what, fault.allowed) == ("17 GPUs per node requested", "at most 4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -99,11 +100,12 @@ def test_a_member_of_the_group_and_account_may_use_its_partition(tmp_path: Path)
 def test_nodes_that_nothing_tells_apart_are_one_type_with_what_each_has(tmp_path: Path) -> None:
     site = site_of(described("24.05"), tmp_path)
     assert {name: (node.nodes, node.gpus_per_node) for name, node in site.node_types.items()} == {
-        "gpu": (4, 2),
-        "cpu": (3, 0),
+        "gpux2": (4, 2),
+        "gpux4": (2, 4),
+        "cpu32": (3, 0),
     }
-    assert site.node_types["cpu"].memory_gb == 250
-    assert "node_types.gpu" in site.derived
+    assert site.node_types["cpu32"].memory_gb == 250
+    assert "node type of their own" in site.derived["node_types.gpux2"]
     assert site.gpus is not None and site.gpus.directive == "gres"  # select/linear
     assert site.partitions["batch"].whole_nodes
 
@@ -370,6 +372,60 @@ def test_of_nodes_with_and_without_hyperthreads_each_core_has_what_every_node_gi
     assert (group.threads, group.cpus_per_core, group.mixed) == (1, 1, True)
 
 
+A100X8 = (("a100", 8),)
+
+
+def sizes(*nodes: Node) -> list[tuple[str, int, tuple[str, int], str]]:
+    return [(group.name, len(group.nodes), group.gpu, group.constraint) for group in node_groups_of(nodes)]
+
+
+def test_a_number_of_gpus_selects_the_larger_nodes_and_a_smaller_number_any() -> None:
+    small = [a_node(f"s{n}", gpus=A100, cores=64) for n in range(2)]
+    large = [a_node(f"l{n}", gpus=A100X8, cores=128, memory=1_031_000) for n in range(2)]
+    assert sizes(*small, *large) == [("a100x4", 4, ("a100", 4), ""), ("a100x8", 2, ("a100", 8), "")]
+    (group, _) = node_groups_of([*small, *large])
+    assert (group.cores, group.memory, group.mixed) == (64, min(node.memory for node in small), False)
+
+
+def test_larger_nodes_with_fewer_cores_or_of_another_partition_are_no_nodes_of_the_smaller_type() -> None:
+    small, large = a_node("s", gpus=A100, cores=64), a_node("l", gpus=A100X8, cores=48)
+    assert sizes(small, large) == [("a100x4", 1, ("a100", 4), ""), ("a100x8", 1, ("a100", 8), "")]
+    apart = a_node("l", gpus=A100X8, cores=128, partitions=("large",))
+    assert [count for _, count, _, _ in sizes(small, apart)] == [1, 1]
+
+
+def test_a_feature_that_both_sizes_have_says_which_is_meant() -> None:
+    small = a_node("s", gpus=A100, features=frozenset({"quad"}))
+    large = a_node("l", gpus=A100X8, cores=128, features=frozenset({"octo"}))
+    assert sizes(small, large) == [("a100x4", 1, ("a100", 4), "quad"), ("a100x8", 1, ("a100", 8), "octo")]
+
+
+def test_gpus_of_several_types_in_a_node_are_a_node_type_each(tmp_path: Path) -> None:
+    mixed = (("a100", 2), ("v100", 4))
+    assert sizes(a_node("m", gpus=mixed)) == [("a100", 1, ("a100", 2), ""), ("v100", 1, ("v100", 4), "")]
+    assert all(group.typed for group in node_groups_of([a_node("m", gpus=mixed)]))
+
+
+@pytest.mark.parametrize(
+    ("gres", "types"),
+    [
+        ("gpu:1g.10gb:28,gpu:ampere:6", {"ampere": (6, 6), "1g.10gb": (1, 28)}),
+        ("gpu:a100_3g.20gb:3(S:1,3,7),gpu:a100_1g.5gb:7", {"a100_3g.20gb": (1, 3), "a100_1g.5gb": (1, 7)}),
+        ("gpu:nvidia_h100_80gb_hbm3_1g.10gb:7", {"gpu": (1, 7)}),
+    ],
+)
+def test_slices_of_gpus_are_types_of_their_own_with_one_for_a_process(
+    tmp_path: Path, gres: str, types: dict[str, tuple[int, int]]
+) -> None:
+    nodes = re.sub(r"Gres=\S+", f"Gres={gres}", answers("22.05").nodes)
+    found = described("22.05", ROOT, nodes=nodes)
+    site = site_of(found, tmp_path)
+    assert {name: node.gpus_per_node for name, node in site.node_types.items()} == {k: v[0] for k, v in types.items()}
+    for name, (usable, number) in types.items():
+        assert (site.node_types[name].title.startswith("MIG slices, ")) is (usable == 1)
+        assert f", {number} x " in site.node_types[name].title
+
+
 def test_ten_thousand_nodes_are_few_kinds() -> None:
     nodes = [a_node(f"n{n}", gpus=A100 if n % 2 else H100, memory=500_000 + n) for n in range(10_000)]
     assert [len(group.nodes) for group in node_groups_of(nodes)] == [5_000, 5_000]
@@ -396,7 +452,8 @@ some_nodes = st.lists(
 @given(some_nodes)
 def test_every_node_is_of_one_type_that_promises_no_more_than_it_has(nodes: list[Node]) -> None:
     groups = node_groups_of(nodes)
-    assert sorted(id(node) for group in groups for node in group.nodes) == sorted(map(id, nodes))
+    own = [node for group in groups if not group.position for node in group.nodes if id(node) not in group.larger]
+    assert sorted(map(id, own)) == sorted(map(id, nodes))
     assert len({group.name for group in groups}) == len(groups)
     for group in groups:
         for node in group.nodes:
