@@ -213,6 +213,8 @@ def test_silence_counts_from_the_last_sign_and_before_the_first_from_the_lease(
     assert leases.silence(run.path) == 90.0
     give_to_another_process(run.path, host="here", renewed="5060.0")
     assert leases.silence(run.path) == 30.0
+    give_to_another_process(run.path, host="here", renewed="damaged")
+    assert leases.silence(run.path) == 5090.0, "a sign that cannot be read is as old as this start of the machine"
 
 
 def test_an_empty_lease_is_that_of_no_process_that_died(tmp_path: Path) -> None:

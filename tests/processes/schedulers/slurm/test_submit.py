@@ -306,6 +306,13 @@ def test_a_folder_need_not_have_a_name_in_utf_8(slurm: Slurm, tmp_path: Path) ->
     assert search([replace(slurm.run, path=folder)]).jobs == {folder: ("9",)}
 
 
+def test_a_folder_may_have_a_bar_in_its_name(slurm: Slurm, tmp_path: Path) -> None:
+    folder = tmp_path / "a|b|c"
+    (slurm.folder / "listed").write_text(f"9|RUNNING|None|n1|{folder}\n")
+    slurm.put("squeue", "cat listed")
+    assert search([replace(slurm.run, path=folder)]).jobs == {folder: ("9",)}
+
+
 def test_where_others_can_exchange_the_run_directory_sbatch_reads_a_copy_that_they_cannot(
     slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

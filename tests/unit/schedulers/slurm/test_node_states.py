@@ -112,3 +112,10 @@ def test_the_recorded_nodes_of_clusters_that_work_are_not_blamed(version: str) -
 def test_damaged_answers_name_no_node() -> None:
     assert troubles("\0\nNodeName= State=DOWN\nNodeName=../x State=DOWN\nslurm_load_node error: State=DOWN") == {}
     assert troubles("NodeName=n1 State=IDLE BootTime=None SlurmdStartTime=Unknown", SINCE) == {}
+
+
+def test_a_line_with_what_is_no_name_counts_as_no_node() -> None:
+    odd = line("22.05", "$(reboot)", "DOWN", start=EVENING)
+    assert troubles("\n".join([odd, line("22.05", "node2", "DOWN")])) == {"node2": "Slurm reports it as down"}
+    restarted = line("22.05", "node2", "IDLE", start=EVENING)
+    assert list(troubles(f"{odd}\n{restarted}", SINCE)) == ["node2"], "one of one node, which is no maintenance of all"
