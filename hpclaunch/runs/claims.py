@@ -77,7 +77,7 @@ def reserve(run: Run, job_id: str) -> None:
     number, text = _newest_claim(folder)
     if text.strip() in ("", _FREE):
         with contextlib.suppress(OSError):
-            folder.mkdir(exist_ok=True)
+            folder.mkdir()
         # Where a person has removed the claims: more than any start can have had (``claim`` in hpclaunch.sh).
         _add_claim(folder, (number or 3 * len(run.attempts())) + 1, f"{job_id}.0")
 

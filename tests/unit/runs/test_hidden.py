@@ -108,3 +108,10 @@ def test_a_secret_among_the_settings_that_were_typed_is_hidden(run: Run) -> None
 def test_without_its_request_a_run_has_the_values_of_its_record(run: Run) -> None:
     (run.path / "request.json").unlink()
     assert "dbdbdb" in hidden_values_of(load(run.path)).values
+
+
+def test_a_run_without_a_command_has_no_options_to_hide(run: Run) -> None:
+    (run.path / "request.json").unlink()
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "command": []}))
+    assert "dbdbdb" in hidden_values_of(load(run.path)).values

@@ -92,6 +92,16 @@ def test_a_damaged_record_is_refused(name: str, value: object, tmp_path: Path) -
     assert studies_in([tmp_path]) == []
 
 
+def test_a_point_of_a_version_without_accumulation_takes_one_step_for_each_batch(tmp_path: Path) -> None:
+    made = study(tmp_path / "scale-a")
+    save_study(made)
+    values = json.loads((made.path / STUDY).read_text())
+    for point in values["points"]:
+        del point["accumulation"]
+    (made.path / STUDY).write_text(json.dumps(values))
+    assert {point.accumulation for point in load_study(made.path).points} == {1}
+
+
 def test_a_missing_and_a_newer_record_say_so(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no scaling study"):
         load_study(tmp_path)

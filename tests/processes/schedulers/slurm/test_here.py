@@ -31,7 +31,9 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "listed").touch()
-    (folder / "squeue").write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\ncat {folder}/listed\n')
+    (folder / "squeue").write_text(
+        f'#!/bin/sh\necho "$*" >> {folder}/calls\necho "$SLURM_TIME_FORMAT" > {folder}/times\ncat {folder}/listed\n'
+    )
     (folder / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     return folder
@@ -208,3 +210,12 @@ def test_a_run_of_another_host_is_asked_to_end_and_waited_for(
     monkeypatch.setattr(here, "_PATIENCE_S", 0)
     with pytest.raises(SchedulerError):
         here.cancel([run])
+
+
+def test_squeue_is_asked_for_times_in_seconds_of_the_epoch(
+    run: Run, slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%H")
+    lists(slurm, "RUNNING")
+    assert status(run).state == "RUNNING"
+    assert (slurm / "times").read_text() == "%s\n"
