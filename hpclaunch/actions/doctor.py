@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
+from hpclaunch.config.source_age import age_words
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
@@ -180,11 +182,13 @@ def _site_checks(prepared: Prepared) -> list[Check]:
     if not site.scheduler_row.has_queue or misplaced(prepared.case, prepared.spec):
         return []
     found = scheduler_of(site.scheduler).compare(site)
+    words = age_words(site, date.fromisoformat(prepared.case.context.now[:10]))
+    age = f"; its newest source is {words}" if words else ""
     if found is None:
-        return []
+        return [Check(name="site file", verdict="PASS", what=age.removeprefix("; "))] if age else []
     if not found.differences:
         shown = f"{count(found.nodes, 'node')} in {count(found.partitions, 'partition')}"
-        return [Check(name="site file", verdict="PASS", what=f"as {site.scheduler_row.title} shows its {shown}")]
+        return [Check(name="site file", verdict="PASS", what=f"as {site.scheduler_row.title} shows its {shown}{age}")]
     advice = f"correct it in {_place_of(prepared)}; to compare: hpclaunch sites detect --write FILE"
     return [
         Check(name="site file", verdict="FAIL" if one.wrong else "WARN", what=f"{one.key}: {one.what}", next=advice)

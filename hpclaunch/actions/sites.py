@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.config.catalog import SITE, Catalog, Found
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import Site, load_site
+from hpclaunch.config.source_age import age_words, newest_of_file, old_keys
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.sites.card import sections_of
@@ -62,11 +64,13 @@ def site_file(catalog: Catalog, name: str) -> Found:
     return catalog.find(SITE, name)
 
 
-def site_card(catalog: Catalog, name: str, environment: Mapping[str, str] = os.environ) -> list[Section]:
-    """Return the sections of a site's card. Raises NotFound or InvalidFile."""
+def site_card(catalog: Catalog, name: str, today: date, environment: Mapping[str, str] = os.environ) -> list[Section]:
+    """Return the sections of a site's card on the day ``today``. Raises NotFound or InvalidFile."""
     found, site = site_file(catalog, name), load_site(catalog, name)
+    content = read_yaml(found.path)
+    old = old_keys(site, values(site, content), today)
     return [
-        *sections_of(site, read_yaml(found.path), f"{found.path} ({found.origin})"),
+        *sections_of(site, content, f"{found.path} ({found.origin})", age_words(site, today), old),
         *_found_here(site, environment),
     ]
 
@@ -90,14 +94,23 @@ def hardware_of(site: Site, environment: Mapping[str, str]) -> Hardware | None:
     return find_hardware(environment)
 
 
-def site_as_json(catalog: Catalog, name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return a site as plain values; ``provenance`` lists every value of its file with its sources."""
+def site_as_json(
+    catalog: Catalog, name: str, today: date, environment: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """Return a site as plain values; ``provenance`` lists every value of its file with its sources.
+
+    ``old``: whether these are all older than OLD_MONTHS on the day ``today``.
+    """
     found, site = site_file(catalog, name), load_site(catalog, name)
-    provenance = [asdict(value) for value in values(site, read_yaml(found.path))]
+    file_values = values(site, read_yaml(found.path))
+    old = old_keys(site, file_values, today)
+    provenance = [{**asdict(value), "old": value.key in old} for value in file_values]
+    newest = newest_of_file(site)
     place = {"path": str(found.path), "origin": found.origin}
     hardware = hardware_of(site, environment)
     seen = {"found": asdict(hardware)} if hardware else {}
-    return {**place, **seen, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
+    dated = {"newest_source": newest.isoformat() if newest else None}
+    return {**place, **seen, **dated, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
 
 
 def usual_site(system: System) -> tuple[str, str]:

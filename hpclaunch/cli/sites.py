@@ -81,9 +81,9 @@ def show(
         console.write(content.decode("utf-8", errors="surrogateescape"))
         return
     if json:
-        console.write_json("site", sites.site_as_json(system.catalog, site, system.environment))
+        console.write_json("site", sites.site_as_json(system.catalog, site, system.now().date(), system.environment))
         return
-    sections = sites.site_card(system.catalog, site, system.environment)
+    sections = sites.site_card(system.catalog, site, system.now().date(), system.environment)
     console.show_lines(lambda width: lines_of(sections, width))
 
 

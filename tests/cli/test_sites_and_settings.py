@@ -115,8 +115,9 @@ def test_a_list_of_sites_says_gpus_launcher_and_what_a_person_should_beware_of(d
 
 def test_a_shown_site_names_the_source_of_its_values(desk: Desk) -> None:
     shown = desk.type("sites", "show", "perlmutter").out
-    assert "  debug            at most 00:30:00 [iri, epic; third-party] at most 8 nodes [epic; third-party]" in shown
-    assert "charging.rate the machine's charge factor" in " ".join(shown.split())
+    words = " ".join(shown.split())
+    assert "debug at most 00:30:00 [iri, epic; third-party] at most 8 nodes [epic; third-party]" in words
+    assert "charging.rate the machine's charge factor" in words
     assert "tft        github NERSC/nersc-tf-tests @591d546 (2024-03-13)" in shown
     assert "\x1b" not in shown
     found = {value["key"]: value for value in desk.type("sites", "show", "perlmutter", "--json").json["provenance"]}
@@ -126,7 +127,10 @@ def test_a_shown_site_names_the_source_of_its_values(desk: Desk) -> None:
         "sources": ["epic"],
         "mark": "third-party",
         "how": "",
+        "old": False,
     }
+    assert " [tft; old]" in shown and " values from old sources only (marked old)" in words
+    assert found["scheduler"]["old"]
 
 
 def test_the_site_file_is_printed_as_it_is(desk: Desk) -> None:
@@ -147,9 +151,9 @@ def test_without_a_name_the_site_of_a_submission_is_shown(desk: Desk) -> None:
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_colour_is_for_terminals_and_can_be_switched_off(desk: Desk, no_color: str, coloured: bool) -> None:
     text = on_a_terminal(desk, "sites", "show", "vista", NO_COLOR=no_color, TERM="xterm")
-    assert ("\x1b[33m 1 not verified" in text) == coloured
+    assert ("\x1b[33m 0 third-party" in text) == coloured
     assert ("\x1b" in text) == coloured
-    assert "1 not verified" in text
+    assert "0 third-party" in text
 
 
 def on_a_terminal(desk: Desk, *words: str, **variables: str) -> str:

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +213,8 @@ def feed_site_file(scene: Scene, site: Any, edits: Any, junk: bytes) -> None:
     catalog = Catalog(project=place / "project", user=place / "home")
     try:
         with shipped_templates(), scene.met():
-            site_card(catalog, "mine")
-            json.dumps(site_as_json(catalog, "mine"))
+            site_card(catalog, "mine", date(2026, 11, 28))
+            json.dumps(site_as_json(catalog, "mine", date(2026, 11, 28)))
             a_script(load_site(catalog, "mine"), a_job())
     finally:
         shutil.rmtree(folder)

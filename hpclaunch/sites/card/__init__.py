@@ -6,13 +6,14 @@ A value that no section asks for goes to the section "Other", so that every valu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import Value, values
 from hpclaunch.config.site import HEAD, OURS, EnvironmentRecipe, LauncherOptions, Launchers, NodeType, Site
+from hpclaunch.core.units import count
 from hpclaunch.sites.card.lines import Pieces, Row, Section
 from hpclaunch.sites.card.short import lacks
 from hpclaunch.sites.card.wording import record_in, wording_of
@@ -22,9 +23,10 @@ from hpclaunch.sites.card.words import spaced, text_of
 class _RemainingValues:
     """The values that are not in a row yet."""
 
-    def __init__(self, site: Site, file_values: Sequence[Value]) -> None:
+    def __init__(self, site: Site, file_values: Sequence[Value], old: Collection[str]) -> None:
         self._remaining = {value.key: value for value in file_values}
         self._shows_sources = bool(site.origins)
+        self._old = old
 
     def take(self, above: str, cls: type, *names: str) -> Pieces:
         """Take ``above.NAME`` and all keys below it for every name; without names take all keys below ``above``.
@@ -59,19 +61,20 @@ class _RemainingValues:
                 pieces.append((f"{text},", ""))
                 continue
             pieces.append((text, ""))
-            pieces += [(_bracket(value), value.mark or "source")] if self._shows_sources else []
+            pieces += [self._bracket(value)] if self._shows_sources else []
         return pieces
+
+    def _bracket(self, value: Value) -> tuple[str, str]:
+        """Return ``[source, …]`` with the value's mark and its style; for a derived value also how it was computed."""
+        old = value.key in self._old
+        words = ", ".join(value.sources) or "no source"
+        words += f"; {value.mark}" if value.mark else ""
+        words += f": {value.how}" if value.how else ""
+        return f"[{words}; old]" if old else f"[{words}]", value.mark or ("third-party" if old else "source")
 
 
 def _place(value: Value) -> tuple[tuple[str, ...], str, str]:
     return value.sources, value.mark, value.how
-
-
-def _bracket(value: Value) -> str:
-    """Return ``[source, …]`` with the value's mark; for a derived value also how it was computed."""
-    words = ", ".join(value.sources) or "no source"
-    words += f"; {value.mark}" if value.mark else ""
-    return f"[{words}: {value.how}]" if value.how else f"[{words}]"
 
 
 def _key_below(key: str, above: str) -> str:
@@ -91,14 +94,16 @@ def _labels(cls: type, section: str) -> dict[str, list[str]]:
 # --- sections
 
 
-def sections_of(site: Site, content: Mapping[str, Any], file: str) -> list[Section]:
+def sections_of(site: Site, content: Mapping[str, Any], file: str, age: str, old: Collection[str]) -> list[Section]:
     """Return the site's card. ``content``: the plain values of its file; ``file``: where that is.
+
+    ``age``: that of its newest source, in words; ``old``: the keys of the values to mark as old.
 
     The metadata of a field names the section and row of its value. Sections come in the order of the fields.
     """
     file_values = values(site, content)
-    remaining = _RemainingValues(site, file_values)
-    found = [Section(title=site.name, rows=_head(site, remaining, file, file_values))]
+    remaining = _RemainingValues(site, file_values, old)
+    found = [Section(title=site.name, rows=(*_head(site, remaining, file, file_values), *_ages(age, old)))]
     titles = dict.fromkeys(wording_of(attribute).section for attribute in dataclasses.fields(Site))
     found += [Section(title=title, rows=_rows(title, site, remaining)) for title in titles if title not in ("", HEAD)]
     found += [
@@ -134,6 +139,13 @@ def _head(site: Site, remaining: _RemainingValues, file: str, file_values: Seque
         rows += _status_notes(site) if names == ["status"] else []
     rows = [row for row in rows if row.pieces]
     return (*rows, Row(label="file", pieces=((file, ""),)), _counts(site, file_values))
+
+
+def _ages(age: str, old: Collection[str]) -> list[Row]:
+    """Return how old the newest source is, and how many values have old sources only."""
+    marked = [(count(len(old), "value"), "third-party"), ("from old sources only (marked old)", "")]
+    more = marked if old else []
+    return [Row(label="newest source", pieces=((f"{age};" if old else age, ""), *more))] if age else []
 
 
 def _status_notes(site: Site) -> list[Row]:

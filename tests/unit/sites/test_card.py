@@ -27,7 +27,7 @@ WIDTH = 100
 
 def card(name: str, catalog: Catalog = BUNDLED) -> list[str]:
     path = catalog.find(SITE, name).path
-    sections = sections_of(load_site(catalog, name), read_yaml(path), str(path))
+    sections = sections_of(load_site(catalog, name), read_yaml(path), str(path), "", ())
     return ["".join(text for text, _ in line).rstrip() for line in lines_of(sections, WIDTH)]
 
 
@@ -83,15 +83,28 @@ def test_values_from_one_place_share_a_bracket_and_marks_are_words() -> None:
             "debug": {"max_nodes": 2},
         }
     }
-    lines = ["".join(text for text, _ in line) for line in lines_of(sections_of(site, content, "f"), WIDTH)]
+    lines = ["".join(text for text, _ in line) for line in lines_of(sections_of(site, content, "f", "", ()), WIDTH)]
     start = lines.index("Partitions")
     assert lines[start + 1 : start + 3] == [
         "  batch (usual)  at most 1 node, at most 01:00:00 [a] at most 4 GPUs per node [a; derived: of 8]",
         "  debug          at most 2 nodes [b; third-party]",
     ]
     assert ("[b; third-party]", "third-party") in [
-        (text.strip(), style) for line in lines_of(sections_of(site, content, "f"), WIDTH) for text, style in line
+        (text.strip(), style)
+        for line in lines_of(sections_of(site, content, "f", "", ()), WIDTH)
+        for text, style in line
     ]
+
+
+def test_values_with_old_sources_only_are_marked_and_counted() -> None:
+    site = replace(a_site(), sources={"a": Source(ref="the guide", read="2024")}, origins={"partitions": ("a",)})
+    content = {"partitions": {name: {"max_nodes": 1} for name in ("batch", "debug")}}
+    sections = sections_of(site, content, "f", "of 2024-12-31, 22 months ago", {"partitions.debug.max_nodes"})
+    lines = ["".join(text for text, _ in line) for line in lines_of(sections, WIDTH)]
+    start = lines.index("Partitions")
+    assert [line.split("[")[1] for line in lines[start + 1 : start + 3]] == ["a]", "a; old]"]
+    words = "of 2024-12-31, 22 months ago; 1 value from old sources only (marked old)"
+    assert f"  newest source  {words}" in lines
 
 
 def test_a_file_without_origins_is_shown_without_brackets_and_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""How old the sources of a site file's values are, by the dates of the sources themselves; the day is given."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Iterable
+from datetime import date
+
+from hpclaunch.config.provenance import Value
+from hpclaunch.config.site import Site
+
+OLD_MONTHS = 18
+"""A value is marked if all its sources are older: partitions, limits and software of a cluster change in less."""
+_MONTH_DAYS = 365.25 / 12
+
+
+def date_of(read: str) -> date | None:
+    """Return the last day that a source's own date can mean (``2026``: its last day); None if it is undated."""
+    found = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", read)
+    if found is None:
+        return None
+    year, month, day = (int(part) if part else 0 for part in found.groups())
+    try:
+        if day:
+            return date(year, month, day)
+        first = date(year, month or 12, 1)
+        return first.replace(day=monthrange(first.year, first.month)[1])
+    except ValueError:
+        return None
+
+
+def newest_source(site: Site, names: Iterable[str]) -> date | None:
+    """Return the date of the newest source of these names; None if one of them is undated, and may be newer."""
+    found = [date_of(site.sources[name].read) if name in site.sources else None for name in names]
+    known = [one for one in found if one is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def newest_of_file(site: Site) -> date | None:
+    """Return the date of the newest dated source of a site file; None if none is dated."""
+    return max((one for source in site.sources.values() if (one := date_of(source.read)) is not None), default=None)
+
+
+def months_between(source: date, today: date) -> int:
+    """Return the whole months since a source; 0 for a date that is not over."""
+    return max(0, int((today - source).days / _MONTH_DAYS))
+
+
+def is_old(site: Site, names: Iterable[str], today: date) -> bool:
+    """Whether all of these sources are dated, and older than OLD_MONTHS."""
+    newest = newest_source(site, names)
+    return newest is not None and months_between(newest, today) >= OLD_MONTHS
+
+
+def old_keys(site: Site, file_values: Iterable[Value], today: date) -> frozenset[str]:
+    """Return the keys of the values that have old sources only."""
+    return frozenset(value.key for value in file_values if is_old(site, value.sources, today))
+
+
+def age_words(site: Site, today: date) -> str:
+    """Return how old the newest source of a file is: ``of 2026-07-01, 4 months ago``; empty if none is dated."""
+    newest = newest_of_file(site)
+    if newest is None:
+        return ""
+    months = months_between(newest, today)
+    ago = "this month" if months == 0 else f"{months} {'month' if months == 1 else 'months'} ago"
+    return f"of {newest.isoformat()}, {ago}"
