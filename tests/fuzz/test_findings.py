@@ -16,9 +16,9 @@ from hpclaunch.planner.measured.model_figures import NotFoundOut, _figures
 from hpclaunch.runs.snapshot import faults_of
 from hpclaunch.runs.sweep_values import values_at
 from hpclaunch.schedulers.slurm import allocation, history
-from hpclaunch.schedulers.slurm.limits import limits_of
 from hpclaunch.schedulers.slurm.programs import Answer
 from hpclaunch.sites.describe.answers import gpus_of, nodes_of
+from hpclaunch.sites.slurm_limits import limits_of_partition
 from hpclaunch.sites.slurm_text import numbers
 from tests.builders import a_desk, a_job, refused
 from tests.fuzz.measured_ways import FINISHED, MODEL, TRAINED_JOB
@@ -82,7 +82,7 @@ def test_endless_figures_of_a_model_are_refused_as_figures() -> None:
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
 def test_slurms_answers_may_have_texts_that_only_look_like_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    limits = limits_of({"MaxNodes": text, "TotalNodes": "4", "MinNodes": text})
+    limits = limits_of_partition({"MaxNodes": text, "TotalNodes": "4", "MinNodes": text})
     assert (limits.max_nodes, limits.min_nodes) == (4, None)
     assert (gpus_of(f"gpu:{text}"), numbers([text, "3"])) == (((text, 1),), [3])
     started = "2026-01-02T03:04:05"
