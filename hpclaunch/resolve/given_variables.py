@@ -68,8 +68,8 @@ REFUSED = (
 """The table, beside what the rows of launchers and schedulers say of their variables. Any other variable is kept."""
 
 _ASSIGNED = re.compile(
-    r"""(?:^|[;&|(]|\b(?:then|do|else)\b)\s*(?:export|declare\s+-x|typeset\s+-x)
-        ((?:\s+[A-Za-z_]\w*(?:=(?:"[^"]*"|'[^']*'|\$\([^()]*\)|[^\s;&|"'])*)?)+)""",
+    r"""(?:^|[\n;&|(]|\b(?:then|do|else)\b)\s*(?:export|declare\s+-x|typeset\s+-x)
+        ((?:[ \t]+[A-Za-z_]\w*(?:=(?:"[^"]*"|'[^']*'|\$\([^()]*\)|[^\s;&|"'])*)?)+)""",
     re.VERBOSE,
 )
 _NAME = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
@@ -120,8 +120,8 @@ def given_variables(levels: Sequence[tuple[str, Environment]], typed: Iterable[s
             is_typed = place == len(levels) - 1 and name in typed
             where = f"--env {name}" if is_typed else f"environment.variables.{name}"
             found.append(Given(name=name, value=text, where=where, of_site=place == 0))
-        for line in level.setup if place else ():
-            found += [Given(name=name, value=None, where=f"environment.setup: {line}") for name in exported_by([line])]
+        for name in exported_by(level.setup) if place else ():
+            found.append(Given(name=name, value=None, where=f"environment.setup: export {name}"))
     return tuple(found)
 
 
@@ -133,6 +133,8 @@ def check_given(
     ``launch``: the words of the launcher.
     """
     for one in given:
+        if one.name == "WORLD_SIZE" and one.value is None:
+            continue  # only the job knows whether it is the number of ranks; the script looks
         refusal = next(_refusals(case, one.name, layout, launcher, launch), None)
         if refusal:
             decisions.fault(refusal.why, where=one.where, next=refusal.next)

@@ -111,13 +111,15 @@ def test_the_gpus_that_a_person_names_are_set_again_by_every_rank() -> None:
 
 @pytest.mark.parametrize("level", ["settings", "job"])
 def test_files_are_held_to_the_same_table(level: str) -> None:
-    environment = Environment(variables={"RANK": "0", "NCCL_DEBUG": "INFO"}, setup=("export SLURM_NTASKS=3",))
+    environment = Environment(
+        variables={"RANK": "0", "NCCL_DEBUG": "INFO"}, setup=("export WORLD_SIZE=$SLURM_NTASKS\nexport SLURM_NTASKS=3",)
+    )
     job = a_job(environment=environment if level == "job" else Environment())
     settings = Settings(environment=environment if level == "settings" else Environment())
     faults = refused(job=job, users=settings)
     assert [fault.where for fault in faults] == [
         "environment.variables.RANK",
-        "environment.setup: export SLURM_NTASKS=3",
+        "environment.setup: export SLURM_NTASKS",
     ]
 
 
@@ -129,6 +131,7 @@ def test_files_are_held_to_the_same_table(level: str) -> None:
         ("source env.sh && export A=$(date +%s)", ("A",)),
         ("declare -x A=1; typeset -x B=2", ("A", "B")),
         ("if true; then export A=1; fi", ("A",)),
+        ("export A=1\nB=2\nexport C=3", ("A", "C")),
         ("A=1", ()),
         ("echo export A=1", ()),
         ("export A", ()),
