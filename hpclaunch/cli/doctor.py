@@ -97,5 +97,9 @@ def doctor(
         report = doctor_actions.report_of(system, run)
     else:
         report = doctor_actions.examine(system, request, runs_dir)
+    if environment is not None:
+        from hpclaunch.actions.environments import job, kept
+
+        job.keep_report(system, kept.find(system, environment), report)
     doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

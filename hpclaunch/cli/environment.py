@@ -1,6 +1,7 @@
 """``environment make|list|show|remove``: environments that hpclaunch makes."""
 
 # Annotations stay types here: Typer would compile the text of each at every start.
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,10 +9,12 @@ import typer
 from hpclaunch.actions import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.actions.environments.kept import KeptEnvironment
     from hpclaunch.actions.environments.make import PlannedBuild
+    from hpclaunch.actions.system import System
 
 app = typer.Typer(
     cls=help_text.PlainGroup,
@@ -98,6 +101,18 @@ def make(
             help="The folder for environments [default: $HPCLAUNCH_ENVIRONMENTS, else the site's, else in your home].",
         ),
     ] = None,
+    as_job: Annotated[
+        bool | None,
+        typer.Option("--as-job/--no-job", help="Build it in a job. [default: where the centre wants that]"),
+    ] = None,
+    doctor: Annotated[
+        bool, typer.Option("--doctor", help="Test what was built here with a probe job, too: hpclaunch doctor.")
+    ] = False,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    sbatch: flags.Sbatch = [],  # noqa: B006
     again: Annotated[
         bool, typer.Option("--again", help="Build it once more, and keep the present one for the runs that use it.")
     ] = False,
@@ -132,14 +147,41 @@ def make(
         find_links=find_links,
         wheels=wheelhouse,
     )
-    planned = actions.plan_build(system, request, site, prefix)
+    download = bool(as_job) and not wheelhouse
+    planned = actions.plan_build(system, request, site, prefix, download)
+    download = download and planned.can_download
     _show_plan(planned)
     if dry_run:
         _show_script(planned, json)
         return
     actions.refuse_elsewhere(system, planned, "--dry-run to see the script")
-    actions.refuse_login_node(planned)
+    place = Request(
+        target="",
+        site=planned.recipe.site,
+        node_type=planned.recipe.node_type,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=typed_values.seconds_of(walltime),
+        sbatch=tuple(sbatch),
+    )
+    if as_job or (as_job is None and planned.recipe.in_job):
+        from hpclaunch.actions.environments.job import build_in_job
+
+        script = planned.folder / "build.sh"
+        claim = partial(actions.claim, system, planned, again)
+        build, run = build_in_job(system, name, script, place, claim, download)
+        if not download and not wheelhouse and not planned.recipe.own_wheels:
+            console.warn("the job needs the internet; where nodes have none, name a folder of wheels with --wheelhouse")
+        console.say(f"submitted {run.label}; when it has ended: hpclaunch doctor --environment {name}")
+        if json:
+            console.write_json("environment", build.to_json())
+        else:
+            console.write(f"{run.path}\n")
+        return
     build = actions.build_here(system, actions.claim(system, planned, again), planned.recipe.login_shell)
+    if doctor:
+        _test(system, build, place)
     if json:
         console.write_json("environment", build.to_json())
         return
@@ -246,6 +288,20 @@ def remove(
         console.say("there is no earlier build")
     else:
         console.say("deleted")
+
+
+def _test(system: "System", build: "KeptEnvironment", place: Request) -> None:
+    """Run doctor's probe in the environment; exits with 1 if a check failed."""
+    from hpclaunch.actions.environments import job
+    from hpclaunch.cli.show import console, doctor_report
+
+    if not job.can_probe(build):
+        console.warn(f"doctor has no probe for {build.value('framework')} as it was built here")
+        return
+    report = job.test_with_doctor(system, build, place)
+    doctor_report.show_report(report, as_json=False)
+    if not report.passed:
+        raise typer.Exit(1)
 
 
 def _show_plan(planned: "PlannedBuild") -> None:

@@ -300,3 +300,27 @@ def test_an_environment_that_others_can_change_is_not_used(at_a_cluster: Desk) -
 def test_only_one_python_can_be_named(at_a_cluster: Desk) -> None:
     done = at_a_cluster.type(*SUBMIT, "--venv", "x")
     assert (done.code, "--venv and --environment: cannot be used together" in done.err) == (2, True)
+
+
+# --- in a job
+
+
+def test_a_build_is_submitted_as_one_task_with_its_script(at_a_cluster: Desk) -> None:
+    write_wheel(at_a_cluster.project / "wheels")
+    folder = at_a_cluster.root / MADE / "1"
+    done = at_a_cluster.type(*make("--as-job", "--prefix", str(folder.parents[1]), "--walltime", "0:05:00"))
+    assert done.code == 0, done.err
+    script = (at_a_cluster.spool / "script").read_text()
+    assert "/bin/bash" in script and f"{folder}/build.sh" in script
+    assert "#SBATCH --nodes=1" in script and "#SBATCH --time=00:05:00" in script
+    assert sorted(os.listdir(folder)) == ["build.sh", "recipe.json"]
+    assert "hpclaunch doctor --environment mine" in done.err
+
+
+def test_a_centre_that_builds_in_jobs_gets_one_unless_it_is_declined(at_a_cluster: Desk) -> None:
+    site = (at_a_cluster.project / "site_configs/slurmsite.yaml").read_text()
+    at_a_cluster.write("site_configs/slurmsite.yaml", f"{site}\nrecipes: {{pytorch: {{kind: venv, in_job: true}}}}\n")
+    write_wheel(at_a_cluster.project / "wheels")
+    assert at_a_cluster.type(*make("--walltime", "9:00:00:00:00")).code == 2
+    assert at_a_cluster.type(*make()).code == 0
+    assert (at_a_cluster.spool / "script").exists()

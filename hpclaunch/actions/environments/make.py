@@ -46,7 +46,7 @@ _SCRATCH = re.compile(r"/scratch\b|/scratch[0-9-]", re.IGNORECASE)
 class PlannedBuild:
     """A build that is decided, before anything is written. ``folder`` is that of this build, ``origin`` who chose it.
 
-    ``remarks``: what the user should know of the place.
+    ``can_download``: the script gets its wheels before it builds. ``remarks``: what the user should know of the place.
     """
 
     recipe: BuildRecipe
@@ -54,6 +54,7 @@ class PlannedBuild:
     folder: Path
     origin: str
     text: str
+    can_download: bool = False
     remarks: tuple[str, ...] = ()
 
 
@@ -73,9 +74,19 @@ def plan_build(
     _refuse_private(system, choice.site, root, origin)
     builds = kept.builds_in(root / request.name)
     folder = root / request.name / str(builds[-1].number + 1 if builds else 1)
-    text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), download_first)
+    # Conda's own packages cannot be kept for later, and a centre that builds in jobs has the internet there.
+    can_download = download_first and not (recipe.own_wheels or recipe.in_job or recipe.make_with == "conda")
+    text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), can_download)
     remarks = tuple(_remarks(system, choice.site, root))
-    return PlannedBuild(recipe=recipe, choice=choice, folder=folder, origin=origin, text=text, remarks=remarks)
+    return PlannedBuild(
+        recipe=recipe,
+        choice=choice,
+        folder=folder,
+        origin=origin,
+        text=text,
+        can_download=can_download,
+        remarks=remarks,
+    )
 
 
 def _make_paths_absolute(system: System, request: BuildRequest) -> BuildRequest:
@@ -126,13 +137,6 @@ def refuse_elsewhere(system: System, planned: PlannedBuild, next_step: str) -> N
         here = f"this machine belongs to {planned.choice.elsewhere}" if planned.choice.elsewhere else "it is elsewhere"
         what = f"an environment for {site.name} must be built there, and {here}"
         raise Refused(Fault(what=what, next=f"log in at {site.name}; or {next_step}"))
-
-
-def refuse_login_node(planned: PlannedBuild) -> None:
-    """Raise Refused where the centre does not want packages to be installed on its login nodes."""
-    if planned.recipe.in_job:
-        what = f"{planned.recipe.site} wants environments to be built on compute nodes, not on a login node"
-        raise Refused(Fault(what=what, next="--as-job; or --no-job if this is a compute node"))
 
 
 def claim(system: System, planned: PlannedBuild, again: bool) -> KeptEnvironment:
@@ -210,6 +214,13 @@ def build_here(system: System, build: KeptEnvironment, login_shell: bool) -> Kep
     if code == 0 and done.state == kept.COMPLETE:
         return done
     raise Refused(_failure(build, code, last))
+
+
+def download_wheels(system: System, build: KeptEnvironment) -> None:
+    """Download all wheels of a claimed build into its folder, here where there is internet. Raises Refused."""
+    code, last = _run(system, [str(build.path / kept.SCRIPT), "download"], build.path / kept.LOG, login_shell=False)
+    if code:
+        raise Refused(_failure(build, code, last))
 
 
 def _run(system: System, words: Sequence[str], log: Path, login_shell: bool) -> tuple[int, list[str]]:
