@@ -100,11 +100,14 @@ def starts() -> Iterator[Starts]:
         process.wait()
 
 
-def test_a_process_that_got_the_number_of_an_ended_run_is_neither_the_run_nor_ended(run: Run, starts: Starts) -> None:
+@pytest.mark.parametrize("began", ["1", "9" * 15])
+def test_a_process_that_got_the_number_of_an_ended_run_is_neither_the_run_nor_ended(
+    run: Run, starts: Starts, began: str
+) -> None:
     stranger = starts(str(run.path / "logs"))
     old = replace(run, job_id=str(stranger.pid))
     (run.path / "process").write_text(
-        f"{stranger.pid} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()} 1\n"
+        f"{stranger.pid} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {began}\n"
     )
     assert state(old) == UNSEEN
     assert local.cancel([old]) == []

@@ -163,3 +163,13 @@ def test_a_number_of_an_epoch_that_cannot_be_is_not_taken(tmp_path: Path, number
     write(tmp_path, {"event": "epoch", "epoch": number})
     found = ProgressReader(tmp_path).read()
     assert found is not None and found.epoch == counted
+
+
+def test_a_long_file_that_has_not_grown_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_progress, "_BLOCK", 1000)
+    write(tmp_path, start(500), *(epoch(number, 1000.0 + number) for number in range(1, 201)))
+    reader = ProgressReader(tmp_path)
+    first = reader.read()
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(file.read_text().replace('"epoch": 200,', '"epoch": 999,'))  # of the same size
+    assert first is not None and first.epoch == 200 and reader.read() == first

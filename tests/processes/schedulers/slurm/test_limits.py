@@ -520,3 +520,10 @@ def test_accounting_is_asked_once_at_most_for_the_associations(
     told(**typed)
     asked = (tmp_path / "asked").read_text().splitlines() if times else []
     assert len([line for line in asked if "associations" in line]) == times
+
+
+def test_of_equally_near_partitions_the_one_with_the_most_similar_name_is_proposed(slurm: Any) -> None:
+    default = partition_line("debugger", default="YES")
+    slurm(scontrol=f"{partition_line('debug')}\n{default}\n")
+    (fault,) = against(partition="debuk", walltime=60)
+    assert fault.next == "--partition debug would be accepted"
