@@ -165,7 +165,7 @@ def test_scratch_is_named_with_what_the_centre_says(bench: Desk) -> None:
         *("--prefix", "/anvil/scratch/ada/environments"),
         SCRATCH="/anvil/scratch/ada",
     )
-    assert "on scratch storage. Files in $SCRATCH are deleted when they are 30 days old" in done.err
+    assert "on scratch storage. anvil deletes files there that were not used for 30 days" in done.err
 
 
 def test_an_environment_is_built_at_its_own_site_only(bench: Desk) -> None:

@@ -121,9 +121,10 @@ def _remarks(system: System, site: Site, root: Path) -> list[str]:
     is_scratch = bool(scratch) and Path(os.path.realpath(scratch)) in (root, *root.parents)
     if not is_scratch and not _SCRATCH.search(str(root)):
         return []
-    notes = [note for note in site.notes if "$SCRATCH" in note and "delete" in note]
-    why = notes[0] if notes else "Many centres delete files there that were not used for some weeks."
-    return [f"{root} is on scratch storage. {why.rstrip('.')}. --prefix chooses another place"]
+    days = site.folders.purge_days
+    known = f"{site.name} deletes files there that were not used for {days} days"
+    why = known if days else "Many centres delete files there that were not used for some weeks"
+    return [f"{root} is on scratch storage. {why}. --prefix chooses another place"]
 
 
 def refuse_elsewhere(system: System, planned: PlannedBuild, next_step: str) -> None:
