@@ -151,7 +151,7 @@ _RESOURCES = {
     "Node": _Resource("nodes", "request fewer --nodes", "request more --nodes"),
     "Unknown": _Resource("a resource that Slurm does not name", _STAFF, _STAFF),
 }  # fmt: skip
-_LIMIT = re.compile(
+_LIMIT = (
     r"(?P<owner>Assoc|QOS|)(?P<bound>Grp|Max|Min)"
     r"(?:(?P<jobs>Jobs|SubmitJobs?|Wall|WallDuration)|(?P<resource>BB|Billing|C[Pp][Uu]|Energy|GRES|License|Mem(?:ory)?|Node|Unknown)"
     r"(?P<minutes>(?:Run)?Min(?:ute)?s|))"
@@ -224,7 +224,7 @@ def explain(reason: str) -> str:
 
 def _words_of_limit(reason: str) -> tuple[str, str] | None:
     """Return the words for a limit of an account or a QOS; None for any other reason."""
-    found = _LIMIT.fullmatch(reason)
+    found = re.fullmatch(_LIMIT, reason)
     if found is None:
         return None
     jobs, minutes = (found["jobs"] or "").replace("Duration", ""), (found["minutes"] or "").replace("Mins", "Minutes")
