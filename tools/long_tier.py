@@ -33,7 +33,7 @@ LONG = {
     "HPCLAUNCH_TEST_MLFLOW": "1",
     "HPCLAUNCH_TEST_TFDS": "1",
 }
-_SLURM = ("broadcast", "cifar", "frameworks", "jobs", "model_parallel", "node_types", "scale", "strategies")
+_SLURM = ("broadcast", "cifar", "frameworks", "gpus", "jobs", "model_parallel", "node_types", "scale", "strategies")
 PARTS: dict[str, str] = {
     "packaging": "pytest tests/packaging tests/script/test_every_script.py",
     "ranks": "pytest tests/horovod",
