@@ -14,7 +14,6 @@ from pathlib import Path
 from hpclaunch.actions.programs import find_on_path
 from hpclaunch.actions.python_syntax import syntax_faults
 from hpclaunch.config.batch_script import BatchHead, head_of
-from hpclaunch.config.job import read_script
 from hpclaunch.config.launch_lines import LaunchLine, launch_line, launch_lines_in, unwrapped
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
@@ -106,11 +105,11 @@ def _program_file(case: Case, words: Sequence[str]) -> ProgramFile | None:
     """Return the script that a command runs; None if it runs a program of the system, or if there is no such file."""
     interpreter, script = _split_interpreter(unwrapped(words)[1])
     path = Path(case.context.cwd) / script
-    if not script or not path.is_file():
+    if not script or not os.path.isfile(path):  # also False in a folder that one may not enter
         return None
     target = case.request.target
     shown = target if path == Path(case.context.cwd) / target else script
-    return ProgramFile(path=path, shown=shown, interpreter=interpreter, text=_text_of(path))
+    return ProgramFile(path=path, shown=shown, interpreter=interpreter, text=_text_of(path, case))
 
 
 def _split_interpreter(words: Sequence[str]) -> tuple[str, str]:
@@ -127,10 +126,10 @@ def _split_interpreter(words: Sequence[str]) -> tuple[str, str]:
     return words[0], waiting[0] if waiting else ""
 
 
-def _text_of(path: Path) -> str:
-    """Return the text of a script; empty if it cannot be read, or is no text."""
+def _text_of(path: Path, case: Case) -> str:
+    """Return the text of a script, of the command's one reading of it; empty if it cannot be read, or is no text."""
     try:
-        content = read_script(path)
+        content = case.code_folders.content(path)
     except (OSError, ValueError):
         return ""
     return "" if b"\0" in content[:8192] else content.decode("utf-8", "replace")

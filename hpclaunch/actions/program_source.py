@@ -5,6 +5,7 @@ It runs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import deque
@@ -13,12 +14,12 @@ from pathlib import Path
 
 from hpclaunch.actions.programs import find_on_path
 from hpclaunch.config.documents import read_json
-from hpclaunch.config.job import read_script
 from hpclaunch.config.parameter_files import training_parameters_of
 from hpclaunch.config.program_imports import modules_in
 from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.program_reader import Source, imports_of, options_in, parsed
 from hpclaunch.resolve.case import Case
+from hpclaunch.runs.code_files import UnusableCode
 
 _MOST_FILES = 200
 _SHEBANG = re.compile(rb"#![^\n]*\bpython")
@@ -39,9 +40,9 @@ def with_program_imports(case: Case) -> Case:
     if main is None:
         reason = _python_in(case)
         return replace(case, job=replace(job, may_import=(), unread=reason)) if job.source_only or reason else case
-    if not main.is_file():
+    if not os.path.isfile(main):
         return case  # that is told elsewhere
-    sources, local = _sources(main, root)
+    sources, local = _sources(case, main, root)
     modules, reasons = modules_in(sources, local)
     return replace(case, job=replace(job, may_import=modules, unread="; ".join(reasons[:_MOST_REASONS])))
 
@@ -60,7 +61,7 @@ def _python_in(case: Case) -> str:
             return f"which modules {' '.join(map(os.path.basename, words[:3]))} imports is not known"
         path = Path(case.context.cwd) / word
         try:
-            if path.suffix in (".sh", ".bash", ".ipynb") and _STARTS_PYTHON.search(read_script(path)):
+            if path.suffix in (".sh", ".bash", ".ipynb") and _STARTS_PYTHON.search(case.code_folders.content(path)):
                 return f"{name} starts Python, and which modules that imports is not known"
         except (OSError, ValueError):
             continue
@@ -72,7 +73,7 @@ def _options_of(case: Case) -> ProgramOptions | None:
     main, root = _main_file(case)
     if main is None:
         return None
-    sources, local = _sources(main, root)
+    sources, local = _sources(case, main, root)
     return options_in(sources, main.name, local, _settings_of_the_library(main.parent))
 
 
@@ -94,7 +95,7 @@ def _main_file(case: Case) -> tuple[Path | None, Path]:
         path = cwd / (word if os.sep in word or place else find_on_path(path_of_programs, word) or word)
         if word == "-m" and place + 1 < len(words):
             return _module_file(words[place + 1], cwd), cwd
-        if word.endswith(".py") and path.is_file():
+        if word.endswith(".py") and os.path.isfile(path):
             return path, path.parent
         if place == 0 and _is_python(path):
             return path, path.parent
@@ -116,7 +117,7 @@ def _module_file(module: str, root: Path) -> Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__main__.py") if path.is_file()), None)
 
 
-def _sources(main: Path, root: Path) -> tuple[dict[str, Source | None], set[str]]:
+def _sources(case: Case, main: Path, root: Path) -> tuple[dict[str, Source | None], set[str]]:
     """Return a program and the modules beside it that it imports, and the top names of these."""
     sources: dict[str, Source | None] = {}
     local: set[str] = set()
@@ -124,12 +125,13 @@ def _sources(main: Path, root: Path) -> tuple[dict[str, Source | None], set[str]
     names: dict[Path, set[str]] = {}
     while waiting and len(sources) < _MOST_FILES:
         path = waiting.popleft()
-        source = sources[os.path.relpath(path, main.parent)] = _source(path)
+        source = sources[os.path.relpath(path, main.parent)] = _source(path, case)
         for level, module in imports_of(source) if source else ():
             folder = path.parents[level - 1] if 0 < level <= len(path.parents) else root
             top = module.split(".")[0]
-            here = names.setdefault(folder, _names_in(folder))
-            if module and not {top, f"{top}.py"} & here:
+            if folder not in names:
+                names[folder] = _names_in(folder, case)
+            if module and not {top, f"{top}.py"} & names[folder]:
                 continue  # a module of others: no file is looked for
             place = folder.joinpath(*module.split("."))
             for file in (place.with_suffix(".py"), place / "__init__.py"):
@@ -142,15 +144,23 @@ def _sources(main: Path, root: Path) -> tuple[dict[str, Source | None], set[str]
     return sources, local
 
 
-def _names_in(folder: Path) -> set[str]:
+def _names_in(folder: Path, case: Case) -> set[str]:
+    """Return the names in a folder; those of code that is copied are listed once, for this and for the copy."""
+    code = Path(case.job.folder)
+    if not case.job.in_place and (folder == code or code in folder.parents):
+        with contextlib.suppress(UnusableCode):  # that is told elsewhere
+            known = case.code_folders.at(str(code))
+            names = known.names.get("" if folder == code else folder.relative_to(code).as_posix())
+            if names and not known.found.is_part:
+                return names
     try:
         return set(os.listdir(folder))
     except OSError:
         return set()
 
 
-def _source(path: Path) -> Source | None:
+def _source(path: Path, case: Case) -> Source | None:
     try:
-        return parsed(read_script(path).decode("utf-8", "replace"))
+        return parsed(case.code_folders.content(path).decode("utf-8", "replace"))
     except (OSError, ValueError):
         return None

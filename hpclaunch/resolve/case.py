@@ -49,7 +49,7 @@ class Case:
     source of a program without parameters says (None: it is not Python, or not here). ``space_file``: the file with the
     parameters of a search; empty if they were typed with ``--sweep``. ``made``: the environment that the request names
     and hpclaunch made. ``code_folders``: what the command has examined
-    of its code, which is carried along and never read here.
+    of its code, and has read of the program it was handed; it is carried along and never read here.
     """
 
     site: Site

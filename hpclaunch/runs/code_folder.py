@@ -41,6 +41,15 @@ class CodeFolder:
         return code_files(self.path)
 
     @cached_property
+    def names(self) -> dict[str, set[str]]:
+        """The names in each folder that was entered, by its path below this one. Raises UnusableCode as `found`."""
+        names: dict[str, set[str]] = {}
+        for entry in self.found.entries:
+            folder, _, name = entry.rpartition("/")
+            names.setdefault(folder, set()).add(name)
+        return names
+
+    @cached_property
     def repository(self) -> Path | None:
         """The top folder of the git repository that this folder is in; None outside of one."""
         return repository_of(self._real_path)
@@ -107,5 +116,9 @@ class CodeFolders:
         return self._folders.setdefault(path, CodeFolder(Path(path)))
 
     def content(self, path: Path) -> bytes:
-        """Return the content of a script in one of the folders. Raises OSError, also for a very large one."""
-        return self.at(str(path.parent)).content(path.name, _LARGEST_SCRIPT)
+        """Return the content of a script, from a folder above it that is known, else its own.
+
+        Raises OSError or ValueError, also for a very large one.
+        """
+        folder = next((parent for parent in path.parents if str(parent) in self._folders), path.parent)
+        return self.at(str(folder)).content(str(path.relative_to(folder)), _LARGEST_SCRIPT)
