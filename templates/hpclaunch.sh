@@ -121,19 +121,28 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
 
 # --- Modules: the function module of old versions ends with 0 whatever happens, and reports by text
 
-watches_modules=no
+watches_modules=no # the process ID of this shell, once it does
 
-watch_modules() { # let the function module, if there is one, fail where it says that it failed
-  watches_modules=yes
-  [[ "$(declare -f module)" == *load_module* ]] && return
-  declare -F module > /dev/null || return 0
-  eval "own_$(declare -f module)"
-  # shellcheck disable=SC2317 # lines of set-up call it
-  module() { load_module "$@"; }
+watch_modules() { # let the function module, if there is one, fail where it says that it failed. A child shell that inherits
+  # it, as an exported function, has the original: another process ID, and no load_module
+  local text body
+  watches_modules=$$
+  text=$(declare -f module) || return 0
+  # Without own_module the wrapper is one that was inherited from a script which runs this one.
+  [[ "$text" != *load_module* ]] || ! declare -F own_module > /dev/null || return 0
+  eval "own_$text"
+  body=${text#*$'\n'}
+  eval "module() {
+    if [ \"\${watches_modules-}\" = \$\$ ]; then
+      load_module \"\$@\"
+    else
+      $body
+    fi
+  }"
 }
 
 load_module() { # load_module ARGUMENT...: call module, and fail if a module was to be loaded and is not
-  local before=${LOADEDMODULES-} is_error=no text file code name
+  local before=${LOADEDMODULES-} is_error=no text file code name watches_modules=no # own_module may call module
   if [[ "$1" != load && "$1" != add ]] || ! file=$(mktemp 2> /dev/null); then
     own_module "$@"
     return

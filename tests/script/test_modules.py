@@ -81,3 +81,27 @@ def test_without_module_the_script_says_that_there_is_none(tmp_path: Path) -> No
     text = "begin local\nmodule load a/1\ncheck 'module load a/1'"
     done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
     assert (done.returncode, "module load a/1: failed with exit code 127" in done.stderr) == (78, True)
+
+
+EXPORTED = f"""module() {{ {TCL_3.replace("'$2'", "$2")}; return 0; }}
+export -f module
+"""
+"""As in a job whose environment has the function: sbatch exports it, and no BASH_ENV defines it."""
+
+
+@pytest.mark.parametrize("how", ["run_batch_script {}", "rank() {{ {}; }}\nlaunch\nfinish"], ids=["as is", "a rank"])
+def test_a_child_shell_keeps_its_own_module(tmp_path: Path, how: str) -> None:
+    program = tmp_path / "prog.sh"
+    program.write_text("#!/bin/bash\nload_module() { module load $1; }\nload_module gcc/12\necho code $?\n")
+    program.chmod(0o755)
+    text = f"{EXPORTED}begin local samples=no\n{how.format(program)}"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert (done.returncode, done.stdout) == (0, "code 0\n")
+    assert "Unable to locate a modulefile for gcc/12" in done.stderr
+
+
+def test_a_script_that_inherits_a_watched_module_watches_it_too(tmp_path: Path) -> None:
+    inner = "watch_modules; module load a/1"
+    text = f"{EXPORTED}watch_modules\nbash -c \"${{BASH_EXECUTION_STRING%%$'\\n'*}}; {inner}\""
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path))
+    assert (done.returncode, done.stderr.count("ERROR:105")) == (1, 1), done.stderr
