@@ -143,7 +143,16 @@ watch_modules() { # let the function module, if there is one, fail where it says
 
 load_module() { # load_module ARGUMENT...: call module, and fail if a module was to be loaded and is not
   local before=${LOADEDMODULES-} is_error=no text file code name watches_modules=no # own_module may call module
-  if [[ "$1" != load && "$1" != add ]] || ! file=$(mktemp 2> /dev/null); then
+  local words=("$@")
+  while [[ "${words[0]-}" == -* ]]; do # options of module itself, as -s
+    words=("${words[@]:1}")
+  done
+  case ${words[0]-} in
+    load | add) words=("${words[@]:1}") ;;
+    swap | switch) words=("${words[@]: -1}") ;; # the other one is unloaded
+    *) words=() ;;
+  esac
+  if [ ${#words[@]} -eq 0 ] || ! file=$(mktemp 2> /dev/null); then
     own_module "$@"
     return
   fi
@@ -154,13 +163,20 @@ load_module() { # load_module ARGUMENT...: call module, and fail if a module was
   [ -z "$text" ] || printf '%s\n' "$text" >&2
   [ "$code" -eq 0 ] || return "$code"
   [[ ! "$text" =~ (^|:|$'\n')ERROR: ]] || is_error=yes # as versions in C and in Tcl write it
-  for name in "${@:2}"; do
-    [[ "$name" != -* && ":${LOADEDMODULES,,}" != *":${name,,}"* ]] || continue
+  for name in "${words[@]}"; do
+    [[ "$name" != -* ]] || continue
+    ! has_module "$name" || continue
     [ "$is_error" = no ] || return 1
     [ "${LOADEDMODULES+set}$before" = "set${LOADEDMODULES-}" ] || continue # another module, of which this is a name
+    [[ "$name" != */* || ":${LOADEDMODULES,,}" != *":${name,,}."* ]] || continue # the newest version of those, loaded before
     [ -z "$text" ] || return 1
     say "module load $name loaded no module, and printed no reason"
   done
+}
+
+has_module() { # has_module NAME: is it loaded, in any version if none is named?
+  local name=${1%/}
+  [[ ":${LOADEDMODULES,,}:" == *":${name,,}"[:/]* ]]
 }
 
 # --- Variables that a person gives, by --env, a file or a line of set-up, and that reach the ranks under every launcher

@@ -45,6 +45,36 @@ def test_a_module_that_is_loaded_may_say_what_it_likes(tmp_path: Path, line: str
     assert done.stderr == "ERROR: old\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        ("module load gcc", "gcc12/12"),
+        ("module load gcc/1", "gcc/12"),
+        ("module swap gcc/11 gcc/13", "gcc/11"),
+        ("module switch b/1 gcc", "b/1"),
+        ("module -s load gcc/13", "gcc/11"),
+        ("module --silent add gcc", "b/1"),
+    ],
+)
+def test_only_the_module_that_was_named_counts_as_loaded(tmp_path: Path, line: str, before: str) -> None:
+    done = loaded(tmp_path, TCL_3, line, LOADEDMODULES=before)
+    assert (done.returncode, done.stdout) == (78, "")
+
+
+@pytest.mark.parametrize(
+    "line", ["module load gcc", "module load gcc/", "module swap b/1 GCC/12", "module -s add gcc/12"]
+)
+def test_a_module_that_was_loaded_before_counts_as_loaded(tmp_path: Path, line: str) -> None:
+    done = loaded(tmp_path, 'echo "ERROR: old" >&2', line, LOADEDMODULES="b/1:gcc/12")
+    assert (done.returncode, done.stdout) == (0, "the ranks start, b/1:gcc/12\n")
+
+
+def test_the_beginning_of_a_version_counts_as_loaded_where_module_completes_it(tmp_path: Path) -> None:
+    """As ``extended_default`` of Environment Modules does."""
+    done = loaded(tmp_path, ":", "module load gcc/12", LOADEDMODULES="gcc/12.3.0")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_name_of_another_module_counts_as_loaded(tmp_path: Path) -> None:
     """Meta-modules and aliases load what has other names."""
     done = loaded(tmp_path, f'{LOADS.replace("$2", "python/3.12")}; echo "loading python"', LOADEDMODULES="b/1")
