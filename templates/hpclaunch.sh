@@ -589,6 +589,9 @@ check_gpus() { # check_gpus VENDOR EACH [shared]: false, with a sentence, if thi
   elif [ "$is_mig" = yes ] && [ $((first + $2)) -gt 1 ]; then
     refuse_gpus "${3-}" "a process sees one MIG device only, so GPU $first of LOCAL_RANK=$LOCAL_RANK is not there$text: \
 type --tasks-per-node 1, or --gpu-view one for ranks that exchange nothing" || return
+  elif [ "$is_mig" = yes ] && [ -z "${gpus[0]}${!limit+set}" ] && [ "${HPCLAUNCH_LOCAL_WORLD_SIZE:-1}" -gt 1 ]; then
+    refuse_gpus "${3-}" "$limit is not set, so all $HPCLAUNCH_LOCAL_WORLD_SIZE ranks of this node would take the first MIG device: \
+name one for each rank in $limit (nvidia-smi -L), or type --tasks-per-node 1" || return
   elif [ -n "$seen" ] && [ $((first + $2)) -gt "$seen" ]; then
     refuse_gpus "${3-}" "a program takes GPU $((first + $2 - 1)) by LOCAL_RANK=$LOCAL_RANK, and sees only $seen$text: \
 type --gpu-view one, or fewer tasks per node" || return

@@ -182,6 +182,20 @@ def test_ranks_do_not_share_mig_devices_and_each_can_have_one(
         assert (done.returncode, told(done)["CUDA_VISIBLE_DEVICES"], told(done)["LOCAL_RANK"]) == (0, "MIG-b", "0")
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_ranks_that_would_all_take_the_first_mig_device_are_refused(tmp_path: Path, number: int) -> None:
+    node = nvidia(tmp_path, 1, divided=(0,))
+    lines = "show_one_gpu NVIDIA || return 78; check_gpus NVIDIA 1 || return 78"
+    assert refusal(rank(node, lines, number, 2)).startswith(
+        "CUDA_VISIBLE_DEVICES is not set, so all 2 ranks of this node would take the first MIG device: name one"
+    )
+    (tmp_path / "run/attempts/7.0/first-failure").unlink()
+    assert rank(node, lines, 0, 1).returncode == 0
+    assert rank(node, lines, number, 2, CUDA_VISIBLE_DEVICES=f"MIG-{number}").returncode == 0
+    shared = rank(node, lines.replace("NVIDIA 1", "NVIDIA 1 shared"), number, 2)
+    assert (shared.returncode, "warning: " in shared.stderr) == (0, True)
+
+
 def test_of_whole_gpus_beside_divided_ones_it_is_not_known_which_a_process_sees(tmp_path: Path) -> None:
     node = nvidia(tmp_path, 3, divided=(0,))
     done = rank(node, CHECK.format("NVIDIA"), 2, 3)
