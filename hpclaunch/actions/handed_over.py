@@ -62,9 +62,31 @@ def unsuitable_program(case: Case, spec: JobSpec) -> list[Fault]:
     words = _words(case)
     typed = launch_line(words)
     if typed:
-        return [] if _is_alone(case, spec, typed) else [_refusal_of_launcher(case, typed)]
+        refused = typed.is_certain and not _is_alone(case, spec, typed)
+        return [_refusal_of_launcher(case, typed)] if refused else []
     file = _program_file(case, words)
     return _unsuitable_file(case, spec, file) if file else []
+
+
+def doubtful_lines(case: Case, spec: JobSpec) -> list[str]:
+    """Return notices about launchers in the program of a run that a rank may not come to."""
+    if not case.job.source_only or case.job.recorded or case.request.as_is:
+        return []
+    words = _words(case)
+    typed = launch_line(words)
+    file = None if typed else _program_file(case, words)
+    lines = [typed] if typed else launch_lines_in(file.text) if file and _is_shell(file) else []
+    name = file.shown if file else " ".join(map(shell_word, words[:_MOST_SHOWN]))
+    return [
+        f"{name}{f', line {line.line}' if file else ''}: {line.starter} {_does(line)}, "
+        "once for every rank that comes to this line"
+        for line in lines
+        if not line.is_certain and not _is_alone(case, spec, line)
+    ]
+
+
+def _does(line: LaunchLine) -> str:
+    return "submits a job of its own" if line.row.submits else "starts ranks itself"
 
 
 def _unsuitable_file(case: Case, spec: JobSpec, file: ProgramFile) -> list[Fault]:
@@ -76,7 +98,7 @@ def _unsuitable_file(case: Case, spec: JobSpec, file: ProgramFile) -> list[Fault
     lines = launch_lines_in(file.text) if _is_shell(file) else []
     if not head.is_empty:
         return [_refusal_of_batch_script(file, head, lines)]
-    started = [line for line in lines if not _is_alone(case, spec, line)]
+    started = [line for line in lines if line.is_certain and not _is_alone(case, spec, line)]
     return [_refusal_of_launcher(case, started[0], file)] if started else []
 
 
@@ -165,8 +187,7 @@ def _is_alone(case: Case, spec: JobSpec, line: LaunchLine) -> bool:
 
 def _refusal_of_launcher(case: Case, line: LaunchLine, file: ProgramFile | None = None) -> Fault:
     """Return the refusal of a launcher that stands for the program of every rank."""
-    what = f"{line.starter} submits a job of its own" if line.row.submits else f"{line.starter} starts ranks itself"
-    what += ", and hpclaunch would start it once for every rank"
+    what = f"{line.starter} {_does(line)}, and hpclaunch would start it once for every rank"
     where = f"{file.shown}, line {line.line}" if file else " ".join(map(shell_word, line.words[:_MOST_SHOWN]))
     steps = []
     if line.row.submits and line.program:
@@ -183,15 +204,20 @@ def _refusal_of_launcher(case: Case, line: LaunchLine, file: ProgramFile | None 
 
 def _refusal_of_batch_script(file: ProgramFile, head: BatchHead, lines: Sequence[LaunchLine]) -> Fault:
     """Return the refusal of a batch script, with its directives and the launcher in it."""
-    asked = ", ".join(map(str, head.directives[:_MOST_SHOWN])) or head.other
-    more = ", …" if len(head.directives) > _MOST_SHOWN else ""
-    what = f"it is a batch script{f' of {head.scheduler}' if not head.directives and head.scheduler else ''}: "
+    options = [*map(str, head.directives), *(word for _, word in head.unknown)]
+    asked = ", ".join(options[:_MOST_SHOWN]) or head.other
+    more = ", …" if len(options) > _MOST_SHOWN else ""
+    what = f"it is a batch script{f' of {head.scheduler}' if not options and head.scheduler else ''}: "
     what += f"what it asks for ({asked}{more}) would be ignored, and every rank would run all of it"
     what += f", also {lines[0].starter} in line {lines[0].line}" if lines else ""
     flags = [(_FLAGS_OF_DIRECTIVES.get(one.name), one.value) for one in head.directives]
     words = [f"{flag} {shell_word(value)}" for flag, value in flags if flag]
     script = shell_word(file.shown)
-    if head.directives:
+    if not _is_shell(file):
+        next_step = " ".join(["hpclaunch submit", *words, script]) + ", when these lines are taken out of it"
+        next_step += f"; or hpclaunch submit --as-is {script} submits it unchanged" if options else ""
+        return Fault(where=file.shown, what=what, next=next_step)
+    if options:
         taken = f" takes it in ({' '.join(words)})" if words else " takes it in"
         next_step = (
             f"hpclaunch submit --from-script {script}{taken}; hpclaunch submit --as-is {script} submits it unchanged"

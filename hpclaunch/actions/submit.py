@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
-from hpclaunch.actions.handed_over import unsuitable_program
+from hpclaunch.actions.handed_over import doubtful_lines, unsuitable_program
 from hpclaunch.actions.load import load
 from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.system import System
@@ -72,7 +72,7 @@ def prepare_case(system: System, case: Case) -> Prepared:
 
         spec, found = resolve(case)
         faults = [*unsuitable_program(case, spec), *found]
-    notices = [*spec.warnings, *case.context.notices]
+    notices = [*spec.warnings, *case.context.notices, *doubtful_lines(case, spec)]
     if case.context.other_site:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)

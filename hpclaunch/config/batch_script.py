@@ -62,7 +62,8 @@ class BatchHead:
     """What a batch script asks for. ``late``: lines behind the first command, which Slurm ignores.
 
     ``unknown``: (line, word) that are no options of sbatch. ``scheduler``: another scheduler than Slurm that the
-    directives are for, with the first of them in ``other``.
+    directives are for, with the first of them in ``other``. ``prose``: lines that begin with a word that is no option:
+    a comment may begin with #SBATCH and only tell of options.
     """
 
     directives: tuple[Directive, ...] = ()
@@ -70,22 +71,27 @@ class BatchHead:
     unknown: tuple[tuple[int, str], ...] = ()
     scheduler: str = ""
     other: str = ""
+    prose: tuple[int, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing before the first command is a directive."""
-        return not (self.directives or self.unknown or self.scheduler)
+        lines = {one.line for one in self.directives} | {number for number, _ in self.unknown}
+        return not (lines - {*self.prose} or self.scheduler)
 
 
 def head_of(text: str) -> BatchHead:
     """Return the directives that stand before the first command of a script, of whatever language."""
     directives: list[Directive] = []
     unknown: list[tuple[int, str]] = []
+    prose: list[int] = []
     lines = text.split("\n")
     end = next((place for place, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), len(lines))
     for number, line in enumerate(lines[:end], start=1):
         if line.startswith(_MAGIC):
-            found, strange = _options_in(split_directive(line.removeprefix(_MAGIC).rstrip("\r")), number)
+            words = split_directive(line.removeprefix(_MAGIC).rstrip("\r"))
+            found, strange = _options_in(words, number)
+            prose += [number] if words and not words[0].startswith("-") else []
             directives += found
             unknown += [(number, word) for word in strange]
     late = tuple(number for number, line in enumerate(lines[end:], start=end + 1) if line.startswith(_MAGIC))
@@ -98,6 +104,7 @@ def head_of(text: str) -> BatchHead:
         unknown=tuple(unknown),
         scheduler=title,
         other=first[0].strip() if first else "",
+        prose=tuple(prose),
     )
 
 

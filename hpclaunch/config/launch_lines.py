@@ -15,6 +15,11 @@ from hpclaunch.core.starter_rows import MODULES, QUESTIONS, RUNNERS, STARTERS, W
 
 _PYTHON = re.compile(r"python[0-9.]*")
 _SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
+_FUNCTIONS = (
+    re.compile(r"(?m)(?:^|[;&|{])[ \t]*([\w.-]+)[ \t]*\([ \t]*\)"),
+    re.compile(r"(?m)(?:^|[;&|{])[ \t]*function[ \t]+([\w.-]+)"),
+)
+"""The two forms in which a script defines a function."""
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
@@ -24,6 +29,7 @@ class LaunchLine:
 
     ``options``: its other options. ``program``: what it starts; empty if that cannot be told.
     ``before``: the words in front of it, of programs that run it. ``line``: its line in a script; 0 if it was typed.
+    ``is_certain``: a script comes to it under no condition that can be seen.
     """
 
     starter: str
@@ -33,6 +39,7 @@ class LaunchLine:
     program: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     line: int = 0
+    is_certain: bool = True
 
     @property
     def row(self) -> StarterRow:
@@ -52,7 +59,8 @@ def launch_line(words: Sequence[str]) -> LaunchLine | None:
         return LaunchLine(**{**vars(inner), "before": (*before, *rest[: image + 1])}) if inner else None
     if _SHELL.fullmatch(name):
         text = next((rest[place + 1] for place, word in enumerate(rest[:-1]) if re.fullmatch("-[a-z]*c", word)), "")
-        return next(iter(launch_lines_in(text)), None) if text else None
+        inside = sorted(launch_lines_in(text), key=lambda line: not line.is_certain) if text else []
+        return inside[0] if inside else None
     starter, arguments = name, list(rest[1:])
     if _PYTHON.fullmatch(name):
         module = _module_of(rest)
@@ -81,19 +89,38 @@ def launch_line(words: Sequence[str]) -> LaunchLine | None:
 def launch_lines_in(text: str) -> list[LaunchLine]:
     """Return the launch lines of a shell script with their lines, none if it cannot be read.
 
-    A variable counts as its value if the script gives it one once and in full.
+    A variable counts as its value if the script gives it one once and in full. What stands behind the script's end, and
+    a function with the name of a launcher, is no launch line.
     """
     try:
         commands = commands_in(text)
     except NotShell:
         return []
     known = plain_variables(commands)
+    functions = {name for form in _FUNCTIONS for name in form.findall(text)}
     found = []
+    before: list[ShellCommand] = []
     for command in commands:
-        made = launch_line(expanded_words(command, known))
+        words = expanded_words(command, known)
+        is_certain = not command.depth and not _is_conditional(before)
+        made = launch_line(words) if words[:1] and words[0] not in functions else None
         if made:
-            found.append(LaunchLine(**{**vars(made), "line": command.line}))
+            certain = is_certain and made.is_certain
+            found.append(LaunchLine(**{**vars(made), "line": command.line, "is_certain": certain}))
+        if is_certain and (words[:1] == ["exit"] or (words[:1] == ["exec"] and len(words) > 1)):
+            break
+        before.append(command)
     return found
+
+
+def _is_conditional(before: Sequence[ShellCommand]) -> bool:
+    """Whether it depends on the commands before it whether a command runs: behind ``||``, or a test with ``&&``."""
+    for command in reversed(before):
+        if command.ended_by not in ("&&", "||"):
+            return False
+        if command.ended_by == "||" or command.values[:1] in (("[",), ("[[",), ("test",), ("((",)):
+            return True
+    return False
 
 
 def plain_variables(commands: Sequence[ShellCommand]) -> dict[str, str]:

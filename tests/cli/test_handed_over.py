@@ -120,6 +120,40 @@ def test_what_only_mentions_a_launcher_or_a_directive_runs(cluster: Desk, name: 
     assert done.code == 0, done.err
 
 
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        ('if [ "$LOCAL_RANK" = 0 ]; then\nsrun --overlap nvidia-smi & fi\n./x', "line 3: srun starts ranks itself"),
+        ('[ -n "$RANK" ] || exec srun "$0" "$@"\n./x', "line 2: srun starts ranks itself"),
+        ('[ "$RANK" = 0 ] && ray start --head\n./x', "line 2: ray starts ranks itself"),
+        ("cluster() {\n  mpirun ./x\n}\n./x", "line 3: mpirun starts ranks itself"),
+        ('srun() { "$@"; }\nsrun ./x', ""),
+        ("./x\nexit 0\nsrun ./x", ""),
+    ],
+)
+def test_a_launcher_that_a_rank_may_not_come_to_refuses_nothing(cluster: Desk, lines: str, warned: str) -> None:
+    cluster.write("run.sh", f"#!/bin/bash\n{lines}\n", mode=0o755)
+    done = cluster.type("submit", "./run.sh")
+    assert done.code == 0, done.err
+    assert f"./run.sh, {warned}, once for every rank" in done.err if warned else "starts ranks" not in done.err
+
+
+@pytest.mark.parametrize("line", ["cd x || exit 1; srun ./x", "module load x && srun ./x", "exec > log\nsrun ./x"])
+def test_a_launcher_behind_a_step_that_may_fail_is_certain(cluster: Desk, line: str) -> None:
+    cluster.write("run.sh", f"#!/bin/bash\n{line}\n", mode=0o755)
+    assert "srun starts ranks itself" in refusal(cluster, "./run.sh")
+
+
+def test_a_comment_that_tells_of_options_is_no_directive(cluster: Desk) -> None:
+    cluster.write("note.py", "#SBATCH options are in run.slurm, as -N\nprint(1)\n")
+    assert cluster.type("submit", "./note.py", "--dry-run").code == 0
+    cluster.write("asks.py", "#!/usr/bin/env python3\n#SBATCH -N 2\nprint(1)\n")
+    told = refusal(cluster, "./asks.py")
+    assert "next: hpclaunch submit --nodes 2 ./asks.py, when these lines are taken out of it; or hpclaunch" in told
+    cluster.write("typo.sh", "#!/bin/bash\n#SBATCH --nodez=2\n./x\n")
+    assert "what it asks for (--nodez=2)" in refusal(cluster, "./typo.sh")
+
+
 def test_the_command_of_a_job_file_is_its_authors_choice(cluster: Desk) -> None:
     cluster.write("jobs/own/job.yaml", "summary: x\ncommand: [mpirun, -np, '2', ./x]\n")
     done = cluster.type("submit", "own")
