@@ -13,6 +13,7 @@ from typing import Any
 
 from hpclaunch.config.batch_script import BatchHead, Directive, head_of, near_option
 from hpclaunch.config.launch_lines import LaunchLine, expanded_words, launch_line, plain_variables
+from hpclaunch.config.launch_numbers import GPUS_ON_NODE, known_numbers, number_of
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
@@ -53,17 +54,21 @@ _NOT_TAKEN = {
 _QUIET = ("echo", "date", "printf", "wait", "true", ":", "hostname", "sleep", "sacct", "seff", "sstat", "squeue")
 """Commands behind the launch line that only tell something."""
 _STEP_FAULTS = (
-    "--multi-prog",
-    "--pty",
-    "--het-group",
-    "--container",
-    "-r",
-    "--relative",
-    "-o",
-    "-e",
-    "--output",
-    "--error",
+    *("--multi-prog", "--pty", "--het-group", "-r", "--relative", "-o", "-e", "--output", "--error", "-i", "--input"),
+    *("--prolog", "--epilog", "--task-prolog", "--task-epilog", "--bcast", "-w", "--nodelist", "-x", "--exclude"),
 )
+"""Options of srun, and of programs like it, that change what runs or where."""
+_OWN = (
+    *("-u", "--unbuffered", "-l", "--label", "-K", "--kill-on-bad-exit", "-v", "-vv", "-vvv", "--verbose", "-Q", "-q"),
+    *("--quiet", "--exclusive", "--exact", "--overlap", "--whole", "--mpi", "--cpu-bind", "--cpu_bind", "--gpu-bind"),
+    *("--mem-bind", "--distribution", "-m", "--hint", "--gres", "--gpus", "-G", "--jobid", "--module", "--no-python"),
+    *("--hostfile", "-hostfile", "--machinefile", "-machinefile", "-f", "--map-by", "-map-by", "--bind-to", "-bind-to"),
+    *("--rank-by", "--report-bindings", "-report-bindings", "--tag-output", "--oversubscribe", "-oversubscribe"),
+    *("--nooversubscribe", "--allow-run-as-root", "--standalone", "--node-rank", "--rdzv-backend", "--rdzv-endpoint"),
+    *("--rdzv-id", "--rdzv-conf", "--master-addr", "--master-port", "--machine-rank", "--main-process-ip"),
+    *("--main-process-port", "--multi-gpu", "--use-env"),
+)
+"""Options for which hpclaunch has its own: how ranks are placed, bound and started, and find each other."""
 
 
 @record
@@ -98,6 +103,12 @@ class _Taking:
         self.sbatch: list[str] = []
         self.variables: list[tuple[str, str]] = []
         self.gpu_type = ""
+        self.exports: list[str] = []
+        """What the launch line exports to its program alone, so that it comes last."""
+        self.numbers: dict[str, str] = {}
+        """The variables with a number before the launch line."""
+        self.before: Sequence[ShellCommand] = ()
+        """The commands before the launch line."""
 
     def fault(self, line: int, what: str, next_step: str = "", cured_by: str = "") -> None:
         where = f"{self.script}, line {line}" if line else self.script
@@ -116,9 +127,9 @@ def take(text: str, script: str, typed: frozenset[str] = frozenset(), arguments:
     _take_head(head, taking)
     sizes = {one.name: one for one in head.directives}
     known = len(taking.faults)
-    line = _take_body(text, arguments, taking)
+    outer, line = _take_body(text, arguments, taking)
     if line or len(taking.faults) == known:
-        _take_sizes(sizes, line, taking)
+        _take_sizes(sizes, outer, line, taking)
     values = {**taking.values, "sbatch": tuple(taking.sbatch), "variables": tuple(taking.variables)}
     return TakenScript(
         values=values,
@@ -137,6 +148,9 @@ def _take_head(head: BatchHead, taking: _Taking) -> None:
     if head.scheduler:
         taking.fault(0, f"it is a batch script of {head.scheduler} ({head.other}), and hpclaunch reads those of Slurm")
     for number, word in head.unknown:
+        if word in ("hetjob", "packjob"):
+            taking.fault(number, f"{word} begins a further part of a heterogeneous job, which cannot be taken")
+            continue
         near = near_option(word)
         guess = f"; did you mean --{near}?" if near else ""
         taking.fault(number, f"sbatch has no option {word}{guess}", "correct the line")
@@ -176,6 +190,11 @@ def _take_name(one: Directive, taking: _Taking) -> None:
     if is_run_name(one.value):
         _set(taking, one, "name", one.value)
         return
+    name = re.sub("[^A-Za-z0-9_.-]+", "-", one.value)
+    if is_run_name(name):
+        taking.values["name"] = name
+        taking.shown.append((str(one), "--name is typed instead" if "name" in taking.typed else f"--name {name}"))
+        return
     allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
     taking.fault(one.line, f"{one}: no run can have this name; allowed: {allowed}", "--name NAME", "name")
 
@@ -187,6 +206,10 @@ def _set(taking: _Taking, one: Directive, name: str, value: Any) -> None:
 
 
 def _set_parsed(taking: _Taking, one: Directive, name: str, parse: Callable[[str], int]) -> None:
+    if (one.name, one.value) == ("mem", "0"):
+        what = f"{one} cannot be taken: it asks for all memory of a node, and a run has a fixed amount"
+        taking.fault(one.line, what, "--memory SIZE", name)
+        return
     try:
         _set(taking, one, name, parse(one.value))
     except ValueError as error:
@@ -220,10 +243,14 @@ def _take_gres(one: Directive, taking: _Taking) -> None:
 # --- nodes, tasks, CPUs and GPUs
 
 
-def _take_sizes(sizes: dict[str, Directive], line: LaunchLine | None, taking: _Taking) -> None:
-    """Take nodes, tasks and CPUs. Where the script says nothing, Slurm gives 1 task per node and 1 CPU per task."""
+def _take_sizes(
+    sizes: dict[str, Directive], outer: LaunchLine | None, line: LaunchLine | None, taking: _Taking
+) -> None:
+    """Take nodes, tasks and CPUs. Where the script says nothing, Slurm gives 1 task per node and 1 CPU per task.
+
+    ``outer``: the launcher that starts ``line``, as srun starts torchrun on each node.
+    """
     found = {name: _number_of(one, taking) for name, one in sizes.items() if name in (*_NUMBERS, "ntasks")}
-    launched = {name: int(text) for name, text in (line.sizes if line else ()) if _NUMBER.fullmatch(text)}
     nodes, tasks = found.get("nodes"), found.get("ntasks")
     per_node = found.get("ntasks-per-node")
     if nodes is None and tasks and per_node and tasks % per_node == 0:
@@ -240,12 +267,14 @@ def _take_sizes(sizes: dict[str, Directive], line: LaunchLine | None, taking: _T
     per_node = per_node or 1
     cpus = found.get("cpus-per-task") or 1
     _take_gpus(sizes, nodes, per_node, taking)
+    _learn_numbers(found, nodes, per_node, taking)
+    started = _sizes_of_launch(outer, taking)
+    processes = _ranks_per_node(outer, started, nodes, per_node, taking) if outer else per_node
+    launched = _sizes_of_launch(line, taking)
     ranks = _ranks_per_node(line, launched, nodes, per_node, taking)
-    for name, asked in (
-        ("nodes", nodes),
-        ("tasks_per_node", ranks),
-        ("cpus_per_task", max(1, cpus * per_node // ranks)),
-    ):
+    node_cpus = started["cpus_per_task"] * processes if "cpus_per_task" in started else cpus * per_node
+    cpus_per_rank = launched.get("cpus_per_task", max(1, node_cpus // ranks))
+    for name, asked in (("nodes", nodes), ("tasks_per_node", ranks), ("cpus_per_task", cpus_per_rank)):
         taking.values[name] = asked
     shown = [str(sizes[name]) for name in (*_NUMBERS, "ntasks") if name in sizes] or ["(Slurm's defaults)"]
     flags = " ".join(f"--{name.replace('_', '-')} {taking.values[name]}" for name in _NUMBERS.values())
@@ -254,7 +283,9 @@ def _take_sizes(sizes: dict[str, Directive], line: LaunchLine | None, taking: _T
     ]
     taking.shown.append((" ".join(shown), flags + (f"; typed instead: {', '.join(typed)}" if typed else "")))
     if "gpus_per_node" not in taking.values:
-        _take_gpus_of_launch(launched, ranks, taking)
+        gpus = _gpus_of_launch(launched, ranks)
+        taking.values["gpus_per_node"] = _gpus_of_launch(started, processes) if gpus is None else gpus
+        taking.values["gpus_per_node"] = taking.values["gpus_per_node"] or 0  # without any, the job asks for none
 
 
 def _number_of(one: Directive, taking: _Taking) -> int | None:
@@ -263,6 +294,44 @@ def _number_of(one: Directive, taking: _Taking) -> int | None:
     name = _NUMBERS.get(one.name, "nodes")
     taking.fault(one.line, f"{one} cannot be taken: a run has one fixed number", f"--{name.replace('_', '-')} N", name)
     return None
+
+
+def _learn_numbers(found: dict[str, int | None], nodes: int, per_node: int, taking: _Taking) -> None:
+    """Work out the variables of the script that have a number at the launch line, with those that Slurm sets."""
+    job = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, GPUS_ON_NODE: taking.values.get("gpus_per_node")}
+    if found.get("ntasks") or found.get("ntasks-per-node"):
+        job |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), nodes * per_node)
+    job |= {"SLURM_NTASKS_PER_NODE": found.get("ntasks-per-node"), "SLURM_CPUS_PER_TASK": found.get("cpus-per-task")}
+    set_by_slurm = {name: str(number) for name, number in job.items() if number}
+    taking.numbers = known_numbers(taking.before, {**dict(taking.variables), **set_by_slurm})
+
+
+def _sizes_of_launch(line: LaunchLine | None, taking: _Taking) -> dict[str, int]:
+    """Return the sizes that a launch line says; a fault for each whose number is not known before the script runs."""
+    if line is None:
+        return {}
+    sizes = {name: (text, _launched_number(name, text, line, taking)) for name, text in line.sizes}
+    found = {name: number for name, (_, number) in sizes.items() if number is not None}
+    for name, (text, number) in sizes.items():
+        if number is not None:
+            continue
+        cure = {"tasks": "tasks_per_node", "gpus_per_task": "gpus_per_node"}.get(name, name)
+        what = f"{line.starter}: {name.replace('_', ' ')} {text!r} cannot be taken: no number is known for it"
+        if name == "tasks" and "tasks_per_node" in found:
+            taking.remarks.append(f"{what}; each node of the job has {found['tasks_per_node']} of them")
+        else:
+            taking.fault(line.line, what, f"--{cure.replace('_', '-')} N", cure)
+    return found
+
+
+def _launched_number(name: str, text: str, line: LaunchLine, taking: _Taking) -> int | None:
+    if name == "tasks_per_node" and line.row.per_node and text in ("gpu", "auto"):
+        text = f"${GPUS_ON_NODE}"
+    number = number_of(text, taking.numbers)
+    if name.startswith("gpus"):
+        named = _gpus_in(text) if number is None else None
+        return named[1] if named else number
+    return number if number and number > 0 else None
 
 
 def _ranks_per_node(
@@ -287,8 +356,7 @@ def _ranks_per_node(
         return per_node
     if tasks:
         return tasks // nodes
-    unknown = [name for name, text in line.sizes if name == "tasks_per_node" and not _NUMBER.fullmatch(text)]
-    if line.row.per_node and (unknown or line.starter != "accelerate"):
+    if line.row.per_node and line.starter != "accelerate":
         gpus = taking.values.get("gpus_per_node")
         return gpus if gpus else per_node
     return per_node
@@ -317,12 +385,10 @@ def _take_gpus(sizes: dict[str, Directive], nodes: int, per_node: int, taking: _
         taking.shown.append((str(one), "--gpus-per-node is typed instead" if is_typed else f"--gpus-per-node {number}"))
 
 
-def _take_gpus_of_launch(launched: dict[str, int], ranks: int, taking: _Taking) -> None:
-    """Take the GPUs that the launch line names; without any, the job asks for none."""
-    if "gpus_per_node" in launched or "gpus_per_task" in launched:
-        taking.values["gpus_per_node"] = launched.get("gpus_per_node") or launched["gpus_per_task"] * ranks
-    else:
-        taking.values["gpus_per_node"] = 0
+def _gpus_of_launch(launched: dict[str, int], ranks: int) -> int | None:
+    """Return the GPUs of a node that the launch line names; None if it names none."""
+    per_task = launched.get("gpus_per_task")
+    return launched.get("gpus_per_node", None if per_task is None else per_task * ranks)
 
 
 def _gpus_in(value: str) -> tuple[str, int] | None:
@@ -340,35 +406,41 @@ def _gpus_in(value: str) -> tuple[str, int] | None:
 # --- the commands
 
 
-def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> LaunchLine | None:
-    """Take the lines before the launch line as set-up, and its program; return the launch line, if there is one."""
+def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> tuple[LaunchLine | None, LaunchLine | None]:
+    """Take the lines before the launch line as set-up, and its program.
+
+    Return (the launcher that starts another one, as srun starts torchrun, the launch line), where there is one.
+    """
+    shebang = text.split("\n", 1)[0]
+    if not re.fullmatch(r"#!\s*(/\S*/)?(env\s+)?(ba|da|z|k)?sh(\s.*)?", shebang.rstrip("\r")):
+        taking.fault(1, "its first line names no shell that can be read here", "")
+        return None, None
     try:
         commands = commands_in(text)
     except NotShell as error:
         taking.fault(0, f"it cannot be read as a shell script: {error}")
-        return None
-    shebang = text.split("\n", 1)[0]
-    if not re.fullmatch(r"#!\s*(/\S*/)?(env\s+)?(ba|da|z|k)?sh(\s.*)?", shebang.rstrip("\r")):
-        taking.fault(1, "its first line names no shell that can be read here", "")
+        return None, None
     known = plain_variables(commands)
     lines = [(one, launch_line(expanded_words(one, known))) for one in commands]
     launched = [(one, line) for one, line in lines if line]
     if len(launched) > 1:
         steps = ", ".join(f"line {one.line}: {line.starter}" for one, line in launched[:6])
         taking.fault(launched[1][0].line, f"it starts several steps ({steps}), and a run has one program")
-        return None
+        return None, None
     if not commands:
         taking.fault(0, "it has no command")
-        return None
+        return None, None
     chosen, line = launched[0] if launched else (_last_program(commands), None)
     line = replace(line, line=chosen.line) if line else None
+    taking.before = [one for one in commands if one.line < chosen.line]
+    outer = None
     _check_place(chosen, taking)
     _take_setup(text, commands, chosen, arguments, taking)
     program = _program_of(chosen, line, known, taking)
     inner = launch_line(program) if line else None
     if inner and line and line.starter != inner.starter:
         _check_options(line, taking)
-        program, line = list(inner.program), replace(inner, line=chosen.line)
+        outer, program, line = line, list(inner.program), replace(inner, line=chosen.line)
     if line:
         _check_options(line, taking)
         _take_launcher(line, taking)
@@ -377,7 +449,8 @@ def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> LaunchLi
     else:
         taking.values["launcher"] = NO_LAUNCHER
     _take_program(program, chosen, taking)
-    return line
+    taking.values["setup"] = (*taking.values["setup"], *taking.exports)
+    return outer, line
 
 
 def _last_program(commands: Sequence[ShellCommand]) -> ShellCommand:
@@ -441,13 +514,66 @@ def _program_of(chosen: ShellCommand, line: LaunchLine | None, known: dict[str, 
 
 
 def _check_options(line: LaunchLine, taking: _Taking) -> None:
-    """Refuse options of a launch line that change what runs, and name those in whose place hpclaunch has its own."""
-    bad = [one for one in line.options if one.startswith(_STEP_FAULTS)]
-    for one in bad:
-        taking.fault(line.line, f"{line.starter} {one} cannot be taken")
-    rest = [one for one in line.options if one not in bad]
-    if rest:
-        taking.remarks.append(f"in place of these options of {line.starter} hpclaunch has its own: {' '.join(rest)}")
+    """Take the folder and the variables that a launch line gives its program, and name every other option of it."""
+    own: list[str] = []
+    others: list[str] = []
+    for one in line.options:
+        name, value = _split_option(one, line)
+        if name in line.row.folder_options:
+            _take_folder(one, value, line, taking)
+        elif name in line.row.variable_options:
+            _take_variables(one, name, value, line, taking)
+        elif name in _STEP_FAULTS or name.startswith("--container"):
+            taking.fault(line.line, f"{line.starter} {one} cannot be taken")
+        else:
+            (own if name.replace("_", "-") in _OWN else others).append(one)
+    if own:
+        taking.remarks.append(f"in place of these options of {line.starter} hpclaunch has its own: {' '.join(own)}")
+    if others:
+        taking.remarks.append(f"left out, as hpclaunch takes no such options of {line.starter}: {' '.join(others)}")
+
+
+def _split_option(option: str, line: LaunchLine) -> tuple[str, str]:
+    """Return (name, value) of an option as it is listed: ``--a=b``, ``--a b``, or ``-Ab`` of programs with such."""
+    name, _, value = option.partition(" ")
+    if name.startswith("--") and "=" in name:
+        name, _, value = option.partition("=")
+    elif line.row.attaches_values and not name.startswith("--") and len(name) > 2 and name not in line.row.flags:
+        name, value = option[:2], option[2:]
+    return name, value
+
+
+def _take_folder(option: str, value: str, line: LaunchLine, taking: _Taking) -> None:
+    if not value or re.search(r"[$`~*?]", value):
+        what = f"{line.starter} {option} cannot be taken: its folder is known only to the script"
+        taking.fault(line.line, what, "cd to it in a line before the launch line")
+        return
+    folder = shell_word(value) if value.startswith("/") else f'"$PWD"/{shell_word(value)}'
+    taking.values["setup"] = (*taking.values.get("setup", ()), f"export {_FOLDER}={folder}")
+    taking.shown.append((f"{line.starter} {option}", f"the program starts in {value}"))
+
+
+def _take_variables(option: str, name: str, value: str, line: LaunchLine, taking: _Taking) -> None:
+    """Take the variables that an option sets for the program, as exports of the set-up."""
+    if name == "--export":
+        words = [word for word in value.split(",") if word]
+        if "ALL" not in words:
+            what = f"{line.starter} {option} cannot be taken: ranks have all variables of the job"
+            taking.fault(line.line, what, "put ALL before the variables, or leave it out")
+            return
+        given = [word for word in words if "=" in word]
+    else:
+        given = [value if name == "-x" else value.replace(" ", "=", 1)]
+    for word in given:
+        variable, sign, text = word.partition("=")
+        if not sign:
+            continue  # a variable of the job, which ranks have
+        if not re.fullmatch(r"[A-Za-z_]\w*", variable) or re.search(r"[$`]", text):
+            what = f"{line.starter} {option} cannot be taken: the value of {variable} is known only to the script"
+            taking.fault(line.line, what, f"export {variable}=VALUE in a line before the launch line")
+            continue
+        taking.exports.append(f"export {variable}={shell_word(text)}")
+        taking.shown.append((f"{line.starter} {option}", f"export {variable}={shell_word(text)}"))
 
 
 def _take_launcher(line: LaunchLine, taking: _Taking) -> None:

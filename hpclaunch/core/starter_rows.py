@@ -33,6 +33,10 @@ class StarterRow:
     flags: tuple[str, ...] = ()
     two_values: tuple[str, ...] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
+    folder_options: tuple[str, ...] = ()
+    """Options with the folder in which the program starts."""
+    variable_options: tuple[str, ...] = ()
+    """Options that set variables for the program."""
     python_program: bool = False
     """The program that it starts is a file of Python, named without an interpreter."""
     attaches_values: bool = False
@@ -66,7 +70,14 @@ _MPI_SIZES: Mapping[str, Size] = {
     **dict.fromkeys(("-n", "-np", "--np", "-c"), "tasks"),
     **dict.fromkeys(("-N", "-ppn", "--ppn", "-npernode", "--npernode", "-perhost"), "tasks_per_node"),
 }
-_MPI = StarterRow(launcher="mpirun", flags=_MPI_FLAGS, two_values=_MPI_TWO_VALUES, sizes=_MPI_SIZES)
+_MPI = StarterRow(
+    launcher="mpirun",
+    flags=_MPI_FLAGS,
+    two_values=_MPI_TWO_VALUES,
+    sizes=_MPI_SIZES,
+    folder_options=("-wdir", "--wdir", "-wd", "--wd"),
+    variable_options=("-x", "-genv", "-env"),
+)
 _TORCHRUN = StarterRow(
     launcher="torchrun",
     per_node=True,
@@ -88,7 +99,13 @@ _ACCELERATE = StarterRow(
 _SUBMITS = StarterRow(submits=True)
 
 STARTERS: Mapping[str, StarterRow] = {
-    "srun": StarterRow(flags=_SRUN_FLAGS, sizes=_SRUN_SIZES, attaches_values=True),
+    "srun": StarterRow(
+        flags=_SRUN_FLAGS,
+        sizes=_SRUN_SIZES,
+        attaches_values=True,
+        folder_options=("-D", "--chdir"),
+        variable_options=("--export",),
+    ),
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun"), _MPI),
     "ibrun": StarterRow(launcher="ibrun", sizes={"-n": "tasks"}),
     **dict.fromkeys(("aprun", "lrun"), StarterRow(sizes={"-n": "tasks", "-N": "tasks_per_node"}, attaches_values=True)),

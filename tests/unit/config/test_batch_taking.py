@@ -148,4 +148,97 @@ def test_the_scripts_own_arguments_are_set_before_its_lines() -> None:
 
 def test_a_script_of_another_language_is_refused() -> None:
     found = take("#!/usr/bin/env python3\n#SBATCH -N2\nprint(1)\n", "./t.py")
-    assert any("names no shell" in fault.what for _, fault in found.faults)
+    assert ["names no shell" in fault.what for _, fault in found.faults] == [True]
+    assert found.shown == ()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "expected"),
+    [
+        ("#SBATCH -N 1", "NP=4\nmpirun -np $NP ./x", {"tasks_per_node": 4}),
+        ("#SBATCH -N 2 --gpus-per-node=4", "srun -n $((SLURM_NNODES*4)) ./x", {"tasks_per_node": 4}),
+        ("#SBATCH -N 2", "GPUS=4\nsrun --ntasks-per-node=$GPUS --ntasks=$((GPUS*2)) ./x", {"tasks_per_node": 4}),
+        ("#SBATCH -N 2", "export A=3\nB=$(( (A + 1) * SLURM_NNODES ))\nmpirun -n ${B} ./x", {"tasks_per_node": 4}),
+        ("#SBATCH -N 2 --export=NP=6", "mpirun -n $NP ./x", {"tasks_per_node": 3}),
+        ("#SBATCH -N 2 -n 8 -c 3", "srun -n $SLURM_NTASKS -c $SLURM_CPUS_PER_TASK ./x", {"cpus_per_task": 3}),
+        ("#SBATCH --gres=gpu:2", "torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py", {"tasks_per_node": 2}),
+        ("#SBATCH --gres=gpu:2", "N=$(nvidia-smi -L|wc -l)\ntorchrun --nproc-per-node=$N t.py", {"tasks_per_node": 2}),
+        ("#SBATCH --gres=gpu:2", "torchrun --nproc_per_node=gpu t.py", {"tasks_per_node": 2}),
+        ("", "srun --gpus-per-node=a100:4 ./x", {"gpus_per_node": 4}),
+    ],
+)  # fmt: skip
+def test_numbers_of_the_launch_line_may_be_variables_and_arithmetic(
+    head: str, body: str, expected: dict[str, Any]
+) -> None:
+    values = values_of(head, body)
+    assert {name: values.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "told", "cure"),
+    [
+        ("mpirun -np $NP ./x", "tasks '$NP' cannot be taken", "tasks_per_node"),
+        ("NP=4\n[ -d a ] && NP=8\nmpirun -np $NP ./x", "tasks '$NP' cannot be taken", "tasks_per_node"),
+        ("[ -d a ] && NP=8\nmpirun -np $NP ./x", "tasks '$NP' cannot be taken", "tasks_per_node"),
+        ("NP=4\nread NP\nmpirun -np $NP ./x", "tasks '$NP' cannot be taken", "tasks_per_node"),
+        ("mpirun -np $(nproc) ./x", "tasks '$(nproc)' cannot be taken", "tasks_per_node"),
+        ("srun -n $((2**9)) ./x", "tasks '$((2**9))' cannot be taken", "tasks_per_node"),
+        ("srun -n $((1-9)) ./x", "tasks '$((1-9))' cannot be taken", "tasks_per_node"),
+        ("srun -n 0 ./x", "tasks '0' cannot be taken", "tasks_per_node"),
+        ("srun -N 1-2 ./x", "nodes '1-2' cannot be taken", "nodes"),
+        ("srun -c $C ./x", "cpus per task '$C' cannot be taken", "cpus_per_task"),
+        ("torchrun --nproc_per_node=gpu t.py", "tasks per node 'gpu' cannot be taken", "tasks_per_node"),
+    ],
+)
+def test_a_number_that_only_the_run_knows_is_asked_for(body: str, told: str, cure: str) -> None:
+    (fault,) = [fault for _, fault in taken("", body).faults]
+    assert told in fault.what and fault.next.startswith(f"--{cure.replace('_', '-')} N")
+    assert faults_of("", body, typed=(cure,)) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "cpus"),
+    [
+        ("#SBATCH -N 1 --gpus-per-node=4 --exclusive", "srun -N 1 -n 4 -c 16 python train.py", 16),
+        ("#SBATCH -N 2 -c 4", "srun -n 4 -c 16 ./x", 16),
+        ("#SBATCH -N 2 --gpus-per-node=4", "srun --ntasks-per-node=1 -c 32 torchrun --nproc_per_node=4 t.py", 8),
+        ("#SBATCH -N 1 -c 32", "srun torchrun --nproc_per_node=4 t.py", 8),
+    ],
+)
+def test_the_cpus_of_the_launch_line_count_more_than_those_of_the_job(head: str, body: str, cpus: int) -> None:
+    assert values_of(head, body)["cpus_per_task"] == cpus
+
+
+def test_folder_and_variables_of_the_launch_line_are_those_of_the_program() -> None:
+    values = values_of("", "srun --chdir=exp1 --export=ALL,BAR=2 python show.py")
+    assert values["setup"] == ('export BATCH_SCRIPT_FOLDER="$PWD"/exp1', "export BAR=2")
+    assert values["arguments"] == ("-c", 'cd "$BATCH_SCRIPT_FOLDER" && exec "$@"', "bash", "python", "show.py")
+    assert values_of("", "mpirun -x A=1 -x B -genv C 3 ./x")["setup"] == ("export A=1", "export C=3")
+    late = values_of("", "srun --export=ALL,BAR=2 ./x $BAR")["setup"]
+    assert late[-1] == "export BAR=2" and late[0].startswith("BATCH_SCRIPT_PROGRAM=")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("srun --export=NONE ./x", "srun --export=NONE cannot be taken"),
+        ("srun --export=ALL,A=$B ./x", "the value of A is known only to the script"),
+        ("srun -D $D ./x", "srun -D $D cannot be taken"),
+        ("srun -oout ./x", "srun -oout cannot be taken"),
+        ("srun -i in.txt ./x", "srun -i in.txt cannot be taken"),
+    ],
+)
+def test_options_that_change_the_program_are_not_lost(body: str, told: str) -> None:
+    assert any(told in fault for fault in faults_of("", body)), faults_of("", body)
+
+
+def test_only_options_that_hpclaunch_replaces_are_said_to_be_replaced() -> None:
+    remarks = taken("", "mpirun -report-bindings -oversubscribe --mca pml ob1 ./x").remarks
+    assert "in place of these options of mpirun hpclaunch has its own: -report-bindings -oversubscribe" in remarks
+    assert "left out, as hpclaunch takes no such options of mpirun: --mca pml ob1" in remarks
+
+
+def test_a_part_of_a_heterogeneous_job_a_name_and_all_memory_are_told_as_what_they_are() -> None:
+    assert "hetjob begins a further part of a heterogeneous job" in faults_of("#SBATCH -N1\n#SBATCH hetjob")[0]
+    assert values_of("#SBATCH -J 'my job'")["name"] == "my-job"
+    assert "asks for all memory of a node" in faults_of("#SBATCH --mem=0")[0]
