@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpclaunch.actions.programs import find_on_path
@@ -19,6 +19,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.units import format_memory, format_walltime
 from hpclaunch.launchers import NO_LAUNCHER
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.ranks import is_offered
@@ -190,12 +191,15 @@ def _refusal_of_launcher(case: Case, line: LaunchLine, file: ProgramFile | None 
     what = f"{line.starter} {_does(line)}, and hpclaunch would start it once for every rank"
     where = f"{file.shown}, line {line.line}" if file else " ".join(map(shell_word, line.words[:_MOST_SHOWN]))
     steps = []
-    if line.row.submits and line.program:
+    if line.row.submits and _is_one_program(line):
         steps.append(f"hpclaunch submit {_target_words(line.program)}")
-    elif line.program and line.row.replaceable:
+    elif line.row.replaceable and _is_one_program(line):
         launcher = line.row.launcher if _is_offered(case, line.row.launcher) else ""
-        words = [*_size_words(line, case.request.nodes), *(["--launcher", launcher] if launcher else [])]
-        steps.append(" ".join(["hpclaunch submit", *words, _target_words(line.program)]))
+        sizes = _sizes_of(line, case.request.nodes)
+        words = [*_typed_words(case, sizes), *(["--launcher", launcher] if launcher else [])]
+        left_out = _left_out(line, sizes)
+        without = f" (without {'; '.join(left_out)})" if left_out else ""
+        steps.append(" ".join(["hpclaunch submit", *words, _target_words(line.program)]) + without)
     if not line.row.submits:
         once = "--tasks-per-node 1" if line.row.per_node else f"--nodes 1 --tasks-per-node 1 --launcher {NO_LAUNCHER}"
         steps.append(f"{once}, to start it once {'on each node' if line.row.per_node else 'in the job'}")
@@ -223,7 +227,7 @@ def _refusal_of_batch_script(file: ProgramFile, head: BatchHead, lines: Sequence
             f"hpclaunch submit --from-script {script}{taken}; hpclaunch submit --as-is {script} submits it unchanged"
         )
         return Fault(where=file.shown, what=what, next=next_step)
-    program = _target_words(lines[-1].program) if lines and lines[-1].program else "PROGRAM"
+    program = _target_words(lines[-1].program) if lines and _is_one_program(lines[-1]) else "PROGRAM"
     launcher = [f"--launcher {lines[-1].row.launcher}"] if lines and lines[-1].row.per_node else []
     return Fault(where=file.shown, what=what, next=" ".join(["hpclaunch submit", *launcher, program]))
 
@@ -235,13 +239,45 @@ def _is_offered(case: Case, launcher: str) -> bool:
     return bool(launcher) and is_offered(site, launcher, offered)
 
 
-def _size_words(line: LaunchLine, typed_nodes: int | None) -> list[str]:
-    """Return what a launch line says of nodes and ranks, as flags of hpclaunch; expansions of the shell say nothing."""
+def _is_one_program(line: LaunchLine) -> bool:
+    """Whether a line starts one program for all ranks, and its words stand for themselves."""
+    is_several = ":" in line.program or any(one.startswith(("--multi-prog", "--het-group")) for one in line.options)
+    return bool(line.program) and not is_several and not re.search("[$`]", " ".join(line.program))
+
+
+def _sizes_of(line: LaunchLine, typed_nodes: int | None) -> dict[str, str]:
+    """Return what a launch line says of nodes and ranks; expansions of the shell say nothing."""
     sizes = {name: text for name, text in line.sizes if re.fullmatch("[1-9][0-9]{0,6}", text)}
     nodes = int(sizes["nodes"]) if "nodes" in sizes else typed_nodes
     if nodes and "tasks" in sizes and "tasks_per_node" not in sizes and int(sizes["tasks"]) % nodes == 0:
         sizes["tasks_per_node"] = str(int(sizes["tasks"]) // nodes)
-    return [f"{flag} {sizes[name]}" for name, flag in _FLAGS.items() if name in sizes]
+    return {name: text for name, text in sizes.items() if name in _FLAGS}
+
+
+def _typed_words(case: Case, sizes: Mapping[str, str]) -> list[str]:
+    """Return what was typed of the size and the place of the run, with the sizes of a launch line in its stead."""
+    request = case.request
+    typed = {
+        "--site": request.site,
+        "--node-type": request.node_type,
+        **{flag: sizes.get(name) or getattr(request, name) for name, flag in _FLAGS.items()},
+        "--gpus-per-node": request.gpus_per_node,
+        "--account": request.account,
+        "--partition": request.partition,
+        "--qos": request.qos,
+        "--walltime": None if request.walltime is None else format_walltime(request.walltime),
+        "--memory": None if request.memory is None else format_memory(request.memory),
+    }
+    return [f"{flag} {shell_word(str(value))}" for flag, value in typed.items() if value is not None]
+
+
+def _left_out(line: LaunchLine, sizes: Mapping[str, str]) -> list[str]:
+    """Return what a launch line and its shell script do, and the proposed command does not."""
+    taken = {*sizes, *(["tasks"] if "tasks_per_node" in sizes else [])}
+    lost = [f"{name.replace('_', ' ')} {text}" for name, text in line.sizes if name not in taken]
+    before = [" ".join(line.before)] if line.before and line.before != ("exec",) else []
+    found = [*before, *lost, *line.options, *line.beside]
+    return [*found[:_MOST_SHOWN], *(["…"] if found[_MOST_SHOWN:] else [])]
 
 
 def _target_words(program: Sequence[str]) -> str:

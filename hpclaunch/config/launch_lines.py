@@ -29,7 +29,8 @@ class LaunchLine:
 
     ``options``: its other options. ``program``: what it starts; empty if that cannot be told.
     ``before``: the words in front of it, of programs that run it. ``line``: its line in a script; 0 if it was typed.
-    ``is_certain``: a script comes to it under no condition that can be seen.
+    ``beside``: the other commands of the shell script that it is in. ``is_certain``: a script comes to it under no
+    condition that can be seen.
     """
 
     starter: str
@@ -39,6 +40,7 @@ class LaunchLine:
     program: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     line: int = 0
+    beside: tuple[str, ...] = ()
     is_certain: bool = True
 
     @property
@@ -106,7 +108,9 @@ def launch_lines_in(text: str) -> list[LaunchLine]:
         made = launch_line(words) if words[:1] and words[0] not in functions else None
         if made:
             certain = is_certain and made.is_certain
-            found.append(LaunchLine(**{**vars(made), "line": command.line, "is_certain": certain}))
+            beside = (*made.beside, *(one.text.split("\n")[0] for one in commands if one is not command))
+            facts = {"line": command.line, "beside": beside, "is_certain": certain}
+            found.append(LaunchLine(**{**vars(made), **facts}))
         if is_certain and (words[:1] == ["exit"] or (words[:1] == ["exec"] and len(words) > 1)):
             break
         before.append(command)

@@ -62,17 +62,23 @@ def test_batch_scripts_of_other_schedulers_are_known(cluster: Desk, head: str, t
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("torchrun --nproc_per_node=4 train.py --l 1", "node 4 --launcher torchrun ./train.py -- --l 1; or"),
+        ("torchrun --nproc_per_node=4 train.py --l 1", "2 --tasks-per-node 4 --launcher torchrun ./train.py -- --l 1"),
         ("python3 -m torch.distributed.run --nproc_per_node=4 train.py", "--launcher torchrun ./train.py; or"),
-        ("accelerate launch train.py", "hpclaunch submit --launcher torchrun ./train.py; or"),
+        ("accelerate launch train.py", "hpclaunch submit --nodes 2 --launcher torchrun ./train.py; or"),
         ("deepspeed train.py --deepspeed", "--launcher torchrun ./train.py -- --deepspeed; or"),
-        ("srun python3 train.py", "hpclaunch submit ./train.py; or"),
+        ("srun python3 train.py", "hpclaunch submit --nodes 2 ./train.py; or"),
         ("srun -N 2 -n 8 ./solver x", "hpclaunch submit --nodes 2 --tasks-per-node 4 -- ./solver x; or"),
         ("mpirun -np 8 python3 train.py", "--tasks-per-node 4 --launcher mpirun ./train.py; or"),
         ("mpiexec -n 8 ./solver", "--tasks-per-node 4 --launcher mpirun -- ./solver; or"),
-        ("ibrun ./solver", "hpclaunch submit -- ./solver; or"),
+        ("ibrun ./solver", "hpclaunch submit --nodes 2 -- ./solver; or"),
         ("ray start --head", "next: --tasks-per-node 1, to start it once on each node"),
-        ("bash -c 'module load x && srun ./solver'", "hpclaunch submit -- ./solver; or"),
+        ("bash -c 'module load x && srun ./solver'", "--nodes 2 -- ./solver (without module load x); or"),
+        ("mpirun -np 8 -x A --mca pml ob1 ./s", "4 --launcher mpirun -- ./s (without -x A; --mca pml ob1); or"),
+        ("accelerate launch --config_file ds.yaml t.py", "torchrun ./t.py (without --config_file ds.yaml); or"),
+        ("env A=1 srun -n 3 ./s", "--nodes 2 -- ./s (without env A=1; tasks 3); or"),
+        ("mpirun -n 4 ./a : -n 2 ./b", "next: --nodes 1 --tasks-per-node 1 --launcher direct, to start it once"),
+        ("srun --multi-prog conf", "next: --nodes 1 --tasks-per-node 1 --launcher direct, to start it once"),
+        ("bash -c 'srun ./s $1' x 3", "next: --nodes 1 --tasks-per-node 1 --launcher direct, to start it once"),
         ("sbatch train.slurm", "sbatch submits a job of its own"),
     ],
 )  # fmt: skip
@@ -81,6 +87,13 @@ def test_a_launcher_is_no_program_of_a_rank(cluster: Desk, typed: str, told: str
 
     words = shlex.split(typed)
     assert told in refusal(cluster, "--nodes", "2", "--", *words)
+
+
+def test_the_proposed_command_repeats_what_was_typed_of_size_and_place(cluster: Desk) -> None:
+    typed = ("--nodes", "2", "--partition", "gpu", "--account", "hpc1", "--walltime", "90m", "--memory", "16G")
+    told = refusal(cluster, *typed, "--", "mpirun", "-np", "8", "./solver")
+    place = "--account hpc1 --partition gpu --walltime 01:30:00 --memory 16G"
+    assert f"hpclaunch submit --nodes 2 --tasks-per-node 4 {place} --launcher mpirun -- ./solver; or" in told
 
 
 @pytest.mark.parametrize("line", ["srun python train.py", "exec torchrun train.py", "RUN='mpirun -np 2'\n$RUN ./x"])
