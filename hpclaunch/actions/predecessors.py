@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
-from hpclaunch.core.errors import NotFound
+from hpclaunch.core.errors import Fault, InvalidRequest, NotFound
 from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
@@ -17,14 +19,17 @@ from hpclaunch.schedulers import scheduler_of
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
 
-_JOB_NUMBER = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?")
-"""A job, or a task of an array, as dependencies name it."""
+_JOB_NUMBER = re.compile(r"[1-9][0-9]{0,17}(_[0-9]{1,9})?")
+"""A job, or a task of an array, as dependencies name it. No scheduler has a job 0."""
+_SEPARATORS = re.compile(r"[,:]")
+"""What stands between jobs in the dependencies of Slurm. The path of a run may contain them too."""
 
 
 def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor, ...]:
-    """Return the runs and jobs that the request names, as they were last recorded; asks no scheduler. Raises NotFound.
+    """Return the runs and jobs that the request names, as they were last recorded; asks no scheduler.
 
-    A number that is no run's is another job of the scheduler. Nothing is recorded of it.
+    A number that is no run's is another job of the scheduler. Nothing is recorded of it. Raises InvalidRequest and
+    NotFound.
     """
     found, others = _find_named(system, request)
     runs_of = [_predecessor_of(run, must, present=False) for run, must in found]
@@ -34,7 +39,7 @@ def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor
 def present_predecessors(system: System, request: Request, scheduler: str) -> tuple[Predecessor, ...]:
     """Return the runs and jobs that the request names, in their present states: the scheduler is asked.
 
-    Raises NotFound.
+    Raises InvalidRequest and NotFound.
     """
     from hpclaunch.actions.states import refreshed
 
@@ -52,6 +57,7 @@ def _find_named(system: System, request: Request) -> tuple[list[tuple[Run, bool]
     Of both flags for one of them --after counts, which comes first.
     """
     names = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
+    _check(system, names)
     others: dict[str, bool] = {}
     for name, must in names:
         if _JOB_NUMBER.fullmatch(name) and not _is_run(system, name):
@@ -62,6 +68,24 @@ def _find_named(system: System, request: Request) -> tuple[list[tuple[Run, bool]
     for run, (_, must) in zip(found, of_runs, strict=True):
         chosen.setdefault(run.path, (run, must))
     return list(chosen.values()), others
+
+
+def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
+    """Raise InvalidRequest for words that name nothing, or several runs."""
+    faults: list[Fault] = []
+    for name, must_complete in names:
+        flag = "--after" if must_complete else "--after-any"
+        several = [part.strip() for part in _SEPARATORS.split(name) if part.strip()]
+        if not several:
+            what, allowed, next_step = "the text is empty", "a run, or the number of a job", "hpclaunch status"
+        elif len(several) > 1 and not _is_run(system, name):
+            what, allowed = f"{name!r} is no single run", "one run or job each"
+            next_step = " ".join(f"{flag} {shell_word(part)}" for part in several)
+        else:
+            continue
+        faults.append(Fault(what=what, where=flag, allowed=allowed, next=next_step))
+    if faults:
+        raise InvalidRequest(faults)
 
 
 def _is_run(system: System, name: str) -> bool:

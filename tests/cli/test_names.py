@@ -113,6 +113,24 @@ def test_a_run_after_others(cluster: Desk) -> None:
     assert "--dependency=afterok:11:12" in directives(cluster)
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--after", ""), 2, "--after: the text is empty; allowed: a run, or the number of a job"),
+        (("--after-any", " "), 2, "--after-any: the text is empty"),
+        (("--after", "11,12"), 2, "--after: '11,12' is no single run; allowed: one run or job each"),
+        (("--after-any", "a:b"), 2, "next: --after-any a --after-any b"),
+        (("--after", "0"), 1, "no run is called '0'"),
+    ],
+)
+def test_words_that_name_no_single_run_are_not_waited_for(
+    cluster: Desk, words: tuple[str, str], code: int, told: str
+) -> None:
+    submit(cluster, 11, "--name", "a")
+    done = cluster.type("submit", "./train.py", *words, "--dry-run")
+    assert (done.code, told in done.err) == (code, True), done.err
+
+
 def test_the_data_of_a_run_may_come_from_the_run_that_it_waits_for(cluster: Desk) -> None:
     run = submit(cluster, 11)
     cluster.fake("squeue", out="11|RUNNING|None|n1\n")
