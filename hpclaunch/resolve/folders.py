@@ -26,7 +26,12 @@ def expanded(path: str, context: Context) -> str:
 
 def has_variables(path: str) -> bool:
     """Tell whether the path still contains a variable, because the environment does not define it."""
-    return _VARIABLE.search(path) is not None
+    return bool(variables_in(path))
+
+
+def variables_in(path: str) -> list[str]:
+    """Return the names of the variables that the path contains."""
+    return [found[1] or found[2] for found in _VARIABLE.finditer(path)]
 
 
 def data_need(case: Case, decisions: Decisions) -> DataNeed | None:

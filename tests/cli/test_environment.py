@@ -159,6 +159,21 @@ def test_the_folder_is_the_typed_one_else_that_of_the_variable(bench: Desk) -> N
     assert typed.json["folder"] == str(bench.project / "here/mine/1")
 
 
+@pytest.mark.parametrize(
+    ("words", "variable", "told"),
+    [
+        (("--prefix", "$NOPE/envs"), "", "--prefix: '$NOPE/envs' contains $NOPE, which is not set"),
+        (("--prefix", ""), "", "--prefix: the text is empty; allowed: a folder"),
+        ((), "${NOPE}/envs", "HPCLAUNCH_ENVIRONMENTS: '${NOPE}/envs' contains $NOPE, which is not set"),
+    ],
+)
+def test_a_folder_of_ones_own_that_is_not_known_is_refused(
+    bench: Desk, words: tuple[str, ...], variable: str, told: str
+) -> None:
+    done = bench.type(*make("--dry-run", *words), HPCLAUNCH_ENVIRONMENTS=variable)
+    assert (done.code, told in done.err) == (2, True), done.err
+
+
 def test_scratch_is_named_with_what_the_centre_says(bench: Desk) -> None:
     done = bench.type(
         *("environment", "make", "mine", "--framework", "jax", "--site", "anvil", "--dry-run"),

@@ -17,12 +17,12 @@ from typing import Any
 from hpclaunch.actions.system import System
 from hpclaunch.config.site import Site
 from hpclaunch.core.consents import make_private
-from hpclaunch.core.errors import Fault, NotFound, Refused, did_you_mean, unwritable
+from hpclaunch.core.errors import Fault, InvalidRequest, NotFound, Refused, did_you_mean, unwritable
 from hpclaunch.core.files import append_line, json_object, read_text
 from hpclaunch.core.folders import data_folder, state_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context
-from hpclaunch.resolve.folders import expanded, has_variables
+from hpclaunch.resolve.folders import expanded, has_variables, variables_in
 
 RECIPE, SCRIPT, LOG, BUILT, FAILED = "recipe.json", "build.sh", "build.log", "built.json", "failed"
 FREEZE, DOCTOR, ENVIRONMENT = "freeze.txt", "doctor.json", "env"
@@ -75,15 +75,31 @@ class KeptEnvironment:
 
 
 def root_of(system: System, site: Site, prefix: str | None) -> tuple[Path, str]:
-    """Return the folder for new environments, and who chose it: the flag, the variable, the site, else hpclaunch."""
+    """Return the folder for new environments, and who chose it: the flag, the variable, the site, else hpclaunch.
+
+    Raises InvalidRequest for a folder of the user's own that is empty, or names a variable that is not set.
+    """
     context = Context(now="", cwd=str(system.cwd), run_dir="", python="", version="", environment=system.environment)
     offers = [("--prefix", prefix), (VARIABLE, system.environment.get(VARIABLE))]
+    for origin, offer in offers:
+        _check_offer(origin, offer, expanded(offer or "", context))
     offers.append((f"site {site.name}", site.folders.environments))
     for origin, offer in offers:
         folder = expanded(offer, context) if offer else ""
         if folder and not has_variables(folder):
             return Path(os.path.realpath(system.cwd / folder)), origin
     return Path(os.path.realpath(data_folder(system.environment) / "environments")), "hpclaunch"
+
+
+def _check_offer(origin: str, offer: str | None, folder: str) -> None:
+    if offer == "" and origin == "--prefix":
+        raise InvalidRequest(Fault(what="the text is empty", where=origin, allowed="a folder"))
+    unset = variables_in(folder)
+    if unset:
+        what = f"{offer!r} contains {' and '.join(f'${name}' for name in unset)}, which is not set"
+        raise InvalidRequest(
+            Fault(what=what, where=origin, next=f"export {unset[0]}=FOLDER, or name the folder without it")
+        )
 
 
 def known_roots(system: System) -> list[Path]:
