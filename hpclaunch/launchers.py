@@ -179,6 +179,7 @@ _READ_BY_SRUN = {
     "SLURM_COMPRESS": "--compress",
     "SLURM_CPU_BIND": "--cpu-bind",
     "SLURM_CPU_FREQ_REQ": "--cpu-freq",
+    "SLURM_DEBUG": "--verbose",
     "SLURM_DISTRIBUTION": "--distribution",
     "SLURM_EPILOG": "--epilog",
     "SLURM_EXACT": "--exact",

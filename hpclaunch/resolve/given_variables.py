@@ -140,6 +140,8 @@ def check_given(
             decisions.fault(refusal.why, where=one.where, next=refusal.next)
         elif one.name == "MASTER_PORT" and one.value is not None and not _is_port(one.value):
             decisions.fault(f"{one.value!r} is no port", where=one.where, allowed="a number from 1 to 65535")
+        elif one.name == "MASTER_ADDR" and one.value == "":
+            decisions.fault("it is empty", where=one.where, allowed="the address of a host", next="leave it out")
 
 
 def _refusals(case: Case, name: str, layout: Layout, launcher: str, launch: tuple[str, ...]) -> Iterator[Refusal]:
@@ -161,7 +163,7 @@ def _refusals(case: Case, name: str, layout: Layout, launcher: str, launch: tupl
     if name in own or _is_among(name, row.sets):
         yield Refusal(names=(name,), why=f"{launcher} sets it for every rank", next=_IN_RANKS)
     if name.startswith(scheduler.variables):
-        why = f"{scheduler.title} sets it for every job and every task"
+        why = f"variables of such names are {scheduler.title}'s own, which it sets for jobs and tasks"
         yield Refusal(names=(name,), why=why, next="leave it out; hpclaunch submit --help lists the options of a job")
 
 

@@ -44,7 +44,7 @@ def test_no_run_takes_a_value_that_every_rank_has_of_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_GPUS", "SLURMD_NODENAME"])
 def test_what_slurm_sets_itself_is_refused(name: str) -> None:
-    assert fault_of(name).what == "Slurm sets it for every job and every task"
+    assert fault_of(name).what == "variables of such names are Slurm's own, which it sets for jobs and tasks"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_a_variable_of_an_option_that_hpclaunch_writes_is_refused(name: str, opt
     assert fault_of(name).what == f"hpclaunch writes srun's option {option}, which counts more than this variable"
 
 
-@pytest.mark.parametrize("name", ["SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_UNBUFFEREDIO"])
+@pytest.mark.parametrize(
+    "name", ["SLURM_CPU_BIND", "SLURM_DEBUG", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_UNBUFFEREDIO"]
+)
 def test_a_variable_of_an_option_that_hpclaunch_does_not_write_is_kept(name: str) -> None:
     spec = planned(variables=((name, "7"),), launcher="srun")
     assert dict(spec.environment)[name] == "7"
@@ -92,6 +94,11 @@ def test_a_port_is_a_number(value: str) -> None:
     fault = fault_of("MASTER_PORT", value)
     assert (fault.what, fault.allowed) == (f"{value!r} is no port", "a number from 1 to 65535")
     assert dict(typed("MASTER_PORT", "65535").environment)["MASTER_PORT"] == "65535"
+
+
+def test_an_empty_address_is_refused_as_the_script_would_replace_it() -> None:
+    fault = fault_of("MASTER_ADDR", "")
+    assert (fault.what, fault.allowed) == ("it is empty", "the address of a host")
 
 
 def test_tf_config_is_that_of_one_rank() -> None:
