@@ -41,7 +41,7 @@ _MOST_IDS = 10_000
 class _Queue:
     """The answer of squeue: job -> status, and (``silence``) why it did not answer, if it did not.
 
-    ``strangers``: job -> what a job with its number is, which is not the run's.
+    ``strangers``: job -> what a job with its number is, of which it is not known that it is the run's.
     """
 
     known: Mapping[JobIdentity, Status]
@@ -105,7 +105,7 @@ def _status_of_ended(job: JobIdentity, jobs: Jobs, queue: _Queue, accounted: Sta
     marked = status_by_markers(run, queue.silence)
     stranger = queue.strangers.get(job)
     if marked.state == "UNKNOWN" and stranger is not None:
-        return replace(marked, reason=f"job {job.job_id} is another one by now, {stranger}")
+        return replace(marked, reason=f"job {job.job_id} {stranger}")
     return marked
 
 
@@ -181,9 +181,14 @@ def _squeue(numbers: Sequence[str], jobs: Jobs) -> _Queue:
 
 
 def _words_about_stranger(job: JobIdentity, folder: str, submitted: str) -> str:
-    if job.is_recent(whole_number(submitted)):
-        return f"with the working folder {folder or 'unknown'}"
-    return "which was submitted before this run was"
+    when = whole_number(submitted)
+    if when is not None and not job.is_recent(when):
+        return "is another one by now, which was submitted before this run was"
+    if not folder:
+        return "may be another one by now: Slurm does not say its working folder"
+    if when is None and job.is_job(folder, job.submitted):
+        return "may be another one by now: Slurm does not say when it was submitted"
+    return f"is another one by now, with the working folder {folder}"
 
 
 @lru_cache(maxsize=1024)  # tasks of an array have few different ones

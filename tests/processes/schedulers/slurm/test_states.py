@@ -204,6 +204,20 @@ def test_a_job_of_the_same_number_elsewhere_is_named_where_nothing_else_is_known
     assert told["1"].reason == "job 1 is another one by now, with the working folder /a/b"
 
 
+def test_a_job_of_which_slurm_says_too_little_is_not_called_another_one(tmp_path: Path, program: Path) -> None:
+    run = replace(a_run(tmp_path, "1"), submitted=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(WHEN)))
+    fake(program, "squeue", "")
+    fake(program, "sacct", "")
+    answers = {
+        f"|{run.path}": "job 1 may be another one by now: Slurm does not say when it was submitted",
+        f"{WHEN}|": "job 1 may be another one by now: Slurm does not say its working folder",
+        "|/a/b": "job 1 is another one by now, with the working folder /a/b",
+    }
+    for answer, reason in answers.items():
+        (program / "squeue").write_text(f"#!/bin/bash\necho '1|RUNNING|None|n1|{answer}'\n")
+        assert told_of([run]) == {"1": Status(state="UNKNOWN", reason=reason)}
+
+
 def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_path: Path, program: Path) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(WHEN + CLOCKS_S + 1))
     run = replace(a_run(tmp_path, "1"), submitted=now)
@@ -403,13 +417,19 @@ def test_a_folder_may_have_the_character_that_divides_the_answers(tmp_path: Path
     assert told_of([run])["1"].state == "TIMEOUT"
 
 
-@pytest.mark.parametrize(("folder", "words"), [("/a/b", "/a/b"), ("", "unknown")])
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("/a/b", "is another one by now, with the working folder /a/b"),
+        ("", "may be another one by now: Slurm does not say its working folder"),
+    ],
+)
 def test_a_stranger_is_named_by_its_folder(tmp_path: Path, program: Path, folder: str, words: str) -> None:
     fake(program, "sacct", "")
     (program / "squeue").write_text(f"#!/bin/bash\necho '1|RUNNING|None||5|{folder}'\n")
     (program / "squeue").chmod(0o755)
     told = told_of([a_run(tmp_path, "1")])["1"]
-    assert told.reason == f"job 1 is another one by now, with the working folder {words}"
+    assert told.reason == f"job 1 {words}"
 
 
 def test_an_answer_has_room_for_a_line_about_each_job(
