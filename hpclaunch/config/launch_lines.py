@@ -11,7 +11,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.shell_commands import NotShell, ShellCommand, commands_in
 from hpclaunch.core.spec import Pairs
-from hpclaunch.core.starter_rows import MODULES, QUESTIONS, RUNNERS, STARTERS, WRAPPERS, StarterRow
+from hpclaunch.core.starter_rows import CONTAINERS, MODULES, QUESTIONS, RUNNERS, STARTERS, WRAPPERS, StarterRow
 
 _PYTHON = re.compile(r"python[0-9.]*")
 _SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
@@ -20,6 +20,10 @@ _FUNCTIONS = (
     re.compile(r"(?m)(?:^|[;&|{])[ \t]*function[ \t]+([\w.-]+)"),
 )
 """The two forms in which a script defines a function."""
+_NO_PYTHON = {"--no-python", "--run-path", "-c", "--command-mode"}
+"""Options with which a launcher of Python programs starts any program."""
+_ARRAY = re.compile(r"\([^$`'\"()\\#]*\)")
+_WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
@@ -55,8 +59,8 @@ def launch_line(words: Sequence[str]) -> LaunchLine | None:
     if not rest:
         return None
     name = posixpath.basename(rest[0])
-    if any(name == row.program for row in RUNTIMES.values()):
-        image = next((place for place, word in enumerate(rest) if word.endswith((".sif", ".simg")) or "://" in word), 0)
+    if name in CONTAINERS or any(name == row.program for row in RUNTIMES.values()):
+        image = _image_place(rest)
         inner = launch_line(rest[image + 1 :]) if image else None
         return LaunchLine(**{**vars(inner), "before": (*before, *rest[: image + 1])}) if inner else None
     if _SHELL.fullmatch(name):
@@ -65,18 +69,18 @@ def launch_line(words: Sequence[str]) -> LaunchLine | None:
         return inside[0] if inside else None
     starter, arguments = name, list(rest[1:])
     if _PYTHON.fullmatch(name):
-        module = _module_of(rest)
-        if module is None:
+        module, script = _module_of(rest), _installed_script_of(rest)
+        if module is None and not script:
             return None
-        starter, given = MODULES.get(module[0], ("", ()))
-        arguments = [*given, *module[1]]
+        starter, given = MODULES.get(module[0], ("", ())) if module else (posixpath.basename(script[0]), ())
+        arguments = [*given, *(module[1] if module else script[1:])]
     row = STARTERS.get(starter)
     if row is None or not _starts(row, arguments):
         return None
     if row.words:
         place = next(place for place, word in enumerate(arguments) if word in row.words)
-        arguments = arguments[place + 1 :]
-        arguments = arguments[1:] if arguments[:1] == ["model"] else arguments  # lightning run model
+        has_second = arguments[place] == "mini" or arguments[place + 1 : place + 2] == ["model"]
+        arguments = arguments[place + 1 + has_second :]  # flux mini run, lightning run model
     sizes, options, program = _read(row, arguments)
     return LaunchLine(
         starter=starter,
@@ -98,12 +102,14 @@ def launch_lines_in(text: str) -> list[LaunchLine]:
         commands = commands_in(text)
     except NotShell:
         return []
-    known = plain_variables(commands)
+    known, arrays = plain_variables(commands), _arrays_in(commands)
     functions = {name for form in _FUNCTIONS for name in form.findall(text)}
     found = []
     before: list[ShellCommand] = []
     for command in commands:
         words = expanded_words(command, known)
+        array = _WHOLE_ARRAY.fullmatch(words[0]) if words else None
+        words = [*arrays.get(array[1], []), *words[1:]] if array else words
         is_certain = not command.depth and not _is_conditional(before)
         made = launch_line(words) if words[:1] and words[0] not in functions else None
         if made:
@@ -115,6 +121,13 @@ def launch_lines_in(text: str) -> list[LaunchLine]:
             break
         before.append(command)
     return found
+
+
+def _arrays_in(commands: Sequence[ShellCommand]) -> dict[str, list[str]]:
+    """Return the arrays that a script sets once, to words without quotes and expansions."""
+    given = [(name, word.text) for one in commands for name, word in one.assignments]
+    names = [name for name, _ in given]
+    return {name: text[1:-1].split() for name, text in given if _ARRAY.fullmatch(text) and names.count(name) == 1}
 
 
 def _is_conditional(before: Sequence[ShellCommand]) -> bool:
@@ -179,6 +192,27 @@ def unwrapped(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return before, rest
 
 
+def _image_place(words: Sequence[str]) -> int:
+    """Return the place of the image among the words of a container's program; 0 if none can be told."""
+    named = (place for place, word in enumerate(words) if word.endswith((".sif", ".simg")) or "://" in word)
+    first = next(named, 0)
+    with_value = CONTAINERS.get(posixpath.basename(words[0]))
+    if first or with_value is None:
+        return first
+    place = next((place + 1 for place, word in enumerate(words) if word in ("exec", "run")), len(words))
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in with_value else 1
+    return place if place < len(words) else 0
+
+
+def _installed_script_of(words: Sequence[str]) -> list[str]:
+    """Return the script that Python runs, and its arguments, if it is a launcher that is installed in a folder bin."""
+    place = next((place for place, word in enumerate(words) if place and not word.startswith("-")), 0)
+    path = words[place]
+    is_installed = posixpath.basename(posixpath.dirname(path)) == "bin" and posixpath.basename(path) in STARTERS
+    return list(words[place:]) if place and is_installed else []
+
+
 def _module_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return the module that ``python -m`` runs, and its arguments."""
     waiting = list(words[1:])
@@ -195,9 +229,11 @@ def _module_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
 def _starts(row: StarterRow, arguments: Sequence[str]) -> bool:
     """Whether a use of the program starts something: it has something to start, and does not only ask."""
     if row.words:
-        leading = next((word for word in arguments if not word.startswith("-")), "")
-        return leading in row.words
-    return bool(arguments) and arguments[0] not in QUESTIONS
+        place = next((place for place, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
+        has_options = any(word.startswith("-") for word in arguments[place + 1 : place + 2])
+        is_one = place < len(arguments) and arguments[place] in row.words
+        return is_one and (has_options or not row.needs_options)
+    return bool(arguments) and not {arguments[0], " ".join(arguments[:2])} & {*QUESTIONS}
 
 
 def _read(row: StarterRow, arguments: Sequence[str]) -> tuple[Pairs, tuple[str, ...], tuple[str, ...]]:
@@ -216,7 +252,7 @@ def _read(row: StarterRow, arguments: Sequence[str]) -> tuple[Pairs, tuple[str, 
         if short:  # -N4
             sizes.append((row.sizes[short], word[2:].removeprefix("=")))
             continue
-        module = module or (row.python_program and name in ("-m", "--module"))
+        module = module or (row.python_program and name in ("-m", "--module", "--module-mode"))
         if name in row.two_values:
             options.append(" ".join([word, *rest[:2]]))
             rest = rest[2:]
@@ -230,6 +266,6 @@ def _read(row: StarterRow, arguments: Sequence[str]) -> tuple[Pairs, tuple[str, 
         else:
             options.append(" ".join([word, *rest[:1]]))
             rest = rest[1:]
-    if row.python_program and rest and not {"--no-python", "--run-path"} & {one.replace("_", "-") for one in options}:
+    if row.python_program and rest and not _NO_PYTHON & {one.replace("_", "-") for one in options}:
         rest = ["python3", *(["-m"] if module else []), *rest]
     return tuple(sizes), tuple(options), tuple(rest)

@@ -2,7 +2,7 @@
 
 Their options are those of their manuals: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 5, PyTorch's page on torchrun,
 Accelerate's command line, DeepSpeed's "Getting Started", Horovod's horovodrun, IBM's jsrun(1), the command lines of Ray
-and Lightning, Colossal-AI's "Launch Colossal-AI".
+and Lightning, Colossal-AI's "Launch Colossal-AI", the launchers of MosaicML's Composer and of torchtune (``tune run``).
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class StarterRow:
     """Options that set variables for the program."""
     python_program: bool = False
     """The program that it starts is a file of Python, named without an interpreter."""
+    needs_options: bool = False
+    """It starts ranks only with options of its own behind the sub-command."""
     attaches_values: bool = False
     """The value of an option of one letter may stand directly behind it: ``-N4``."""
 
@@ -106,7 +108,8 @@ STARTERS: Mapping[str, StarterRow] = {
         folder_options=("-D", "--chdir"),
         variable_options=("--export",),
     ),
-    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun"), _MPI),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun", "prun", "oshrun"), _MPI),
+    **dict.fromkeys(("mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"), _MPI),  # Debian's names
     "ibrun": StarterRow(launcher="ibrun", sizes={"-n": "tasks"}),
     **dict.fromkeys(("aprun", "lrun"), StarterRow(sizes={"-n": "tasks", "-N": "tasks_per_node"}, attaches_values=True)),
     "jsrun": StarterRow(flags=("-V", "--version"), sizes={"-p": "tasks", "--np": "tasks"}, attaches_values=True),
@@ -142,7 +145,17 @@ STARTERS: Mapping[str, StarterRow] = {
         ),
     ),
     "ray": StarterRow(words=("start", "up", "submit", "job", "exec"), per_node=True, replaceable=False),
-    "flux": StarterRow(words=("run", "submit", "batch", "alloc", "bulksubmit"), submits=True),
+    "composer": StarterRow(
+        launcher="torchrun",
+        per_node=True,
+        python_program=True,
+        flags=("-v", "--verbose", "-m", "--module-mode", "-c", "--command-mode"),
+        sizes={"-n": "tasks_per_node", "--nproc": "tasks_per_node"},
+    ),
+    "tune": StarterRow(words=("run",), per_node=True, replaceable=False, needs_options=True),
+    "flux": StarterRow(
+        words=("mini", "run", "submit", "batch", "alloc", "bulksubmit"), submits=True, attaches_values=True
+    ),
     **dict.fromkeys(("sbatch", "salloc", "qsub", "bsub"), _SUBMITS),
 }
 """Program -> its row."""
@@ -154,6 +167,7 @@ MODULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "torch.distributed.elastic": ("torchrun", ()),
     "accelerate.commands.launch": ("accelerate", ("launch",)),
     "accelerate.commands.accelerate_cli": ("accelerate", ()),
+    "composer.cli.launcher": ("composer", ()),
     "deepspeed.launcher.runner": ("deepspeed", ()),
     "deepspeed.launcher.launch": ("deepspeed", ()),
     "horovod.runner": ("horovodrun", ()),
@@ -166,6 +180,16 @@ MODULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 QUESTIONS = ("--version", "-V", "--help", "-h", "-help", "--usage", "--check-build", "-cb", "--mpi=list", "--mpi list")
 """Options with which a program only tells something and starts nothing."""
+
+_NUMACTL_OPTIONS = (
+    *("-N", "-m", "-C", "-i", "-p", "-w", "--cpunodebind", "--membind", "--physcpubind", "--interleave"),
+    *("--preferred", "--weighted-interleave"),
+)
+_NSYS_OPTIONS = (
+    *("-b", "-c", "-d", "-e", "-f", "-n", "-o", "-p", "-s", "-t", "-w", "-x", "-y"),
+    *("--backtrace", "--capture-range", "--delay", "--duration", "--force-overwrite", "--output", "--sample"),
+    *("--stats", "--trace"),
+)
 
 WRAPPERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "env": (0, ("-u", "-C", "--unset", "--chdir")),
@@ -180,7 +204,8 @@ WRAPPERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "stdbuf": (0, ("-i", "-o", "-e")),
     "timeout": (1, ("-k", "-s", "--kill-after", "--signal")),
     "taskset": (1, ()),
-    "numactl": (0, ("-N", "-m", "-C", "-i", "-p")),
+    "numactl": (0, _NUMACTL_OPTIONS),
+    "xvfb-run": (0, ("-e", "-f", "-n", "-p", "-s", "-w")),
     "unbuffer": (0, ()),
 }
 """Programs that run the command that follows: how many words of theirs stand before it, and options with a value."""
@@ -189,5 +214,24 @@ RUNNERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     **dict.fromkeys(("conda", "mamba", "micromamba"), ("run", ("-n", "--name", "-p", "--prefix", "--cwd"))),
     "uv": ("run", ("--python", "-p", "--with", "--project", "--directory", "--extra", "--group")),
     **dict.fromkeys(("poetry", "pipenv", "pixi"), ("run", ())),
+    "nsys": ("profile", _NSYS_OPTIONS),
 }
 """Programs of which one sub-command runs the command that follows: it, and its options with a value."""
+
+_APPTAINER_OPTIONS = (
+    *("-B", "--bind", "-H", "--home", "-W", "--workdir", "-o", "--overlay", "-S", "--scratch", "--app", "--env"),
+    *("--env-file", "--pwd", "--cwd", "--mount", "--network", "--security", "--hostname", "--dns", "--fusemount"),
+)
+_PODMAN_OPTIONS = (
+    *("-v", "--volume", "-e", "--env", "--env-file", "--device", "-w", "--workdir", "--name", "--network", "--net"),
+    *("--ipc", "--pid", "--shm-size", "-u", "--user", "--userns", "--gpus", "--mount", "--hostname", "-l", "--label"),
+    *("--security-opt", "--ulimit", "--cap-add", "--group-add", "-p", "--publish", "--tmpfs", "-m", "--memory"),
+)
+CONTAINERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("apptainer", "singularity"), _APPTAINER_OPTIONS),
+    **dict.fromkeys(("podman", "podman-hpc", "docker"), _PODMAN_OPTIONS),
+}
+"""Programs whose ``exec`` or ``run`` takes options, an image, and the command in it: their options with a value.
+
+Sources: the user guides of Apptainer and Podman.
+"""

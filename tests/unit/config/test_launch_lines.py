@@ -33,6 +33,20 @@ from hpclaunch.config.launch_lines import launch_line, launch_lines_in
         ("conda run -n pt torchrun t.py", "torchrun", {}, "python3 t.py"),
         ("apptainer exec --nv x.sif torchrun t.py", "torchrun", {}, "python3 t.py"),
         ("bash -c 'cd x && srun ./y'", "srun", {}, "./y"),
+        ("nsys profile -t cuda --stats=true torchrun --nproc_per_node=4 t.py", "torchrun", {"tasks_per_node": "4"},
+         "python3 t.py"),
+        ("numactl --cpunodebind 0 mpirun -n 2 ./a", "mpirun", {"tasks": "2"}, "./a"),
+        ("xvfb-run -a -s '-screen 0 64x64x24' srun ./a", "srun", {}, "./a"),
+        ("python -u /opt/bin/torchrun t.py", "torchrun", {}, "python3 t.py"),
+        ("composer -n 4 -v t.py", "composer", {"tasks_per_node": "4"}, "python3 t.py"),
+        ("composer -c ./a", "composer", {}, "./a"),
+        ("tune run --nproc_per_node 4 full --config c", "tune", {}, "full --config c"),
+        ("singularity exec --nv -B /a:/b $SIF torchrun t.py", "torchrun", {}, "python3 t.py"),
+        ("apptainer exec sandbox/ torchrun t.py", "torchrun", {}, "python3 t.py"),
+        ("podman run --rm -v /a:/b img torchrun t.py", "torchrun", {}, "python3 t.py"),
+        ("mpiexec.mpich -n 2 ./a", "mpiexec.mpich", {"tasks": "2"}, "./a"),
+        ("oshrun -np 2 ./a", "oshrun", {"tasks": "2"}, "./a"),
+        ("flux mini run -n4 ./a", "flux", {}, "./a"),
     ],
 )  # fmt: skip
 def test_a_launcher_is_known_with_what_it_starts(typed: str, starter: str, sizes: dict[str, str], program: str) -> None:
@@ -61,6 +75,13 @@ def test_a_launcher_is_known_with_what_it_starts(typed: str, starter: str, sizes
         "python -c 'print(1)' -m torch.distributed.run",
         "env",
         "mpirun",
+        "srun --mpi list",
+        "tune run lora_finetune_single_device --config c",
+        "python bin/tool.py srun ./x",
+        "python ./ray start",
+        "apptainer exec sandbox/ python t.py srun",
+        "podman run img python t.py torchrun",
+        "nsys stats torchrun report.nsys-rep",
     ],
 )
 def test_what_only_names_a_launcher_is_none(typed: str) -> None:
@@ -88,6 +109,11 @@ if true; then mpirun -np 2 ./b & fi
 )
 def test_a_variable_with_an_unknown_value_starts_nothing_that_is_known(text: str) -> None:
     assert launch_lines_in(text) == []
+
+
+def test_an_array_that_begins_with_a_launcher_is_a_launch_line() -> None:
+    found = launch_lines_in('cmd=(srun -n 4\n ./a)\n"${cmd[@]}" x\nfiles=(a b)\n"${files[@]}"\n')
+    assert [(line.line, line.program) for line in found] == [(3, ("./a", "x"))]
 
 
 def test_a_script_that_is_not_closed_has_none() -> None:
