@@ -6,18 +6,21 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.shell_commands import NotShell, ShellCommand, commands_in
 from hpclaunch.core.spec import Pairs
 from hpclaunch.core.starter_rows import CONTAINERS, MODULES, QUESTIONS, RUNNERS, STARTERS, WRAPPERS, StarterRow
+
+if TYPE_CHECKING:
+    from hpclaunch.core.shell_commands import ShellCommand
 
 _PYTHON = re.compile(r"python[0-9.]*")
 _SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
 _FUNCTIONS = (
-    re.compile(r"(?m)(?:^|[;&|{])[ \t]*([\w.-]+)[ \t]*\([ \t]*\)"),
-    re.compile(r"(?m)(?:^|[;&|{])[ \t]*function[ \t]+([\w.-]+)"),
+    r"(?m)(?:^|[;&|{])[ \t]*([\w.-]+)[ \t]*\([ \t]*\)",
+    r"(?m)(?:^|[;&|{])[ \t]*function[ \t]+([\w.-]+)",
 )
 """The two forms in which a script defines a function."""
 _NO_PYTHON = {"--no-python", "--run-path", "-c", "--command-mode"}
@@ -98,12 +101,14 @@ def launch_lines_in(text: str) -> list[LaunchLine]:
     A variable counts as its value if the script gives it one once and in full. What stands behind the script's end, and
     a function with the name of a launcher, is no launch line.
     """
+    from hpclaunch.core.shell_commands import NotShell, commands_in  # most programs are no shell scripts
+
     try:
         commands = commands_in(text)
     except NotShell:
         return []
     known, arrays = plain_variables(commands), _arrays_in(commands)
-    functions = {name for form in _FUNCTIONS for name in form.findall(text)}
+    functions = {name for form in _FUNCTIONS for name in re.findall(form, text)}
     found = []
     before: list[ShellCommand] = []
     for command in commands:

@@ -17,7 +17,6 @@ from hpclaunch.schedulers.slurm.components import objections as component_object
 from hpclaunch.schedulers.slurm.configuration import cluster, cluster_name
 from hpclaunch.schedulers.slurm.held import held
 from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
-from hpclaunch.schedulers.slurm.reasons import explain
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
@@ -56,6 +55,13 @@ __all__ = [
     "usage",
     "variables_in",
 ]
+
+
+def explain(reason: str) -> str:
+    """Return Slurm's reason for waiting in words, and what to do; empty for an unknown reason."""
+    from hpclaunch.schedulers.slurm import reasons  # 2 ms, which a submission does not need
+
+    return reasons.explain(reason)
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation | None:

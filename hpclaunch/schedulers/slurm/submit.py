@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpclaunch.core import waiting
-from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, Refused, SchedulerError, Subject, Unanswered
 from hpclaunch.core.files import write_new
 from hpclaunch.runs import JOB_ID, Run, leases
 from hpclaunch.runs.directories import weak_around
@@ -23,7 +23,6 @@ from hpclaunch.schedulers import QueuedJob, Search
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.executor import script_executor
 from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers
-from hpclaunch.schedulers.slurm.reasons import subject_of
 from hpclaunch.schedulers.slurm.refusals import SbatchAnswer, read_answer
 
 _PAUSES = (1.0, 2.0, 4.0)
@@ -197,9 +196,15 @@ def _number(job_id: str) -> int:
     return int(job_id.partition("_")[0]) if job_id[0].isdigit() else 0
 
 
+def _subject_of(words: str) -> Subject:
+    from hpclaunch.schedulers.slurm.reasons import subject_of  # 2 ms, which a submission does not need
+
+    return subject_of(words)
+
+
 def _refusal_error(run: Run, words: str) -> SchedulerError:
     next_step = f"when Slurm would accept it: hpclaunch retry {run.label}; with other options: hpclaunch submit"
-    return SchedulerError(Fault(where="sbatch", what=words, next=next_step, subject=subject_of(words)))
+    return SchedulerError(Fault(where="sbatch", what=words, next=next_step, subject=_subject_of(words)))
 
 
 def _down_error(run: Run, hosts: str) -> SchedulerError:
@@ -212,7 +217,7 @@ def _down_error(run: Run, hosts: str) -> SchedulerError:
 def _unanswered_error(run: Run, words: str) -> Unanswered:
     what = f"it is unknown whether {run.label} was queued: {words}"
     next_step = f"hpclaunch status {run.label} asks Slurm again"
-    return Unanswered(Fault(where="sbatch", what=what, next=next_step, subject=subject_of(words)))
+    return Unanswered(Fault(where="sbatch", what=what, next=next_step, subject=_subject_of(words)))
 
 
 def _taken_over_error(run: Run) -> Refused:
