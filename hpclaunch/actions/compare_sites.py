@@ -89,11 +89,14 @@ def _production_sites(system: System) -> Iterator[str]:
 def _estimate(system: System, request: Request, objective: Objective, global_batch: int | None) -> SiteEstimate:
     site = request.site or ""
     quiet = replace(system, warn=lambda text: None, tell=lambda text: None)
+    has_queue = load_site(system.catalog, site).scheduler_row.has_queue
+    # Which account pays is no difference between sites.
+    request = replace(request, account=(request.account or "ACCOUNT") if has_queue else None)
     try:
         forecast = plan.plan_job(quiet, request, objective, global_batch=global_batch)
-        # Which account pays is no difference between sites, and their folders are not known here: any shared one.
-        account, nodes = request.account or "ACCOUNT", forecast.nodes or request.nodes
-        prepared = prepare(quiet, replace(request, nodes=nodes, account=account), runs_dir="/runs")
+        # Their folders are not known here: any shared one.
+        nodes = forecast.nodes or request.nodes
+        prepared = prepare(quiet, replace(request, nodes=nodes), runs_dir="/runs")
     except Refused as error:
         return SiteEstimate(site=site, refusals=tuple(map(_reason, error.faults)))
     refusals = [_reason(fault) for fault in (*forecast.refusals, *prepared.faults)]

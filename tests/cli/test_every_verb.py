@@ -34,6 +34,7 @@ OF_A_JOB = {
     "scale": ("{job} --nodes 1,2 --dry-run {site} {set}",),
     "data fetch": ("{job} --data-dir data --from nothing",),
     "jobs show": ("{job}", "{job} --json"),
+    "sites compare": ("{job} --site perlmutter --site local {set}",),
 }
 """Verb -> what is typed behind it, for every job."""
 OF_A_RUN = {
