@@ -224,10 +224,10 @@ def test_the_last_rank_of_a_node_removes_the_copies_and_no_rank_before_it(tmp_pa
     copies = tmp_path / "copies"
     copies.mkdir()
     ends = 'bash -c "$(declare -f leave_copies); is_ended=yes; leave_copies"'
-    ranks = {"HPCLAUNCH_BROADCAST": str(copies), "LOCAL_WORLD_SIZE": "3"}
-    done = with_library(f"export HPCLAUNCH_BROADCAST={copies}\n{ends}\n{ends}", **ranks)
+    of_a_rank = f"export HPCLAUNCH_BROADCAST={copies} LOCAL_WORLD_SIZE=3"
+    done = with_library(f"{of_a_rank}\n{ends}\n{ends}")
     assert copies.is_dir(), done.stderr
-    with_library(f"export HPCLAUNCH_BROADCAST={copies}\n{ends}", **ranks)
+    with_library(f"{of_a_rank}\n{ends}")
     assert not copies.exists()
 
 

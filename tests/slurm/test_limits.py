@@ -61,6 +61,7 @@ def test_a_partition_with_blanks_in_its_name_runs_a_job(narrow: Desk) -> None:
     narrow.wait(run)
     (told,) = json.loads(narrow.run("status", run.path.name, "--json").stdout)["runs"]
     assert told["state"] == "COMPLETED"
+    assert narrow.ended(run) == "COMPLETED 0:0"
     assert narrow.slurm("sacct", "-n", "-P", "-X", f"--jobs={run.job_id}", "--format=Partition").strip() == BLANKS
 
 
