@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.resolve.allocation import site_within
-from hpclaunch.schedulers.slurm import allocation, describe, history, limits, node_states, programs, scheduler
+from hpclaunch.schedulers.slurm import (
+    allocation,
+    configuration,
+    describe,
+    history,
+    limits,
+    node_states,
+    programs,
+    scheduler,
+)
 from hpclaunch.schedulers.slurm.programs import Answer
 from hpclaunch.sites.describe.draft import Here
 from hpclaunch.sites.describe.writing import text_of
@@ -137,9 +146,11 @@ def feed_description(scene: Scene, version: str, changes: dict[str, Any], ok: bo
 
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in (allocation, describe, history, programs, scheduler):
+        for module in (allocation, configuration, describe, history, programs, scheduler):
             patch.setattr(module, "ask", ask)
         patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask(command).text for command in commands])
+        configuration._ask_configuration.cache_clear()
+        configuration._ask_name.cache_clear()
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         for part in (draft_a_site, compare_a_site, read_allocation, read_rest):
             part(scene)
