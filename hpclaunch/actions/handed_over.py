@@ -14,7 +14,7 @@ from pathlib import Path
 from hpclaunch.actions.programs import find_on_path
 from hpclaunch.actions.python_syntax import syntax_faults
 from hpclaunch.config.batch_script import BatchHead, head_of
-from hpclaunch.config.launch_lines import LaunchLine, launch_line, launch_lines_in, unwrapped
+from hpclaunch.config.launch_lines import PYTHON, SHELL, LaunchLine, launch_line, launch_lines_in, unwrapped
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
@@ -24,7 +24,6 @@ from hpclaunch.launchers import NO_LAUNCHER
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.ranks import is_offered
 
-_SHELLS = re.compile(r"(ba|da|z|k|mk)?sh")
 _SHELL_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".sbat", ".batch", ".job", ".pbs", ".sub", ".qsub", ".cmd")
 _MOST_SHOWN = 8
 _FLAGS = {"nodes": "--nodes", "tasks_per_node": "--tasks-per-node", "cpus_per_task": "--cpus-per-task"}
@@ -138,12 +137,12 @@ def _program_file(case: Case, words: Sequence[str]) -> ProgramFile | None:
 def _split_interpreter(words: Sequence[str]) -> tuple[str, str]:
     """Return (interpreter, script) of a command; an empty script if it runs none that is named by its path."""
     name = os.path.basename(words[0]) if words else ""
-    if not re.fullmatch(r"python[0-9.]*", name) and not _SHELLS.fullmatch(name):
+    if not PYTHON.fullmatch(name) and not SHELL.fullmatch(name):
         return "", words[0] if words and os.sep in words[0] else ""
     waiting = list(words[1:])
     while waiting and waiting[0].startswith("-"):
         option = waiting.pop(0)
-        if option in ("-c", "-m") or (_SHELLS.fullmatch(name) and re.fullmatch("-[a-z]*c", option)):
+        if option in ("-c", "-m") or (SHELL.fullmatch(name) and re.fullmatch("-[a-z]*c", option)):
             return words[0], ""
         waiting = waiting[1:] if option in ("-W", "-X", "-o") else waiting
     return words[0], waiting[0] if waiting else ""
@@ -161,9 +160,9 @@ def _text_of(path: Path, case: Case) -> str:
 def _is_shell(file: ProgramFile) -> bool:
     """Whether a shell runs the file."""
     if file.interpreter:
-        return bool(_SHELLS.fullmatch(os.path.basename(file.interpreter)))
+        return bool(SHELL.fullmatch(os.path.basename(file.interpreter)))
     words = _first_line_words(file.text)
-    return bool(_SHELLS.fullmatch(os.path.basename(words[-1]))) if words else file.path.suffix in _SHELL_SUFFIXES
+    return bool(SHELL.fullmatch(os.path.basename(words[-1]))) if words else file.path.suffix in _SHELL_SUFFIXES
 
 
 def _first_line_words(text: str) -> list[str]:

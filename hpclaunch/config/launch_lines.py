@@ -16,8 +16,9 @@ from hpclaunch.core.starter_rows import CONTAINERS, MODULES, QUESTIONS, RUNNERS,
 if TYPE_CHECKING:
     from hpclaunch.core.shell_commands import ShellCommand
 
-_PYTHON = re.compile(r"python[0-9.]*")
-_SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
+PYTHON = re.compile(r"python[0-9.]*")
+SHELL = re.compile(r"(ba|da|z|k|mk)?sh")
+"""The names of the programs that interpret a script."""
 _FUNCTIONS = (
     r"(?m)(?:^|[;&|{])[ \t]*([\w.-]+)[ \t]*\([ \t]*\)",
     r"(?m)(?:^|[;&|{])[ \t]*function[ \t]+([\w.-]+)",
@@ -66,12 +67,12 @@ def launch_line(words: Sequence[str]) -> LaunchLine | None:
         image = _image_place(rest)
         inner = launch_line(rest[image + 1 :]) if image else None
         return LaunchLine(**{**vars(inner), "before": (*before, *rest[: image + 1])}) if inner else None
-    if _SHELL.fullmatch(name):
+    if SHELL.fullmatch(name):
         text = next((rest[place + 1] for place, word in enumerate(rest[:-1]) if re.fullmatch("-[a-z]*c", word)), "")
         inside = sorted(launch_lines_in(text), key=lambda line: not line.is_certain) if text else []
         return inside[0] if inside else None
     starter, arguments = name, list(rest[1:])
-    if _PYTHON.fullmatch(name):
+    if PYTHON.fullmatch(name):
         module, script = _module_of(rest), _installed_script_of(rest)
         if module is None and not script:
             return None
