@@ -193,6 +193,7 @@ def check_settings(catalog: Catalog, settings: Settings) -> None:
 DETECTED: dict[str, Detect] = {
     "anvil": Detect(hostname=r".+\.anvil\.rcac\.purdue\.edu"),
     "bridges2": Detect(hostname=r".+\.bridges2\.psc\.edu"),
+    "clariden": Detect(hostname=r"clariden-ln\d+(\..+)?"),
     "cori": Detect(environment={"NERSC_HOST": "cori"}),
     "daint_alps": Detect(hostname=r"daint-ln\d+(\..+)?"),
     "delta": Detect(hostname=r"dt-login\d+\.delta\.(internal\.ncsa\.edu|ncsa\.illinois\.edu)"),

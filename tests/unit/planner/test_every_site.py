@@ -20,8 +20,8 @@ KNOWN = [
 ]
 
 
-def test_there_are_23_production_clusters() -> None:
-    assert len(PRODUCTION) == 23
+def test_every_production_cluster_is_counted() -> None:
+    assert len(PRODUCTION) == 25
 
 
 def test_every_node_type_with_a_named_device_is_known() -> None:
