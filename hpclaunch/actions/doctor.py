@@ -179,7 +179,7 @@ def _installation_checks(prepared: Prepared) -> list[Check]:
 def _site_checks(prepared: Prepared) -> list[Check]:
     """Return the checks of the site file against the nodes and partitions that the scheduler shows, if it does."""
     site = prepared.case.site
-    if not site.scheduler_row.has_queue or misplaced(prepared.case, prepared.spec):
+    if not site.scheduler_row.has_queue or misplaced(prepared.case):
         return []
     found = scheduler_of(site.scheduler).compare(site)
     words = age_words(site, date.fromisoformat(prepared.case.context.now[:10]))
@@ -207,7 +207,7 @@ def _place_of(prepared: Prepared) -> str:
 def _refusal_checks(prepared: Prepared, error: HpclaunchError) -> list[Check]:
     """Return a failed check for every reason why the probe was refused."""
     name = prepared.spec.scheduler
-    offered = [] if misplaced(prepared.case, prepared.spec) else scheduler_of(name).gpu_types()
+    offered = [] if misplaced(prepared.case) else scheduler_of(name).gpu_types()
     return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
 
 

@@ -19,6 +19,7 @@ from hpclaunch.core.version import __version__
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, has_variables
 from hpclaunch.resolve.framework import needs_reading
+from hpclaunch.resolve.placement import unlisted_places
 from hpclaunch.resolve.recipes import sized
 from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
@@ -30,7 +31,8 @@ _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
 def load(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Case:
     """Return the case of a request. A given ``job`` replaces the job that the request names.
 
-    Runs no program and writes nothing. Raises HpclaunchError for a file that cannot be used.
+    Writes nothing, and runs a program only for a partition or QOS that the site file lacks: on the site's own machine
+    its scheduler is asked for the names. Raises HpclaunchError for a file that cannot be used.
     """
     settings = load_settings(system.catalog)
     check_settings(system.catalog, settings)
@@ -61,7 +63,21 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         from hpclaunch.actions.program_source import with_program_imports  # the same
 
         case = with_program_imports(case)
-    return with_run_dir(system, with_active_python(system, case), runs_dir)
+    return with_run_dir(system, with_active_python(system, _add_live_names(case)), runs_dir)
+
+
+def _add_live_names(case: Case) -> Case:
+    """Return the case with the scheduler's own partitions or QOS, if one is named that the site file lacks."""
+    unlisted = unlisted_places(case)
+    if not unlisted:
+        return case
+    from hpclaunch.actions.this_machine import misplaced
+    from hpclaunch.schedulers import scheduler_of
+
+    if misplaced(case):
+        return case
+    live = scheduler_of(case.site.scheduler).live_names([*unlisted])
+    return replace(case, context=replace(case.context, live=live))
 
 
 def looked_at(site: Site, context: Context) -> tuple[Site, Context]:

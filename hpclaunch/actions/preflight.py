@@ -32,7 +32,7 @@ _MOST_NAMED = 5
 
 def check(prepared: Prepared) -> None:
     """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
-    spec, wrong_place = prepared.spec, misplaced(prepared.case, prepared.spec)
+    spec, wrong_place = prepared.spec, misplaced(prepared.case)
     faults = [*wrong_place, *prepared.faults, *missing(prepared)]
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}

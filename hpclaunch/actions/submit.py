@@ -104,7 +104,7 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     from hpclaunch.schedulers import scheduler_of
 
     spec, context = prepared.spec, prepared.case.context
-    if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case, spec):
+    if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case):
         return prepared
     limits = [scheduler_of(spec.scheduler).longest_walltime(one.partition, one.qos) for one in spec.components]
     longest = min((limit for limit in limits if limit is not None), default=None)
@@ -128,7 +128,7 @@ def follow_predecessors(system: System, prepared: Prepared) -> Prepared:
     from hpclaunch.actions.predecessors import present_predecessors
     from hpclaunch.actions.this_machine import misplaced
 
-    if misplaced(case, prepared.spec):
+    if misplaced(case):
         return prepared
     now = present_predecessors(system, case.request, case.site.scheduler)
     if now == case.context.predecessors:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from hpclaunch.actions.system import System
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler, scheduler_row
-from hpclaunch.core.spec import Context, JobSpec
+from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler
+from hpclaunch.core.spec import Context
 from hpclaunch.resolve.case import Case
 from hpclaunch.schedulers import scheduler_of
 from hpclaunch.sites.detect import TYPED, UNDETECTED, cluster_name, detect_site, is_other_cluster, machine
@@ -25,11 +25,11 @@ def is_foreign(site_status: str, other_site: str) -> bool:
     return bool(other_site) or site_status == "retired"
 
 
-def misplaced(case: Case, spec: JobSpec) -> list[Fault]:
+def misplaced(case: Case) -> list[Fault]:
     """Return why this machine is not the place of the run; then its scheduler must not be asked about the run."""
     context, row = case.context, case.site.scheduler_row
-    if is_foreign(spec.site_status, context.other_site):
-        return _known_faults(spec, context.other_site)
+    if is_foreign(case.site.status, context.other_site):
+        return _known_faults(case.site, context.other_site)
     if not row.has_queue:
         return _head_node_faults(context) if context.site_origin == UNDETECTED else []
     if not _has_program(context.environment, row.start_command):
@@ -39,13 +39,13 @@ def misplaced(case: Case, spec: JobSpec) -> list[Fault]:
     return [] if context.at_site else _other_cluster_faults(case.site, context)
 
 
-def _known_faults(spec: JobSpec, other_site: str) -> list[Fault]:
-    if spec.site_status == "retired":
-        what = f"the site {spec.site} is retired: scripts can be rendered for it, but not submitted"
+def _known_faults(site: Site, other_site: str) -> list[Fault]:
+    if site.status == "retired":
+        what = f"the site {site.name} is retired: scripts can be rendered for it, but not submitted"
         return [Fault(what=what, next="add --dry-run to see the script; hpclaunch sites list shows other sites")]
-    program = scheduler_row(spec.scheduler).start_command
-    what = f"this machine belongs to {other_site}: its {program} cannot submit to {spec.site}"
-    return [Fault(what=what, next=f"log in at {spec.site}, or add --dry-run to see the script")]
+    program = site.scheduler_row.start_command
+    what = f"this machine belongs to {other_site}: its {program} cannot submit to {site.name}"
+    return [Fault(what=what, next=f"log in at {site.name}, or add --dry-run to see the script")]
 
 
 # --- The script of another cluster

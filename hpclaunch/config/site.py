@@ -359,6 +359,9 @@ class Site:
     node_types: Annotated[dict[TypeName, NodeType], AtLeast(1)] = field(metadata=shown(section="Node types"))
     partitions: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="Partitions"))
     qos: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="QOS"))
+    complete: tuple[Literal["partition", "qos"], ...] = field(
+        default=(), metadata=shown("{}", section=HEAD, row="listed in full")
+    )
     charging: Charging | None = field(default=None, metadata=shown(section="Charging") | ALWAYS_USED)
     gpus: GpuRequest | None = field(default=None, metadata=shown(section=_REQUESTS, row="GPUs") | ALWAYS_USED)
     task_directives: tuple[TaskDirective, ...] = field(

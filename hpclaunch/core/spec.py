@@ -97,6 +97,17 @@ class Request:
 
 
 @record
+class LiveNames:
+    """The names of all partitions, or of all QOS, that the scheduler of this machine has now.
+
+    ``hidden``: those of them that may be named, and are never proposed.
+    """
+
+    names: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+
+
+@record
 class Context:
     """Facts from outside the program (clock, folders, environment), so that resolving itself can be pure.
 
@@ -108,7 +119,8 @@ class Context:
     ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
     submitting shell, in words, if the request has it from there. ``allocation``: the one in which the run begins at
     once (None: it is submitted). ``hardware``: that of this machine, where the site is this machine (None: it is not,
-    or nobody has looked).
+    or nobody has looked). ``live``: the names of all partitions (by ``partition``) and QOS (``qos``) that the
+    scheduler of this machine has; it is asked only if the request names one that the site file lacks.
     """
 
     now: str
@@ -129,6 +141,7 @@ class Context:
     active: str = ""
     allocation: Allocation | None = None
     hardware: Hardware | None = None
+    live: Mapping[str, LiveNames] = field(default_factory=lambda: MappingProxyType({}))
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

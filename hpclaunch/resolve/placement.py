@@ -7,7 +7,7 @@ default comes first, then the order of the site file. Every other one is decline
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from hpclaunch.config.limits import Limits, together
@@ -15,7 +15,7 @@ from hpclaunch.config.settings import shell_choices
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
+from hpclaunch.core.spec import WITH_QUEUE, Declined, LiveNames, Request
 from hpclaunch.resolve.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -71,10 +71,29 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
     return named
 
 
+def unlisted_places(case: Case) -> dict[str, list[str]]:
+    """Return ``partition`` and ``qos`` -> the named ones that the site file lacks, where it lists any of them."""
+    if not case.site.scheduler_row.has_queue or case.request.accept_unverified:
+        return {}
+    named = named_places(case, Decisions())
+    listed = {"partition": case.site.partitions, "qos": case.site.qos}
+    found = {key: _unlisted_members(key, named[key], listed[key]) for key in listed if key in named and listed[key]}
+    return {key: names for key, names in found.items() if names}
+
+
+def _unlisted_members(family: str, named: str, known: Mapping[str, Limits]) -> list[str]:
+    return [one for one in _members(family, named) if one not in known]
+
+
+def _members(family: str, named: str) -> list[str]:
+    return named.split(",") if family == "partition" else [named]  # Slurm starts a job in the first that is free
+
+
 def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisions) -> Placement:
     """Return the placement; every limit that the request violates becomes a fault.
 
-    With ``--accept-unverified``, a partition or QOS that is not in the site file is used without a check.
+    A partition or QOS that is not in the site file is used without a check if the scheduler of this machine has it, or
+    with ``--accept-unverified``.
     """
     site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named, interactive=case.interactive)
     if not site.scheduler_row.has_queue:
@@ -91,7 +110,7 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         if name is None:
             name = _best_fitting(family, wanted, decisions)
         elif family.limits:
-            _check_named(family, wanted, case.request.accept_unverified, decisions)
+            _check_named(case, family, wanted, decisions)
         is_chosen_here = family.name not in named
         # The scheduler finds an implicit one by itself; a person's own choice is still written.
         implicit = is_chosen_here and name in family.limits and family.limits[name].implicit
@@ -244,19 +263,22 @@ def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
     )
 
 
-def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisions: Decisions) -> None:
+def _check_named(case: Case, family: Family, wanted: Wanted, decisions: Decisions) -> None:
     """Check the partition or QOS that a person named: it must be known, and it must accept the request."""
     named, known = wanted.named[family.name], family.limits
-    names = named.split(",") if family.name == "partition" else [named]  # Slurm starts a job in the first that is free
-    unknown = [one for one in names if one not in known]
-    if unknown and accept_unverified:
-        listed = ", ".join(unknown)
-        decisions.warnings.append(f"{family.name} {listed} is not in the site file: its limits are not checked")
+    unlisted = _unlisted_members(family.name, named, known)
+    live = case.context.live.get(family.name)
+    unknown = [one for one in unlisted if live is None or not _is_among(family, one, live)]
+    if unknown and not case.request.accept_unverified:
+        _refuse_unknown(family, unknown, wanted, live, decisions)
         return
-    if unknown:
-        _refuse_unknown(family, unknown, wanted, decisions)
+    if unlisted:
+        what = f"{family.name} {', '.join(unlisted)} is not in the site file"
+        if not unknown:
+            what += f", but {wanted.site.scheduler_row.title} has it"
+        decisions.warnings.append(f"{what}: its limits are not checked")
         return
-    refusals = [violations(known[one], wanted.ask) for one in names]
+    refusals = [violations(known[one], wanted.ask) for one in _members(family.name, named)]
     if not all(refusals):
         return  # one that accepts the request is enough
     for violation in refusals[0]:
@@ -269,19 +291,38 @@ def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisi
         )
 
 
-def _refuse_unknown(family: Family, unknown: list[str], wanted: Wanted, decisions: Decisions) -> None:
-    """Note a fault for each partition or QOS that the site file lacks, with the nearest one that would do."""
-    site, known = wanted.site, family.limits
+def _is_among(family: Family, name: str, live: LiveNames) -> bool:
+    return name in live.names or (family.name == "qos" and name.lower() in live.names)  # Slurm stores QOS in lower case
+
+
+def _refuse_unknown(
+    family: Family, unknown: list[str], wanted: Wanted, live: LiveNames | None, decisions: Decisions
+) -> None:
+    """Note a fault for each unknown partition or QOS, with the nearest one that would do.
+
+    That the site has none of the name is said only if all its names are known: from the scheduler, or from a file that
+    lists all.
+    """
+    site, limits = wanted.site, family.limits
+    known = [*limits] if live is None else [name for name in live.names if name not in live.hidden]
     for one in unknown:
         from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
         like = get_close_matches(one, known, n=1) or [one]
         instead = Wanted(site=site, ask=wanted.ask, named={**wanted.named, family.name: like[0]})
+        next_step = alternative(instead)
+        if live is not None:
+            what = f"{site.scheduler_row.title} has no {family.name} {one!r}"
+        else:
+            is_complete = family.name in site.complete
+            what = f"{site.name} has no" if is_complete else f"the site file of {site.name} lists no"
+            what += f" {family.name} {one!r}"
+            next_step += f"; or use {one!r} without a check, with --accept-unverified"
         decisions.fault(
-            f"{site.name} has no {family.name} {one!r}{did_you_mean(one, known)}",
+            f"{what}{did_you_mean(one, known)}",
             where=f"{site.name} {family.name}",
             allowed=", ".join(known),
-            next=f"{alternative(instead)}; or use {one!r} without a check, with --accept-unverified",
+            next=next_step,
             subject=_subject_of(family.name),
         )
 

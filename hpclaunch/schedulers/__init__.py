@@ -13,7 +13,7 @@ from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import JobSpec, Layout
+from hpclaunch.core.spec import JobSpec, Layout, LiveNames
 from hpclaunch.runs import JobIdentity, Jobs, Run
 
 if TYPE_CHECKING:
@@ -151,6 +151,9 @@ class Scheduler(Protocol):
 
         An empty ``partition`` is the one that applies by default.
         """
+
+    def live_names(self, families: Sequence[str]) -> Mapping[str, LiveNames]:
+        """Return ``partition`` and ``qos``, as far as asked for -> the names of all; nothing without an answer."""
 
     def largest_array(self) -> int | None:
         """Return how many tasks, numbered from 0, one job array may have; None if that is not known."""

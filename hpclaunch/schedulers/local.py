@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
-from hpclaunch.core.spec import JobSpec, Layout
+from hpclaunch.core.spec import JobSpec, Layout, LiveNames
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.runs.leases import process_space
 from hpclaunch.runs.markers import is_complete
@@ -60,6 +60,11 @@ def cluster() -> ClusterIdentity:
 def cluster_name() -> None:
     """Return None: there is no cluster."""
     return
+
+
+def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+    """Return nothing: this machine has no partitions and no QOS."""
+    return {}
 
 
 def objections(spec: JobSpec) -> list[Fault]:

@@ -68,7 +68,9 @@ def test_one_node_is_enough_where_there_are_no_two_and_it_says_so(cluster: Desk)
 def test_planning_refuses_in_its_own_words(cluster: Desk) -> None:
     done = cluster.type("doctor", "--json", "--partition", "btach")
     assert done.code == 1
-    assert "slurmsite has no partition 'btach'; did you mean 'batch'?" in failed(done.json)["request"]
+    assert (
+        "the site file of slurmsite lists no partition 'btach'; did you mean 'batch'?" in failed(done.json)["request"]
+    )
 
 
 def test_a_report_for_a_reader(cluster: Desk) -> None:

@@ -286,3 +286,50 @@ def test_a_controller_that_is_down_is_reported_with_the_verb_that_works(limited:
     assert (retried.code, f"hpclaunch resume {run.name} --walltime 1-00:00:00" in retried.err) == (1, True)
     assert limited.type("resume", run.name, "--walltime", "1-00:00:00").code == 0
     assert "#SBATCH --time=1-00:00:00\n" in (limited.spool / "script").read_text()
+
+
+NEW = PARTITIONS + f"PartitionName=new Default=NO MaxNodes=2 MaxTime=01:00:00 MinNodes=0 TotalNodes=3 {TAIL}\n"
+COUNTING = """#!/bin/bash
+printf '%s\\n' "$*" >> {spool}/scontrol.calls
+case "$*" in *partition*) cat {spool}/partitions ;; esac
+"""
+
+
+@pytest.fixture
+def counting(limited: Desk) -> Desk:
+    """The same, with a partition that the site file does not know; it keeps what scontrol is asked."""
+    (limited.spool / "partitions").write_text(NEW)
+    limited.program("scontrol", COUNTING.format(spool=limited.spool))
+    return limited
+
+
+def questions(desk: Desk) -> list[str]:
+    file = desk.spool / "scontrol.calls"
+    return [line for line in file.read_text().splitlines() if "partition" in line] if file.exists() else []
+
+
+def test_a_partition_that_only_slurm_knows_is_accepted_after_one_question(counting: Desk) -> None:
+    done = counting.type("submit", "./train.py", "--partition", "new")
+    assert done.code == 0, done.err
+    assert "partition new is not in the site file, but Slurm has it" in done.err
+    assert len(questions(counting)) == 1
+    assert counting.type("render", "./train.py", "--partition", "new").code == 0
+
+
+def test_a_partition_that_slurm_does_not_know_either_is_refused_once_with_the_nearest(counting: Desk) -> None:
+    told = refusal(counting, "./train.py", "--partition", "nwe")
+    assert told.count("has no partition") == 1 and "--accept-unverified" not in told
+    assert "Slurm has no partition 'nwe'; did you mean 'new'?; allowed: batch, debug, new" in told
+
+
+def test_slurm_is_asked_for_names_only_if_the_site_file_lacks_one(counting: Desk) -> None:
+    assert counting.type("render", "./train.py", "--partition", "debug", "--walltime", "1").code == 0
+    assert questions(counting) == []
+
+
+def test_without_an_answer_an_unknown_name_needs_consent(limited: Desk) -> None:
+    limited.fake("scontrol", code=1)
+    told = refusal(limited, "./train.py", "--partition", "new")
+    assert "the site file of slurmsite lists no partition 'new'; allowed: batch, debug" in told
+    assert "or use 'new' without a check, with --accept-unverified" in told
+    assert limited.type("submit", "./train.py", "--partition", "new", "--accept-unverified").code == 0

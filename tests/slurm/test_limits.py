@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm.conftest import Cluster
 from tests.slurm.desk import Desk, until
-from tests.slurm.users import as_root
+from tests.slurm.users import TESTER, as_root
 
 pytestmark = pytest.mark.timeout(300)
 BLANKS = "GPU nodes (nvidia)"
@@ -74,3 +74,28 @@ def test_a_requeued_and_held_job_says_so(narrow: Desk) -> None:
     told = narrow.run("status", run.path.name).stdout
     assert "SPECIAL_EXIT" in told and f"scontrol release {run.job_id}" in told
     assert narrow.run("cancel", run.path.name, "--yes").returncode == 0
+
+
+def test_names_that_only_slurm_knows_are_accepted_and_typing_errors_are_not(narrow: Desk) -> None:
+    """The partition, the QOS and the account are new at the cluster; the site file lists others."""
+    with as_root():
+        narrow.slurm("sacctmgr", "-i", "add", "account", "newcomers")
+        narrow.slurm("sacctmgr", "-i", "add", "user", TESTER, "Account=newcomers", "QOS=normal,lifting")
+    try:
+        folder = narrow.folder / "site_configs"
+        content = json.loads((folder / "lab.yaml").read_text())
+        content |= {"partitions": {"batch": {}, "debug": {}}, "qos": {"normal": {}}}
+        (folder / "listed.yaml").write_text(json.dumps(content))
+        words = ("--site", "listed", "--nodes", "1", "--walltime", "10:00", "--partition", "narrow", "--qos", "lifting")
+        account = ("--account", "newcomers")
+        run = narrow.submit("idle", *words, *account)
+        until(lambda: narrow.states(run).get(run.job_id) == "RUNNING", "running")
+        assert narrow.run("cancel", run.path.name, "--yes").returncode == 0
+        assert narrow.run("submit", "idle", *words, *account, "--dry-run").returncode == 0
+        for wrong, right in (("narow", "narrow"), ("liftin", "lifting"), ("newcomer", "newcomers")):
+            typed = [wrong if word == right else word for word in (*words, *account)]
+            refused = narrow.run("submit", "idle", *typed)
+            assert refused.returncode == 1 and f"did you mean {right!r}?" in refused.stderr, refused.stderr
+    finally:
+        with as_root():
+            narrow.slurm("sacctmgr", "-i", "delete", "account", "newcomers")

@@ -20,7 +20,7 @@ from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, SchedulerError, did_you_mean
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import JobSpec, LiveNames
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
@@ -101,6 +101,27 @@ def objections(spec: JobSpec) -> list[Fault]:
     return list(dict.fromkeys(fault for found in faults for fault in found))
 
 
+def live_names(families: Sequence[str]) -> dict[str, LiveNames]:
+    """Return the names of all partitions (``partition``) and QOS (``qos``), as far as asked for and as Slurm answers.
+
+    The answers are kept for ``objections``, so that a submission asks once.
+    """
+    if down_controllers():
+        return {}
+    questions: dict[str, Sequence[str]] = {"partitions": _PARTITIONS} if "partition" in families else {}
+    questions |= {"qos": _QOS} if "qos" in families else {}
+    for question, text in _answers_to(questions).items():
+        if text:
+            keep_answer(question, text)
+    known = _read_answers({name: recent_answer(name) or "" for name in questions}, "")
+    hidden = tuple(name for name, one in known.partitions.items() if one.get("Hidden", "NO") != "NO")
+    found = {
+        "partition": LiveNames(names=tuple(known.partitions), hidden=hidden),
+        "qos": LiveNames(names=tuple(known.qos)),
+    }
+    return {family: one for family, one in found.items() if one.names}
+
+
 def longest_walltime(partition: str, qos: str = "") -> int | None:
     """Return the longest walltime (seconds) of a job in a partition now; None without a limit, or if it is unknown.
 
@@ -120,7 +141,9 @@ def longest_walltime(partition: str, qos: str = "") -> int | None:
 
 
 def _answers_to(questions: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    return dict(zip(questions, _ask_all(*questions.values()), strict=True))
+    kept = {name: text for name in questions if (text := recent_answer(name)) is not None}
+    missing = {name: command for name, command in questions.items() if name not in kept}
+    return {**kept, **dict(zip(missing, _ask_all(*missing.values()), strict=True))}
 
 
 def _read_answers(answers: Mapping[str, str], partitions: str) -> _Known:

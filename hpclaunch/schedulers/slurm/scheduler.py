@@ -22,7 +22,7 @@ from hpclaunch.schedulers.slurm.submit import search, submit
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
     from hpclaunch.core.allocation import Allocation
-    from hpclaunch.core.spec import Layout
+    from hpclaunch.core.spec import Layout, LiveNames
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
@@ -41,6 +41,7 @@ __all__ = [
     "held",
     "job_states",
     "largest_array",
+    "live_names",
     "longest_walltime",
     "mpi_types",
     "objections",
@@ -97,6 +98,13 @@ def longest_walltime(partition: str, qos: str = "") -> int | None:
     from hpclaunch.schedulers.slurm.limits import longest_walltime as of_partition
 
     return of_partition(partition, qos)
+
+
+def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+    """Return the names of all partitions, of all QOS or of both; nothing of what Slurm does not answer."""
+    from hpclaunch.schedulers.slurm.limits import live_names as names_of
+
+    return names_of(families)
 
 
 def estimate(text: str) -> Estimate:

@@ -11,8 +11,9 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.limits import Bin, Limits, Override
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, NodeType, Site
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import JobSpec, LiveNames
 from hpclaunch.resolve import spec_of
+from hpclaunch.resolve.placement import unlisted_places
 from tests.builders import HOUR, a_case, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
 ANY = Defaults(node_type="gpu", walltime=HOUR)
@@ -351,7 +352,7 @@ def test_a_node_without_a_known_number_of_nodes_sets_no_limit() -> None:
             {"nodes": 9},
             ["cluster partition debug,batch: 9 nodes requested", "cluster gpu: 9 nodes requested"],
         ),
-        ("batch,debgu", {}, ["cluster has no partition 'debgu'; did you mean 'debug'?"]),
+        ("batch,debgu", {}, ["the site file of cluster lists no partition 'debgu'; did you mean 'debug'?"]),
     ],
 )
 def test_of_several_partitions_one_that_takes_it_is_enough(
@@ -379,6 +380,47 @@ def test_a_name_that_the_site_file_does_not_know_is_taken_as_it_is_with_consent(
     spec = planned(bundled_site("perlmutter"), account="m1", qos="special_m1", accept_unverified=True)
     assert dict(spec.directives)["qos"] == "special_m1"
     assert "qos special_m1 is not in the site file: its limits are not checked" in spec.warnings
+
+
+def test_that_a_site_has_none_of_a_name_is_said_only_if_its_file_lists_all() -> None:
+    (fault,) = refused(a_site(), partition="debgu")
+    assert fault.what == "the site file of cluster lists no partition 'debgu'; did you mean 'debug'?"
+    (fault,) = refused(a_site(complete=("partition",)), partition="debgu")
+    assert fault.what == "cluster has no partition 'debgu'; did you mean 'debug'?"
+    assert fault.next.endswith("; or use 'debgu' without a check, with --accept-unverified")
+
+
+def test_a_name_that_the_scheduler_itself_has_needs_no_consent() -> None:
+    live = {"qos": LiveNames(names=("normal", "special_m1", "shared"))}
+    words: dict[str, Any] = {"account": "m1", "context": a_context(live=live)}
+    spec = planned(bundled_site("perlmutter"), qos="Special_M1", **words)
+    assert dict(spec.directives)["qos"] == "Special_M1"
+    what = "qos Special_M1 is not in the site file, but Slurm has it: its limits are not checked"
+    assert what in spec.warnings
+    (fault,) = refused(bundled_site("perlmutter"), qos="special_m2", **words)
+    assert fault.what == "Slurm has no qos 'special_m2'; did you mean 'special_m1'?"
+    assert fault.allowed == "normal, special_m1, shared" and "--accept-unverified" not in fault.next
+
+
+def test_a_hidden_partition_of_the_scheduler_may_be_named_and_is_not_proposed() -> None:
+    context = a_context(live={"partition": LiveNames(names=("batch", "secret"), hidden=("secret",))})
+    assert dict(planned(partition="secret", context=context).directives)["partition"] == "secret"
+    (fault,) = refused(partition="secrte", context=context)
+    assert (fault.what, fault.allowed) == ("Slurm has no partition 'secrte'", "batch")
+
+
+@pytest.mark.parametrize(
+    ("typed", "unlisted"),
+    [
+        ({}, {}),
+        ({"partition": "debug"}, {}),
+        ({"partition": "debug,new,old"}, {"partition": ["new", "old"]}),
+        ({"qos": "high"}, {}),  # a file without any QOS says nothing of them
+        ({"partition": "new", "accept_unverified": True}, {}),
+    ],
+)
+def test_which_names_are_asked_for(typed: dict[str, Any], unlisted: dict[str, list[str]]) -> None:
+    assert unlisted_places(a_case(**typed)) == unlisted
 
 
 LONG = Limits(max_walltime=7 * 24 * HOUR, max_nodes=16, lifts=("max_walltime", "max_nodes"))

@@ -26,7 +26,10 @@ JOB = a_job(parameters={"epochs": Parameter(default=1), "optimizer": Parameter(d
         ({"gpus_per_node": 1, "tasks_per_node": 2}, "2 tasks would share 1 GPUs"),
         ({"node_type": "cpu", "gpus_per_node": 1}, "1 GPUs per node requested; allowed: at most 0"),
         ({"cpus_per_task": 9}, "4 tasks x 9 CPUs do not fit a node; allowed: at most 32 CPUs per node"),
-        ({"partition": "debgu"}, "cluster has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug"),
+        (
+            {"partition": "debgu"},
+            "file of cluster lists no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug",
+        ),
         ({"partition": "debug", "nodes": 3}, "cluster partition debug: 3 nodes requested; allowed: at most 2 nodes"),
         ({"partition": "debug", "nodes": 3, "walltime": 60}, "next: --partition batch would be accepted"),
         ({"walltime": 25 * HOUR}, "walltime 1-01:00:00 requested; allowed: at most 1-00:00:00"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.core.spec import JobSpec, Layout
+from hpclaunch.core.spec import JobSpec, Layout, LiveNames
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.schedulers import (
     ClusterIdentity,
@@ -41,6 +41,11 @@ def cluster() -> ClusterIdentity:
 def cluster_name() -> None:
     """Return None: qstat is not asked for its server."""
     return
+
+
+def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+    """Return nothing: the queues of PBS are not asked for."""
+    return {}
 
 
 def objections(spec: JobSpec) -> list[Fault]:
