@@ -50,12 +50,13 @@ class JobIdentity(NamedTuple):
 
         ``folder`` is as the scheduler's programs print it. ``submitted``: seconds of the epoch, None if the answer has
         no time. It may be later than the submission that is known, as a job that is queued again gets a new time.
+        Without a time the folder decides: it is the directory of this run, which no other job has.
         """
         return self.is_recent(submitted) and _is_home(self.home, folder)
 
     def is_recent(self, submitted: int | None) -> bool:
-        """Whether a job that was submitted then can be this one, and not one of an earlier numbering."""
-        return not self.submitted or (submitted is not None and submitted >= self.submitted - CLOCKS_S)
+        """Whether a job that was submitted then can be this one, and is not known to be of an earlier numbering."""
+        return submitted is None or submitted >= self.submitted - CLOCKS_S
 
 
 @lru_cache(maxsize=1024)  # the tasks of an array have one folder

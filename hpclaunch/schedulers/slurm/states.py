@@ -181,13 +181,10 @@ def _squeue(numbers: Sequence[str], jobs: Jobs) -> _Queue:
 
 
 def _words_about_stranger(job: JobIdentity, folder: str, submitted: str) -> str:
-    when = whole_number(submitted)
-    if when is not None and not job.is_recent(when):
+    if not job.is_recent(whole_number(submitted)):
         return "is another one by now, which was submitted before this run was"
     if not folder:
         return "may be another one by now: Slurm does not say its working folder"
-    if when is None and job.is_job(folder, job.submitted):
-        return "may be another one by now: Slurm does not say when it was submitted"
     return f"is another one by now, with the working folder {folder}"
 
 

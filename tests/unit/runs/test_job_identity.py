@@ -52,9 +52,12 @@ def test_an_answer_about_another_submission_is_about_another_job(tmp_path: Path)
     job, then, home = identity_of(run), epoch_of(THEN), str(run.path)
     for when in (then - CLOCKS_S, then, then + 1, then + 10**9):  # of a job that is queued again the time is later
         assert job.is_job(home, when)
-    for when in (then - CLOCKS_S - 1, 0, None):
+    for when in (then - CLOCKS_S - 1, 0):
         assert not job.is_job(home, when)
     assert not job.is_job("/elsewhere", then)
+    assert job.is_job(home, None), "an answer without a time is no reason to doubt the run's own folder"
+    for folder in ("/elsewhere", ""):
+        assert not job.is_job(folder, None)
     assert identity_of(replace(run, submitted="")).is_job(home, None), "an old record does not know when"
 
 

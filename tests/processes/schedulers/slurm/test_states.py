@@ -209,13 +209,31 @@ def test_a_job_of_which_slurm_says_too_little_is_not_called_another_one(tmp_path
     fake(program, "squeue", "")
     fake(program, "sacct", "")
     answers = {
-        f"|{run.path}": "job 1 may be another one by now: Slurm does not say when it was submitted",
         f"{WHEN}|": "job 1 may be another one by now: Slurm does not say its working folder",
         "|/a/b": "job 1 is another one by now, with the working folder /a/b",
     }
     for answer, reason in answers.items():
         (program / "squeue").write_text(f"#!/bin/bash\necho '1|RUNNING|None|n1|{answer}'\n")
         assert told_of([run]) == {"1": Status(state="UNKNOWN", reason=reason)}
+
+
+@pytest.mark.parametrize("time_of_submission", ["", "N/A", "Unknown", "2026-11-21T10:00:00"])  # no seconds of the epoch
+def test_an_answer_without_a_time_is_about_the_run_whose_folder_it_names(
+    tmp_path: Path, program: Path, time_of_submission: str
+) -> None:
+    run = replace(a_run(tmp_path, "1"), submitted=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(WHEN)))
+    fake(program, "squeue", "")
+    fake(program, "sacct", "")
+    line = f"1|PENDING|AssocMaxJobsLimit|||{run.path}".replace("|||", f"||{time_of_submission}|")
+    (program / "squeue").write_text(f"#!/bin/bash\necho '{line}'\n")
+    assert told_of([run]) == {"1": Status(state="PENDING", reason="AssocMaxJobsLimit")}
+    (program / "squeue").write_text(f"#!/bin/bash\necho '1|{time_of_submission}|{run.path}'\n")
+    assert [job.job_id for job in states.own_jobs([run])] == ["1"]
+    (program / "squeue").write_text("#!/bin/bash\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n")
+    (program / "sacct").write_text(
+        f"#!/bin/bash\necho '1|NODE_FAIL|1:0|n1|lab|{time_of_submission}|{run.path}'\n"
+    )
+    assert told_of([run]) == {"1": Status(state="NODE_FAIL", exit_code="1:0", nodes="n1")}
 
 
 def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_path: Path, program: Path) -> None:
