@@ -433,8 +433,11 @@ rank_program() { # print the text that the shell of every rank runs
   echo
   declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
     copy_output leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
-  [[ "$own" != *_gpu* ]] || declare -f show_one_gpu check_gpus refuse_gpus find_gpus keep_named find_divided \
-    nvidia_gpus amd_gpus find_other_vendor take_gpu
+  if [[ "$own" == *_gpu* ]]; then
+    declare -f show_one_gpu check_gpus sees_others refuse_gpus find_gpus keep_named find_divided \
+      nvidia_gpus amd_gpus find_other_vendor take_gpu
+    ! declare -f "${scheduler}_node_gpus" || printf 'node_gpus() { %s_node_gpus; }\n' "$scheduler"
+  fi
   printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
   printf 'sampler=%q\n' "$(find_sampler)"
   if [ ${#copies[@]} -gt 0 ]; then
@@ -584,6 +587,9 @@ check_gpus() { # check_gpus VENDOR EACH [shared]: false, with a sentence, if thi
   [ -z "$limit" ] || text=" ($limit${!limit+=}${!limit- is not set})"
   if [ -n "$other" ]; then
     refuse_gpus "${3-}" "the site file promises GPUs of $1, and this node has GPUs of $other" || return
+  elif sees_others "$seen"; then
+    refuse_gpus "${3-}" "it sees $seen GPUs, and the job has $(node_gpus) on this node: $limit is not set, and nothing else hides \
+those of other jobs" || return
   elif [ "$seen" = 0 ]; then
     [ "${HPCLAUNCH_EXPECT_GPU-}" != 1 ] || refuse_gpus "${3-}" "it sees no GPU$text" || return
   elif [ "$is_mig" = yes ] && [ $((first + $2)) -gt 1 ]; then
@@ -599,6 +605,13 @@ type --gpu-view one, or fewer tasks per node" || return
   for device in "${gpus[@]:first:$2}"; do
     take_gpu "$device" || refuse_gpus "${3-}" "it has the GPU of rank $other, $device$text" || return
   done
+}
+
+sees_others() { # sees_others SEEN: does this rank see more GPUs than the scheduler has given the job on this node?
+  local own
+  [[ -n "$1" && -n "$limit" && -z "${!limit+set}" ]] && declare -F node_gpus > /dev/null || return
+  own=$(node_gpus)
+  [ "${own:-$1}" -lt "$1" ]
 }
 
 refuse_gpus() { # refuse_gpus SHARED REASON: false; the first rank to fail says why. Only a warning where ranks may share
@@ -1752,6 +1765,8 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 # NAME_lost_node              print that a node failed, if launcher or scheduler wrote so into the log of this start
 # With a queue also NAME_requeue (requeue this job), NAME_resubmit (submit job.sh as its successor, and print the
 # successor's job ID) and NAME_skip_steps (launch under no name that ranks of an earlier start of this job may have).
+# If it assigns GPUs also:
+# NAME_node_gpus              print, in a rank, how many it has given the job on this node; nothing if that is not known
 # If it can copy files to the nodes (broadcasts, in its row) also:
 # NAME_send FILE PATH         copy a file to PATH on every node of the job; never over a file that is there
 # NAME_on_nodes COMMAND ...   run a command once on every node
@@ -1769,6 +1784,10 @@ slurm_job() {
   else
     job="${SLURM_JOB_ID:-by-hand-$$}"
   fi
+}
+
+slurm_node_gpus() {
+  echo "${SLURM_GPUS_ON_NODE-}"
 }
 
 slurm_state() {

@@ -73,6 +73,8 @@ class SchedulerRow:
     """The variable with the CPUs of a task."""
     gpu_listing: str = ""
     """The command that lists its GPUs."""
+    gpu_binding: tuple[str, ...] = ()
+    """The variables of a job by which its launcher binds each task to GPUs of its own."""
     assigns_gpus: bool
     """Whether it gives each task its GPUs; else the script does."""
     binds_cpus: bool
@@ -186,6 +188,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         error_lines=r"(srun|slurmstepd(-\S+)?|sbatch): (fatal|error): .*",
         task_cpus="SLURM_CPUS_PER_TASK",
         gpu_listing="sinfo --format='%P %G'",
+        gpu_binding=("SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_GPU_BIND", "SLURM_TRES_BIND"),
         assigns_gpus=True,
         binds_cpus=True,
         keeps_shell_out=True,

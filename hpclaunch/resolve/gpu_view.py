@@ -104,16 +104,38 @@ def _chooses_gpus(line: str) -> bool:
 _ANY = tuple(dict.fromkeys(name for names in VISIBILITY.values() for name in names))
 
 
-def gpu_bind_of(case: Case, layout: Layout, view: str, options: LauncherOptions) -> str:
+def gpu_bind_of(case: Case, node_type: str, layout: Layout, view: str, options: LauncherOptions) -> str:
     """Return how srun binds GPUs: not at all for ranks that see several, where the site would bind them to one.
 
-    ``--gpus-per-task`` implies a binding by the task, which only a written one replaces (srun manual).
+    ``--gpus-per-task`` implies a binding by the task, which only a written one replaces (srun manual). ``none`` unsets
+    the variables that name the job's GPUs, so it is written only where the job has all GPUs of its nodes: else a rank
+    would see those of other jobs if no cgroup hides them (seen with Slurm 22.05).
     """
-    sees_all = view == ALL_GPUS or bool(case.request.search)
     binds = options.gpu_bind not in (None, "none")
-    if sees_all and (binds or _asks_by_task(case)) and layout.gpus_per_node > 1:
-        return "none"
-    return options.gpu_bind or ""
+    if not _sees_several(case, layout, view) or not (binds or _asks_by_task(case)):
+        return options.gpu_bind or ""
+    return "none" if _has_all_gpus(case.node(node_type), layout) else ""
+
+
+def undoes_binding(case: Case, sizing: Sizing, view: str) -> bool:
+    """Whether the script must take back that the job asked for its GPUs by the task: in part of a node.
+
+    Without these variables a step has all GPUs of its job, and the variables that name them (seen with Slurm 22.05).
+    """
+    return _asks_by_task(case) and any(
+        _sees_several(case, one.layout, view) and not _has_all_gpus(case.node(one.node_type), one.layout)
+        for one in sizing.components
+    )
+
+
+def unbound_gpus_of(case: Case, sizing: Sizing, view: str) -> tuple[str, ...]:
+    """Return the line of the script that takes such a binding back."""
+    names = case.site.scheduler_row.gpu_binding
+    return (f"unset {' '.join(names)}",) if names and undoes_binding(case, sizing, view) else ()
+
+
+def _sees_several(case: Case, layout: Layout, view: str) -> bool:
+    return (view == ALL_GPUS or bool(case.request.search)) and layout.gpus_per_node > 1
 
 
 def _asks_by_task(case: Case) -> bool:

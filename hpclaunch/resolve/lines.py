@@ -17,6 +17,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.framework import packages_of
 from hpclaunch.resolve.given_variables import check_given, kept_in_ranks
+from hpclaunch.resolve.gpu_view import unbound_gpus_of
 from hpclaunch.resolve.keras import keras_lines_of, keras_variable_of
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.ranks import (
@@ -87,6 +88,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
             *keras_lines_of(case, parts),
             *([call_of(parts.broadcast)] if parts.broadcast else []),
             *before_launch_of(case, layout, launcher, parts.strategy),
+            *unbound_gpus_of(case, sizing, parts.gpu_view),
         ),
         launch=launch,
         parameters=parameters.values,

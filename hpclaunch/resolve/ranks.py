@@ -15,7 +15,7 @@ from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.framework import refusal_of, stated_framework, uses_horovod
-from hpclaunch.resolve.gpu_view import gpu_bind_of, gpu_lines_of
+from hpclaunch.resolve.gpu_view import gpu_bind_of, gpu_lines_of, undoes_binding
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers
 
@@ -245,8 +245,8 @@ def launch_of(
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
         mpi=(row.without_mpi if case.request.search else "") or _mpi_of(site, options, container),
         cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
-        gpu_bind=gpu_bind_of(case, layout, view, options),
-        gpus_by=(site.gpus.srun if site.gpus else None) or "",
+        gpu_bind=gpu_bind_of(case, sizing.node_type, layout, view, options),
+        gpus_by=_gpus_by(case, sizing, view),
         extra=(*container.step_options, *options.extra, *(row.independent if case.request.search else ())),
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=0 if case.request.search else case.job.resources.exit_wait,
@@ -258,11 +258,17 @@ def launch_of(
             launch,
             layout=one.layout,
             cpu_bind=_cpu_bind_of(case.node(one.node_type), one.layout, options),
-            gpu_bind=gpu_bind_of(case, one.layout, view, options),
+            gpu_bind=gpu_bind_of(case, one.node_type, one.layout, view, options),
         )
         for one in sizing.further
     )
     return row.argv(replace(launch, further=tuple(further)))
+
+
+def _gpus_by(case: Case, sizing: Sizing, view: str) -> str:
+    """Return the option with which srun asks for GPUs again, as the site has it; empty if it need not."""
+    typed = (case.site.gpus.srun if case.site.gpus else None) or ""
+    return "gpus-per-node" if typed and undoes_binding(case, sizing, view) else typed
 
 
 def _mpi_of(site: Site, options: LauncherOptions, container: ContainerCommand) -> str:

@@ -202,6 +202,22 @@ def test_of_whole_gpus_beside_divided_ones_it_is_not_known_which_a_process_sees(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
+def test_a_rank_that_sees_gpus_of_other_jobs_is_not_started(tmp_path: Path, vendor: str) -> None:
+    node = (amd if vendor == "AMD" else nvidia)(tmp_path, 4)
+    variable = "ROCR_VISIBLE_DEVICES" if vendor == "AMD" else "CUDA_VISIBLE_DEVICES"
+    lines = f"node_gpus() {{ slurm_node_gpus; }}; {CHECK.format(vendor)}"
+    assert refusal(rank(node, lines, SLURM_GPUS_ON_NODE="2")) == (
+        f"it sees 4 GPUs, and the job has 2 on this node: {variable} is not set, and nothing else hides those of other "
+        "jobs"
+    )
+    (tmp_path / "run/attempts/7.0/first-failure").unlink()
+    hidden: list[dict[str, str]] = [{"SLURM_GPUS_ON_NODE": "4"}, {}, {"SLURM_GPUS_ON_NODE": "2", variable: "2,3"}]
+    for variables in hidden:
+        done = rank(node, lines, 1, **variables)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_node_with_gpus_of_another_vendor_is_named(tmp_path: Path) -> None:
     node = amd(tmp_path / "amd", 2)
     said = "the site file promises GPUs of NVIDIA, and this node has GPUs of AMD"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.frameworks.environments import torch_environment
-from tests.slurm.desk import Desk
+from tests.slurm.desk import Desk, until
 from tests.slurm.users import as_root
 from tests.tiers import LONG
 
@@ -95,6 +95,31 @@ def test_every_rank_of_ddp_takes_a_gpu_of_its_own(binding: Desk, launcher: str, 
         return
     assert [(one["LOCAL_RANK"], one["LOCAL_WORLD_SIZE"]) for one in ranks] == [("0", "1")] * 8
     assert [one["HPCLAUNCH_LOCAL_RANK"] for one in ranks] == [str(n % 4) for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "gpus", [{"directive": "gpus-per-task"}, {"directive": "gpus-per-node", "srun": "gpus-per-task"}], ids=str
+)
+def test_two_jobs_of_a_node_see_no_gpu_of_each_other(desk: Desk, gpus: dict[str, str]) -> None:
+    # No cgroup closes device files here, so that only the variables hide the GPUs of other jobs.
+    desk.site("shared", gpus=gpus)
+    script = """#!/bin/bash
+        echo "${CUDA_VISIBLE_DEVICES-all} $LOCAL_RANK" > "$HPCLAUNCH_RUN_DIR/gpu-$RANK"
+        until [ -e go ]; do sleep 0.2; done
+    """
+    (desk.folder / "go").unlink(missing_ok=True)
+    (desk.folder / "see.sh").write_text(script)
+    (desk.folder / "see.sh").chmod(0o755)
+    half = ("--nodes", "1", "--tasks-per-node", "2", "--gpus-per-node", "2", "--cpus-per-task", "1")
+    place = ("--gpu-view", "all", "--walltime", "5m", "--sbatch", "--nodelist=node3")
+    runs = [desk.submit("./see.sh", "--site", "shared", *half, *place) for _ in range(2)]
+    for run in runs:
+        until(lambda run=run: len(list(run.path.glob("gpu-*"))) == 2, f"the ranks of {run.path}")  # type: ignore[misc]
+    (desk.folder / "go").touch()
+    desk.wait(*runs)
+    seen = [(run.path / f"gpu-{rank}").read_text().split() for run in runs for rank in (0, 1)]
+    assert [rank for _, rank in seen] == ["0", "1", "0", "1"]
+    assert [gpus for gpus, _ in seen] in (["0,1", "0,1", "2,3", "2,3"], ["2,3", "2,3", "0,1", "0,1"])
 
 
 @pytest.mark.long_tier

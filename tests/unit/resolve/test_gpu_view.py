@@ -142,6 +142,34 @@ def test_a_written_gpu_bind_is_kept_where_a_task_has_one_gpu_in_all() -> None:
     assert bind(planned(site)) == "none"
 
 
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+@pytest.mark.parametrize(
+    "gpus", [GpuRequest(directive="gpus-per-task"), GpuRequest(directive="gpus-per-node", srun="gpus-per-task")]
+)
+def test_in_part_of_a_node_a_binding_by_the_task_is_taken_back_and_not_switched_off(
+    gpus: GpuRequest, launcher: str
+) -> None:
+    options = Launchers(default="srun", options={"srun": LauncherOptions()})
+    site = a_site(gpus=gpus, launchers=options)
+    part = planned(site, tasks_per_node=2, gpus_per_node=2, launcher=launcher)
+    assert bind(part) is None, "--gpu-bind=none would show it the GPUs of other jobs"
+    assert part.before_launch[-1].startswith("unset SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK ")
+    assert not any(word.startswith("--gpus-per-task") for word in part.launch)
+    whole = planned(site, launcher=launcher)
+    assert bind(whole) == "none"
+    assert not any(line.startswith("unset") for line in whole.before_launch)
+    for shown in ({"gpu_view": "one"}, {"gpus_per_node": 1, "tasks_per_node": 1}):
+        one = planned(site, **{"tasks_per_node": 2, "gpus_per_node": 2, **shown})
+        assert not any(line.startswith("unset") for line in one.before_launch)
+
+
+def test_in_part_of_a_node_the_sites_own_binding_is_left_out() -> None:
+    options = Launchers(default="srun", options={"srun": LauncherOptions(gpu_bind="closest")})
+    part = planned(a_site(launchers=options), tasks_per_node=2, gpus_per_node=2)
+    assert bind(part) is None
+    assert not any(line.startswith("unset") for line in part.before_launch)
+
+
 def test_a_run_without_gpus_has_no_view() -> None:
     spec = planned(node_type="cpu", gpu_view="one")
     assert spec.rank_setup == ()

@@ -230,9 +230,7 @@ def test_an_answer_without_a_time_is_about_the_run_whose_folder_it_names(
     (program / "squeue").write_text(f"#!/bin/bash\necho '1|{time_of_submission}|{run.path}'\n")
     assert [job.job_id for job in states.own_jobs([run])] == ["1"]
     (program / "squeue").write_text("#!/bin/bash\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n")
-    (program / "sacct").write_text(
-        f"#!/bin/bash\necho '1|NODE_FAIL|1:0|n1|lab|{time_of_submission}|{run.path}'\n"
-    )
+    (program / "sacct").write_text(f"#!/bin/bash\necho '1|NODE_FAIL|1:0|n1|lab|{time_of_submission}|{run.path}'\n")
     assert told_of([run]) == {"1": Status(state="NODE_FAIL", exit_code="1:0", nodes="n1")}
 
 
