@@ -105,6 +105,24 @@ GPUS = (
     ),
     _nvidia("GH200", (67, 495, 990, 4000), 2023),
     _nvidia("H200", (67, 495, 989, 4800), 2023),
+    Gpu(
+        name="B200",
+        float32=80,
+        tf32=1100,
+        mixed=2250,
+        memory_gbytes_per_s=8000,
+        derate=HOPPER,
+        source="guess: NVIDIA's figures of the HGX B200 of 2024 (glennklockwood.com/garden/processors/B200)",
+    ),
+    Gpu(
+        name="GB200",
+        float32=80,
+        tf32=1250,
+        mixed=2500,
+        memory_gbytes_per_s=8000,
+        derate=HOPPER,
+        source="guess: TACC's guide to Horizon (2026-08-12) and the same page's figures of the GB200",
+    ),
     Gpu(name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)),
     Gpu(name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)),
     Gpu(
@@ -198,6 +216,7 @@ CPUS = (
     _xeon("Platinum 8480", (2.0, 64, DDR5_8), 2023),
     _xeon("Platinum 8558", (2.1, 64, 358.4), 2023),
     _cpu("Grace", (3.1, 32, 500), NVIDIA.format("Grace CPU", 2023)),
+    _cpu("A64FX", (2.0, 64, 1024), "Fujitsu at Hot Chips, 2018: 512 bits, 2.7 TFLOP/s in float64"),
     _cpu("POWER9", (3.1, 16, 170), "IBM, POWER9 AC922 technical overview, 2018"),
 )
 """Peaks are those of the vector units at the base clock; the bandwidth of a Xeon Phi is that of its MCDRAM,

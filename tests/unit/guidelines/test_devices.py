@@ -58,7 +58,9 @@ def test_every_figure_has_a_source_and_a_year_and_a_guess_says_so(one: Gpu | Cpu
         ("NVIDIA H100", 80, "H100"),
         ("NVIDIA H100 (SXM5)", 94, "H100 94"),
         ("NVIDIA H100 (HBM2)", 64, "H100 HBM2"),
-        ("NVIDIA B200", 192, None),
+        ("NVIDIA B200", 192, "B200"),
+        ("NVIDIA Blackwell (GB200)", 185, "GB200"),
+        ("NVIDIA B300", 288, None),
         (None, None, None),
     ],
 )

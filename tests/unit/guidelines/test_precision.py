@@ -15,6 +15,7 @@ from tests.builders import BUNDLED, bundled_site
         ("NVIDIA A100 (SXM4)", True, "bfloat16"),
         ("NVIDIA H100 (GH200)", True, "bfloat16"),
         ("NVIDIA Hopper (GH200)", True, "bfloat16"),
+        ("NVIDIA Blackwell (GB200)", True, "bfloat16"),
         ("NVIDIA L40S", True, "bfloat16"),
         ("AMD MI250X (one of its two dies)", True, "bfloat16"),
         ("NVIDIA V100 (Volta)", True, "float16"),
