@@ -202,6 +202,7 @@ DETECTED: dict[str, Detect] = {
     "fir": Detect(environment={"CC_CLUSTER": "fir"}),
     "frontera": Detect(hostname=r"login\d+\.frontera(\.tacc\.utexas\.edu)?"),
     "frontier": Detect(hostname=r".*\.frontier\.olcf\.ornl\.gov"),
+    "horizon": Detect(hostname=r"login\d+\.horizon(\.tacc\.utexas\.edu)?"),
     "jupiter": Detect(environment={"SYSTEMNAME": "jupiter"}),
     "juwels_booster": Detect(environment={"SYSTEMNAME": "juwelsbooster"}),
     "leonardo_booster": Detect(hostname=r".+\.leonardo\.(local|cineca\.it)"),
@@ -215,6 +216,7 @@ DETECTED: dict[str, Detect] = {
     "snellius": Detect(hostname=r"int\d+(\.local)?\.snellius\.surf\.nl"),
     "stampede3": Detect(hostname=r"login\d+\.stampede3(\.tacc\.utexas\.edu)?"),
     "testcluster": Detect(cluster_name="hpctest"),
+    "vega": Detect(hostname=r"vglogin\d+(\.vega\.izum\.si)?"),
     "vista": Detect(hostname=r"login\d+\.vista(\.tacc\.utexas\.edu)?"),
 }
 """A copy of ``detect`` from the bundled site files; a test checks that both are equal."""

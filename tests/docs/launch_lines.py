@@ -287,9 +287,9 @@ def _flag(theirs: Side, mine: Side, name: str) -> Row:
 
 
 def _meant(side: Side, name: str) -> list[str | int | None]:
-    """What the job and what its ranks are given; --mem=494000 is --mem=494000M."""
+    """What the job and what its ranks are given; --mem=494000 is --mem=494000M, and --mem=0 the whole node's."""
     both = side.directives.get(name), side.said(name)
-    return [parse_memory(value) if name == "mem" and value else value for value in both]
+    return [parse_memory(value) if name == "mem" and value and value != "0" else value for value in both]
 
 
 def _cell(side: Side, name: str) -> str:
