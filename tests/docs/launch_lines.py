@@ -200,9 +200,12 @@ def shown(side: Side, local: int, ranks_of_a_task: int, gpus: int, request: dict
     order = {**side.before, **side.ranks}
     seen = tuple(range(gpus))
     if side.launcher in ("srun", "torchrun"):  # the ranks of other launchers are no tasks that Slurm binds
-        assert bind in (None, "none", "closest"), bind
+        single = re.fullmatch(r"single:(\d+)", bind or "")
+        assert single or bind in (None, "none", "closest"), bind
         if bind == "closest":
             seen = (request["closest"][task],)
+        elif single:  # so many tasks of a node to its first GPU, as many to the next (srun manual)
+            seen = (seen[task // int(single[1])],)
         elif by_task and bind is None:  # --gpus-per-task implies a binding by the task (sbatch manual)
             seen = seen[task * by_task : (task + 1) * by_task]
         elif request.get("one_gpu_each") and not order:
