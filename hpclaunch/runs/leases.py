@@ -105,8 +105,9 @@ def end(lease: Lease, outcome: str) -> str:
 def ended_here(run: Run) -> bool:
     """Whether this process made the newest submission of a run, which gave it its present job."""
     lease = newest(run.path)
-    mine = lease is not None and lease.text.startswith(f"{this_process()} ")
-    return mine and lease is not None and lease.outcome == run.job_id != ""
+    if lease is None or not lease.text.startswith(f"{this_process()} "):
+        return False
+    return lease.outcome == run.job_id != ""
 
 
 def settle(lease: Lease | None, outcome: str) -> str:
@@ -149,8 +150,8 @@ def silence(path: Path) -> float:
 
 
 def _died_early(lease: Lease) -> bool:
-    """Whether the process ended before it called a program of the scheduler."""
-    return bool(lease.text) and not lease.sign and _lives(lease) is False
+    """Whether the process ended before it called a program of the scheduler. An empty lease names none that ended."""
+    return not lease.sign and _lives(lease) is False
 
 
 def _lives(lease: Lease) -> bool | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpclaunch.core import files
 from hpclaunch.runs import leases
 from tests.builders import a_run
 
@@ -107,9 +109,12 @@ def test_a_record_without_a_lease_is_watched_in_the_same_way(tmp_path: Path, mon
     assert leases.silence(run.path) == 0.0
 
 
-def test_without_hard_links_files_are_made_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", ["EPERM", "ENOTSUP", "ENOSYS", "EMLINK", "EXDEV", "EACCES"])
+def test_without_hard_links_files_are_made_exclusively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
     def link(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+        raise OSError(getattr(errno, code), code)
 
     monkeypatch.setattr("os.link", link)
     run = a_run(tmp_path)
@@ -117,6 +122,7 @@ def test_without_hard_links_files_are_made_exclusively(tmp_path: Path, monkeypat
     assert lease
     assert leases.take(run) is None
     assert [leases.end(lease, "4711"), leases.end(lease, "4712")] == ["4711"] * 2
+    assert leases.make_once(lease.folder / "1.ended", "4712") == "4711"
     assert sorted(path.name for path in lease.folder.iterdir()) == ["1", "1.ended"]
 
 
@@ -278,3 +284,69 @@ def test_where_there_are_no_spaces_of_process_numbers_the_name_of_a_process_has_
     monkeypatch.setattr(os, "readlink", fail)
     words = leases.this_process().split(" ")
     assert words == [*usual[:2], "unknown", *usual[3:]] and all(words)
+
+
+def test_a_lease_and_its_outcome_go_to_the_disk_and_signs_of_life_need_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash of this machine nobody may submit the run again; a sign only shows how old a submission is."""
+    waits: list[str] = []
+    monkeypatch.setattr(files, "send_to_disk", lambda descriptor: waits.append("send"))
+    monkeypatch.setattr("os.fsync", lambda descriptor: waits.append("fsync"))
+    run = a_run(tmp_path)
+    waits.clear()
+    lease = leases.take(run)
+    assert lease and waits == ["send"]
+    assert leases.renew(run.path) and waits == ["send"]
+    leases.end(lease, "4711")
+    assert waits == ["send", "send"]
+    give_to_another_process(run.path)
+    assert leases.silence(run.path) == 0.0 and waits == ["send", "send"]
+
+
+def test_of_an_outcome_that_cannot_be_written_the_recorded_one_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = leases.take(a_run(tmp_path))
+    assert lease
+    (lease.folder / "1.ended").touch()
+    assert leases.end(lease, "4712") == "4712", "the recorded one cannot be read"
+    (lease.folder / "1.ended").write_text("4711\n")
+
+    def link(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("os.link", link)
+    assert leases.end(lease, "4712") == "4711"
+
+
+def test_only_numbers_as_hpclaunch_writes_them_name_submissions(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    lease = leases.take(run)
+    assert lease
+    for name in ("\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "7.ended", ".8"):
+        (lease.folder / name).touch()
+    assert leases.newest(run.path) == lease
+
+
+def test_what_this_host_saw_of_others_is_the_users_own_and_may_be_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, clock = a_run(tmp_path), [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    assert leases.silence(run.path) == 0.0
+    assert (run.path / leases.FOLDER).stat().st_mode & 0o777 == 0o700
+    (seen,) = (run.path / leases.FOLDER).iterdir()
+    seen.unlink()
+    seen.mkdir()  # it can neither be read nor written
+    clock[0] += 700
+    assert leases.silence(run.path) == 0.0
+    assert leases.silence(tmp_path / "missing") == 0.0
+
+
+def test_a_process_is_named_in_one_line_and_its_lease_says_who_it_is(tmp_path: Path) -> None:
+    words = leases.this_process().split()
+    assert leases.this_process() == " ".join(words) and len(words) == 5
+    lease = leases.take(a_run(tmp_path))
+    assert lease and lease.holder == f"process {os.getpid()} on {os.uname().nodename}"
+    assert replace(lease, text="").holder == "process  on "
