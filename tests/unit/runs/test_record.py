@@ -125,11 +125,12 @@ def test_the_logs_of_a_run_are_those_of_all_starts_by_age_and_not_those_of_ranks
     assert [path.name for path in run.logs()] == ["slurm-9.out", "slurm-10.out"]
     assert [path.name for path in run.logs(rank=0)] == ["rank-0.out"]
     assert run.logs(rank=1) == []
+    assert replace(run, job_id="9", earlier=("8",)).logs() == run.logs(), "each once, and no others"
 
 
 def test_the_logs_of_a_run_of_an_array_are_those_of_its_own_jobs_in_the_arrays_folder(tmp_path: Path) -> None:
     array = a_run(tmp_path, "8")
-    task = replace(array, path=array.path / "0001", index=1, job_id="8_1", earlier=("7_1",))
+    task = replace(array, path=array.path / "0001", index=1, job_id="8_1", earlier=("6_1", "7_1"))  # 6_1 left no log
     (array.path / "logs").mkdir()
     for age, name in enumerate(("slurm-7_1.out", "slurm-8_1.out", "slurm-8_2.out", "slurm-.out")):
         (array.path / "logs" / name).touch()
@@ -178,6 +179,40 @@ def test_the_mark_of_success_names_its_start(tmp_path: Path, mark: str, proves: 
     assert run.has_completed("7.0") is proves
 
 
+@pytest.mark.parametrize("ranks", [False, True])
+def test_an_exit_code_of_0_alone_proves_no_success(tmp_path: Path, ranks: bool) -> None:
+    run = a_run(tmp_path, "7")
+    start(run, "7.0", started="", exit_code="0\n")
+    if ranks:
+        (run.path / "attempts/7.0/ranks").mkdir()
+    assert not run.has_completed("7.0")
+
+
+_ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("TIMEOUT", "NOT_SUBMITTED", "FORGOTTEN"),
+)
+_NOT_ENDED = (
+    *("COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD"),
+    *("REVOKED", "RUNNING", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED"),
+    *("INCOMPLETE", "RENDERED", "SUBMITTING", "UNKNOWN"),
+)
+
+
+@pytest.mark.parametrize(("states", "final"), [(_ENDED, True), (_NOT_ENDED, False)])
+def test_which_states_end_a_run(tmp_path: Path, states: tuple[str, ...], final: bool) -> None:
+    """The state codes of squeue(1), and hpclaunch's own."""
+    assert {state for state in states if replace(a_run(tmp_path, "7"), state=state).final is not final} == set()
+
+
+@pytest.mark.parametrize(("claim", "read"), [(3, 3), (2**53 - 1, 2**53 - 1), (2**53, 0), (0, 0), (-1, 0), ("3", 0)])
+def test_the_number_of_a_claim_counts_from_one(tmp_path: Path, claim: object, read: int) -> None:
+    run = runs.save(a_run(tmp_path, "1"))
+    record = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps({**record, "claim": claim}))
+    assert runs.load(run.path).claim == read
+
+
 def test_a_record_keeps_every_field_and_shows_all_but_the_token(tmp_path: Path) -> None:
     run = a_run(tmp_path, "1")
     texts = {name: f"its {name}" for name in RecordChange.__annotations__ if isinstance(getattr(run, name), str)}
@@ -196,7 +231,8 @@ def test_a_record_keeps_every_field_and_shows_all_but_the_token(tmp_path: Path) 
         "parts": ["0"],
         "offsets": [0],
     }
-    assert "held" not in replace(run, held={}).to_json()
+    assert not {"held", "offsets", "tasks"} & run.to_json().keys()
+    assert (shown["run"], shown["run_dir"]) == (run.id, str(run.path))
 
 
 def test_a_damaged_record_is_named_by_its_file(tmp_path: Path) -> None:
