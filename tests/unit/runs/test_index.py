@@ -12,7 +12,9 @@ import pytest
 from hpclaunch import runs
 from hpclaunch.core import locks
 from hpclaunch.core.errors import NotFound
+from hpclaunch.core.files import append_line, write_text
 from hpclaunch.runs import Run
+from hpclaunch.runs import index as index_module
 from tests.builders import a_run
 
 
@@ -147,3 +149,63 @@ def test_a_record_that_was_written_in_place_with_its_old_time_is_another(tmp_pat
         record.touch()
     os.utime(record, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert runs.stamp_of(tmp_path) != before
+
+
+def test_the_line_of_a_new_run_is_on_the_disk_and_so_is_the_name_of_a_new_list(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[str] = []
+    monkeypatch.setattr("os.fsync", lambda file: waits.append(Path(os.readlink(f"/proc/self/fd/{file}")).name))
+    index = index.parent / "deeper/runs.txt"
+    assert runs.remember(index, tmp_path / "one") == ""
+    assert waits == ["runs.txt", "deeper"]
+    assert runs.remember(index, tmp_path / "two") == ""
+    assert waits == ["runs.txt", "deeper", "runs.txt"]
+
+
+def test_a_line_that_went_into_a_list_which_was_replaced_meanwhile_is_added_to_the_new_one(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a process on a file system without locks. Every line is added under the lock, where there are locks."""
+    runs.remember(index, tmp_path / "one")
+    tries = []
+
+    def append(path: Path, line: str, durable: bool) -> os.stat_result:
+        folder = os.open(index.parent, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(folder)
+        about = append_line(path, line, durable)
+        if not tries:
+            write_text(path, f"{tmp_path / 'one'}\n")
+        tries.append(line)
+        return about
+
+    monkeypatch.setattr(index_module, "append_line", append)
+    assert runs.remember(index, tmp_path / "two") == ""
+    assert (runs.indexed(index), len(tries)) == ([tmp_path / "one", tmp_path / "two"], 2)
+
+
+def test_what_others_add_while_the_list_is_written_again_stays(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (listed(tmp_path, index, name) for name in ("train-1", "train-2"))
+
+    def write(path: Path, text: str) -> None:
+        with path.open("a") as file:
+            file.write(f"{tmp_path / 'late'}\n")
+        write_text(path, text)
+
+    monkeypatch.setattr(index_module, "write_text", write)
+    runs.forget(index, [one.path])
+    assert runs.indexed(index) == [two.path, tmp_path / "late"]
+    found = runs.rebuild(index, [tmp_path])
+    assert found.paths == (one.path, two.path, tmp_path / "late") == tuple(runs.indexed(index))
+
+
+def test_a_line_that_is_no_path_is_passed_over(tmp_path: Path, index: Path) -> None:
+    longest = "/" + "x" * 4094
+    lines = ["relative", "", f"{longest}x", longest, "/a\0b", str(tmp_path), longest]
+    index.parent.mkdir()
+    index.write_text("".join(f"{line}\n" for line in lines))
+    assert runs.indexed(index) == [Path(longest), tmp_path]
