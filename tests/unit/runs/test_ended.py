@@ -47,6 +47,26 @@ def test_what_was_kept_is_found_as_it_was(state: Path, run: Run) -> None:
     assert not [name for name in os.listdir(state) if name.startswith(f".{ended.FILE}-")]
 
 
+def test_bytes_that_are_no_text_are_no_entry(state: Path, run: Run) -> None:
+    keep(state, run)
+    title, _ = (state / ended.FILE).read_bytes().splitlines()
+    line = ended._line_of(run.path, b'{"stamp": "\xff"}')
+    (state / ended.FILE).write_bytes(b"%s\n%s\n" % (title, line))
+    index = ended.EndedRuns(state)
+    assert run.path in index and index.get(run.path, ended.stamp_of(run.path)) is None
+    (state / ended.FILE).write_bytes(b"\xff\n")
+    assert len(ended.EndedRuns(state)) == 0
+
+
+def test_an_entry_is_taken_away_under_the_lock(state: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who writes the file anew at this moment would keep it."""
+    keep(state, run)
+    held: list[Path] = []
+    monkeypatch.setattr(ended, "locked", lambda folder: held.append(folder) or locks.locked(folder))
+    ended.drop(state, run.path)
+    assert held == [state] and run.path not in ended.EndedRuns(state)
+
+
 @pytest.mark.parametrize("shown", [[1], "x", None, 3])
 def test_what_is_shown_of_another_kind_is_nothing(state: Path, run: Run, shown: object) -> None:
     """As another version of hpclaunch may have written it."""

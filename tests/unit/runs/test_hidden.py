@@ -38,6 +38,13 @@ def test_a_secret_is_hidden_from_its_file_and_from_the_environment(run: Run, mon
     assert hidden_values_of(run).values == {"first-line", "in-the-shell", "another", "dbdbdb"}
 
 
+def test_a_variable_that_was_typed_is_hidden_also_where_a_template_sets_it(run: Run) -> None:
+    """Then the record does not name it, only the request does."""
+    request = {"target": "cifar", "cwd": "/", "variables": [["DB_LOGIN", "typed-value"]]}
+    (run.path / "request.json").write_text(json.dumps(request))
+    assert "typed-value" in hidden_values_of(run).values
+
+
 @pytest.mark.parametrize(
     "changes", [{"secrets": "HF_TOKEN"}, {"secrets": [7, None]}, {"secrets": ["HF_TOKEN"], "secrets_folder": 7}]
 )

@@ -61,6 +61,21 @@ def test_an_answer_about_another_submission_is_about_another_job(tmp_path: Path)
     assert identity_of(replace(run, submitted="")).is_job(home, None), "an old record does not know when"
 
 
+def test_the_folder_of_a_job_is_known_under_every_name(tmp_path: Path) -> None:
+    """By the same text also where it is gone by now, in any bytes, and by another path to it."""
+    home = tmp_path / os.fsdecode(b"caf\xe9")
+    home.mkdir()
+    (tmp_path / "scratch").symlink_to(tmp_path)
+    printed = os.fsencode(home).decode(errors="replace")
+    job = JobIdentity("lab", "7", str(home), 5)
+    assert job.is_job(printed, 5) and not job.is_job(str(tmp_path), 5) and not job.is_job("a\0b", 5)
+    (tmp_path / "plain").mkdir()
+    plain = JobIdentity("lab", "8", str(tmp_path / "plain"), 5)
+    assert plain.is_job(str(tmp_path / "scratch/plain"), 5) and not plain.is_job("", 5)
+    gone = JobIdentity("lab", "9", str(tmp_path / "gone"), 5)
+    assert gone.is_job(str(tmp_path / "gone"), 5)
+
+
 def test_two_runs_with_one_number_are_two_jobs(tmp_path: Path) -> None:
     os.makedirs(tmp_path / "other")
     one, other = a_run(tmp_path, "7"), a_run(tmp_path / "other", "7")

@@ -79,6 +79,15 @@ def test_only_the_last_start_proves_success(run: Run) -> None:
     assert not markers.is_complete(run)
 
 
+@pytest.mark.parametrize(
+    ("mark", "alone"), [("7.1 script\n", True), ("7.1 4\n", False), ("7.1\n", False), ("7.1 script 4\n", False)]
+)
+def test_a_mark_of_a_batch_script_says_that_no_ranks_were_counted(run: Run, mark: str, alone: bool) -> None:
+    began(run, "7.0", completed="7.0 script\n" if not alone else "7.0 4\n")
+    began(run, "7.1", completed=mark)
+    assert markers.is_of_script_alone(run) is alone
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("0\n", 0), ("30\n", 30), ("x\n", None), ("", None), (None, None)])
 def test_the_time_of_sigterm_is_that_of_the_last_start(run: Run, text: str | None, seconds: int | None) -> None:
     assert markers.seconds_until_term(run) is None

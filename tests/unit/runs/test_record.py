@@ -377,6 +377,31 @@ def test_the_disk_is_waited_for_unless_a_change_need_not_be_durable(
     assert synced
 
 
+def test_the_history_says_when_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1795824019.7)
+    run = runs.save(a_run(tmp_path, "7", state="RUNNING"))
+    ended = runs.change(run, durable=False, state="FAILED", exit_code="7:0", reason="why", nodes="n1")
+    runs.save(replace(ended, repaired="2026-11-29T00:00:00Z"))
+    begun = {"time": "2026-11-28T00:00:19Z", "state": "RUNNING", "job_id": "7", "edition": 1}
+    later = {**begun, "state": "FAILED", "exit_code": "7:0", "reason": "why", "nodes": "n1"}
+    assert run.history() == [begun, later, {**later, "repaired": "2026-11-29T00:00:00Z", "edition": 2}]
+
+
+def test_a_change_is_written_as_its_caller_wants_and_the_number_of_a_claim_only_if_there_is_one(
+    tmp_path: Path,
+) -> None:
+    written: list[str] = []
+
+    def write(path: str, text: str) -> None:
+        written.append(text)
+        Path(path).write_text(text)
+
+    run = runs.change(runs.save(a_run(tmp_path, "7")), write=write, reason="why")
+    assert len(written) == 1 and "claim" not in json.loads(written[0])
+    assert runs.change(run, write=write, claim=3) == runs.load(run.path)
+    assert len(written) == 2 and json.loads(written[1])["claim"] == 3
+
+
 def test_a_note_is_a_line_without_a_state_that_reaches_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,12 @@ def test_lines_of_srun_about_a_fault_of_the_machine(line: str) -> None:
     assert not failed("srun: error: Unable to create step for job 7: Requested nodes are busy", code="1:0").again
 
 
+def test_a_number_that_no_task_has_blames_no_node() -> None:
+    log = f"srun: error: task {'9' * 5000} launch failed: Unspecified error\n"
+    found = decide(Ending(state="FAILED", exit_code="1:0", log=log, nodes=("n1", "n2"), tasks_per_node=1))
+    assert (found.again, found.exclude) == (True, {})
+
+
 def test_more_than_256_nodes_are_too_many_in_every_failure() -> None:
     log = "srun: error: Node failure on n[1-257]\n"
     for state, code in (("NODE_FAIL", ""), ("FAILED", "69:0"), ("FAILED", "137:0")):
