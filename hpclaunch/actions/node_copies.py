@@ -58,9 +58,9 @@ def too_large(prepared: Prepared) -> list[Fault]:
     memory = prepared.case.node(spec.node_type).memory_gb
     if spec.broadcast is None or size is None or memory is None or not spec.broadcast.folder.startswith(_IN_MEMORY):
         return []
-    if size * _UNPACKING <= memory * 1e9 / 2:
+    if size * _UNPACKING <= memory * 2**30 / 2:
         return []
-    what = f"it has {size / 1e9:.1f} GB, and each node needs room for it twice while it is unpacked"
+    what = f"it has {size / 2**30:.1f} GB, and each node needs room for it twice while it is unpacked"
     allowed = f"at most half of a node's memory of {memory} GB"
     return [Fault(where=spec.broadcast.source, what=what, allowed=allowed, next="--no-broadcast")]
 

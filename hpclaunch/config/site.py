@@ -1,7 +1,7 @@
 """The keys of a site file, and how one is loaded; this module never queries the cluster itself.
 
 A value that a file leaves out is not known: nothing is assumed or checked in its place. Bandwidths are GB/s in one
-direction.
+direction. Memory counts in powers of two: a GPU "of 40 GB" has 40 x 2^30 bytes.
 """
 
 import re

@@ -261,7 +261,7 @@ def memory(model: Model, optimizer: str, batch: float, room: Room, arrangement: 
                 Number(name="other", value=other, unit="bytes", origin="default"),
                 Number(name="usable", value=usable, unit="bytes", origin="site"),
             ),
-            verdict=f"{'fits' if fits else 'does not fit'}: {total / 1e9:.2f} of {usable / 1e9:.2f} GB",
+            verdict=f"{'fits' if fits else 'does not fit'}: {total / 2**30:.2f} of {usable / 2**30:.2f} GB",
             source=SOURCE,
         ),
     )

@@ -10,7 +10,8 @@ from hpclaunch.guidelines.memory import Memory
 STEP = 300
 """A proposed walltime is rounded up to a multiple of this, in seconds."""
 
-_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+BYTES = ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
+"""Units of memory, as drivers and frameworks print it."""
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -51,7 +52,7 @@ def unit_of_time(seconds: float) -> tuple[int, str]:
 
 def memory_of(memory: Memory) -> str:
     """Return what is needed of a GPU's usable memory: 39.1 of 36.8 GB."""
-    size, unit = next(((by, unit) for by, unit in _BYTES if memory.usable >= by), (1.0, "bytes"))
+    size, unit = next(((by, unit) for by, unit in BYTES if memory.usable >= by), (1.0, "bytes"))
     needed, usable = (
         f"{value:.0f}" if value >= 999.5 else f"{value:.3g}" for value in (memory.total / size, memory.usable / size)
     )

@@ -8,8 +8,8 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.spec import Layout
 from hpclaunch.guidelines.parallelism import Room
 
-GB = 1e9
-MB = 1e6
+GB, MB = 2**30, 2**20
+"""Bytes: memory is built, sold and counted by Slurm and drivers in powers of two; an A100 of 40 GB has 40 x 2^30."""
 
 
 def computes_on_gpus(layout: Layout) -> bool:

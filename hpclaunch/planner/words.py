@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from hpclaunch.guidelines.reasoning import Number, Reason
-from hpclaunch.planner.amounts import memory_of, range_of, shorten, time_of, time_range_of
+from hpclaunch.planner.amounts import BYTES, memory_of, range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
 
 WIDTH = 80
-_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
 
@@ -204,7 +203,7 @@ def _number(number: Number) -> str:
 
 def _bytes(size: float) -> str:
     """Return a size of memory with four digits."""
-    value, unit = next(((size / by, unit) for by, unit in _BYTES if size >= by), (size, "bytes"))
+    value, unit = next(((size / by, unit) for by, unit in BYTES if size >= by), (size, "bytes"))
     return f"{value:.4g} {unit}"
 
 

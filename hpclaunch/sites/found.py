@@ -25,7 +25,7 @@ SMALL = 4 * 2**30
 """Bytes; a GPU of AMD or Intel with less memory of its own is the display of a processor. hpclaunch's own number."""
 BUSY = 0.1
 """A GPU of whose memory more is taken is in use by others. hpclaunch's own number: a driver reserves 1 %."""
-GB = 1e9
+GB = 2**30
 _MOST_BYTES = 2**20
 
 

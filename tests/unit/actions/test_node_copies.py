@@ -59,7 +59,7 @@ def test_the_size_of_what_is_not_here_is_not_known(source: str) -> None:
 def test_an_environment_must_fit_into_half_of_a_nodes_memory(venv: Path) -> None:
     assert too_large(prepared(venv)) == []
     with (venv / "big").open("wb") as file:
-        file.truncate(230_000_000)  # a file of holes
+        file.truncate(260_000_000)  # a file of holes
     found = prepared(venv.rename(venv.with_name("other")))
     (fault,) = too_large(found)
     assert (fault.where, fault.next) == (str(venv.with_name("other")), "--no-broadcast")

@@ -73,12 +73,12 @@ def test_a_transformer_layer_by_hand() -> None:
 
 
 def test_resnet_50_on_a_p100_by_hand() -> None:
-    # 14.72 GB usable - 0.30696 GB states - 1.20796 GB other = 13.20508 GB; 92.044 MB a sample: 143.46
+    # 14.72e9 bytes usable - 0.30696e9 states - 1.20796e9 other = 13.20508e9; 92.044e6 a sample: 143.46
     room = a_room(16e9)
     assert largest_batch(RESNET_50, "momentum", room) == 143
     assert memory(RESNET_50, "momentum", 143, room).fits
     found = memory(RESNET_50, "momentum", 144, room)
-    assert not found.fits and found.reason.verdict.startswith("does not fit: 14.77 of 14.72 GB")
+    assert not found.fits and found.reason.verdict.startswith("does not fit: 13.75 of 13.71 GB")
 
 
 def test_a_model_that_does_not_fit_has_no_batch() -> None:

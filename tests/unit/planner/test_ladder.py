@@ -159,7 +159,7 @@ def test_a_job_without_stages_shares_its_layers_across_nodes() -> None:
 
 
 def test_ranks_that_share_layers_divide_what_the_job_says() -> None:
-    figures = {"parameters": 200e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e8}
+    figures = {"parameters": 215e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e8}
     job = with_parameters(
         a_trained_job(figures, **SMALL_DATA), {"heads": Parameter(default=4), "vocabulary": Parameter(default=1024)}
     )
@@ -238,7 +238,7 @@ def test_a_pretended_memory_shows_all_of_it_on_four_small_nodes(
     found = (plan.split.tensor_parallel, plan.split.pipeline_stages) if plan.split else (1, 1)
     assert found == split
     assert plan.rung is not None and plan.rung.memory is not None
-    assert plan.rung.memory.usable == pytest.approx(36.8e6)
+    assert plan.rung.memory.usable == pytest.approx(36.8 * 2**20)
 
 
 @settings(max_examples=25)

@@ -45,9 +45,9 @@ def test_samples_in_memory_are_those_that_the_job_says() -> None:
 def test_nodes_that_hold_the_data_set_together_do_not_read_it_again() -> None:
     question = ask(bundled_job("cosmoflow"))
     work, node = parts(question)
-    # 4.4 TB in 0.6 x 256 GB a node: from 29 nodes on. Then 64 cores decode 60 MB/s each.
-    assert reading_on(28, question, work, node) == pytest.approx(2e9)
-    assert reading_on(29, question, work, node) == pytest.approx(3.84e9)
+    # 4.4e12 bytes in 0.6 x 256 x 2^30 a node: from 27 nodes on. Then 64 cores decode 60 MB/s each.
+    assert reading_on(26, question, work, node) == pytest.approx(2e9)
+    assert reading_on(27, question, work, node) == pytest.approx(3.84e9)
 
 
 def test_a_measured_overhead_replaces_the_priors() -> None:

@@ -39,7 +39,7 @@ def test_nvidias_gpus_are_those_of_nvml_in_its_order(tmp_path: Path, number: int
     assert names(hardware) == [str(place) for place in range(number)]
     assert {(gpu.model, gpu.memory) for gpu in hardware.gpus} == {("NVIDIA H200", 143771 * 2**20)}
     assert hardware.remarks == () and library.opened == 0
-    assert ("GPUs", f"{number} x NVIDIA H200, 151 GB each, by NVML") in hardware.how
+    assert ("GPUs", f"{number} x NVIDIA H200, 140 GB each, by NVML") in hardware.how
 
 
 def test_a_machine_without_a_gpu_loads_no_library(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_gpu_in_use_by_others_is_named_once_and_still_counted(tmp_path: Path) 
     cards = (Card(), Card(taken=60 * 10**9), Card(), Card())
     hardware = found(nvidia_machine(tmp_path, 4), Nvml(cards))
     assert len(hardware.gpus) == 4
-    busy = "1 GPU is in use by other programs (GPU 1: 60 of 151 GB); CUDA_VISIBLE_DEVICES leaves it out"
+    busy = "1 GPU is in use by other programs (GPU 1: 56 of 140 GB); CUDA_VISIBLE_DEVICES leaves it out"
     assert hardware.remarks == (busy,)
 
 
@@ -202,11 +202,11 @@ def test_the_memory_of_a_cgroup_is_a_limit(tmp_path: Path) -> None:
 
 def test_what_is_found_fills_what_the_file_leaves_out() -> None:
     gpus = (FoundGpu(vendor="NVIDIA", name="0", model="NVIDIA H200", memory=143771 * 2**20),)
-    hardware = Hardware(cpus=16, cores=8, cpu="AMD EPYC 7763", memory=128 * 10**9, gpus=gpus)
+    hardware = Hardware(cpus=16, cores=8, cpu="AMD EPYC 7763", memory=128 * 2**30, gpus=gpus)
     site = bundled_site("local")
     node = with_hardware(site, hardware).node_types["workstation"]
     assert (node.cores, node.cpu, node.memory_gb) == (8, "AMD EPYC 7763", 128)
-    assert (node.gpus_per_node, node.gpu_model, node.gpu_memory_gb, node.tasks) == (1, "NVIDIA H200", 150, 1)
+    assert (node.gpus_per_node, node.gpu_model, node.gpu_memory_gb, node.tasks) == (1, "NVIDIA H200", 140, 1)
     own = replace(site.node_types["workstation"], gpus_per_node=2, memory_gb=64)
     kept = with_hardware(replace(site, node_types={"workstation": own}), hardware).node_types["workstation"]
     assert (kept.gpus_per_node, kept.memory_gb) == (2, 64)
