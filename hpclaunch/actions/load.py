@@ -40,14 +40,8 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     folders = CodeFolders()
     job = job or load_job(system.catalog, request.target, system.cwd, folders.content)
     job = replace(job, in_place=True) if request.code_in_place else job
-    context = replace(
-        context_of(system, request),
-        site_origin=chosen.origin,
-        other_site=chosen.elsewhere,
-        at_site=chosen.here,
-        own_site=chosen.own,
-        notices=tuple(_own_files(system, job, request, chosen.site)),
-    )
+    context = context_at(system, request, chosen)
+    context = replace(context, notices=tuple(_own_files(system, job, request, chosen.site)))
     site, context = looked_at(chosen.site, context)
     case = Case(site=site, job=job, request=request, settings=settings, context=context, code_folders=folders)
     if request.environment is not None:
@@ -100,6 +94,17 @@ def choose_site(system: System, name: str | None, settings: Settings) -> SiteCho
     """Return the site of a request and who chose it; ``name`` is that of --site. Raises NotFound or InvalidFile."""
     here = machine(system.environment, os.uname().nodename)
     return choice_of(system.catalog, here, name, settings)
+
+
+def context_at(system: System, request: Request, chosen: SiteChoice) -> Context:
+    """Return the context of a request at a site, without its notices."""
+    return replace(
+        context_of(system, request),
+        site_origin=chosen.origin,
+        other_site=chosen.elsewhere,
+        at_site=chosen.here,
+        own_site=chosen.own,
+    )
 
 
 def context_of(system: System, request: Request) -> Context:

@@ -27,16 +27,21 @@ def is_foreign(site_status: str, other_site: str) -> bool:
 
 def misplaced(case: Case) -> list[Fault]:
     """Return why this machine is not the place of the run; then its scheduler must not be asked about the run."""
-    context, row = case.context, case.site.scheduler_row
-    if is_foreign(case.site.status, context.other_site):
-        return _known_faults(case.site, context.other_site)
+    return misplaced_at(case.site, case.context)
+
+
+def misplaced_at(site: Site, context: Context) -> list[Fault]:
+    """Return why this machine is not the place of any run of a site."""
+    row = site.scheduler_row
+    if is_foreign(site.status, context.other_site):
+        return _known_faults(site, context.other_site)
     if not row.has_queue:
         return _head_node_faults(context) if context.site_origin == UNDETECTED else []
     if not _has_program(context.environment, row.start_command):
         return []
     if row.clusters_variable and context.environment.get(row.clusters_variable):
-        return _redirected_faults(case.site, context)
-    return [] if context.at_site else _other_cluster_faults(case.site, context)
+        return _redirected_faults(site, context)
+    return [] if context.at_site else _other_cluster_faults(site, context)
 
 
 def _known_faults(site: Site, other_site: str) -> list[Fault]:

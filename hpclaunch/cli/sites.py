@@ -1,4 +1,4 @@
-"""``sites list|show|compare|detect``."""
+"""``sites list|show|compare|check|detect``."""
 
 from __future__ import annotations
 
@@ -142,6 +142,39 @@ def compare(
         show_estimates(found)
     if all(one.refusals for one in found):
         raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    site: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
+        ),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the corrected file to your own folder of sites.")
+    ] = False,
+    json: flags.Json = False,
+) -> None:
+    """Compare a site's file with what the site answers now.
+
+    On a login node it asks Slurm, module avail and the file system, and prints what differs with a patch of the file.
+    The exit code is 0 if all agrees, 1 if something differs, and 3 if nothing differs but not all could be asked.
+    """
+    from hpclaunch.actions import check_site
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, site_check
+
+    system = System(warn=console.warn, tell=console.say)
+    checked = check_site.check_site(system, site)
+    if write and checked.patch:
+        checked = check_site.write(system, checked)
+    if json:
+        console.write_json("site_check", checked.to_json())
+    else:
+        site_check.show_check(checked)
+    raise typer.Exit(checked.exit_code)
 
 
 @app.command()

@@ -54,6 +54,14 @@ def yaml_values(path: Path | str, text: str) -> dict[str, Any]:
     return _keyed_by_text(path, {} if content is None else content)
 
 
+def yaml_tree(text: str) -> Any:
+    """Return the root of a YAML text's nodes, each with its places in the text. Raises InvalidFile."""
+    try:
+        return _Loader(text).get_single_node()
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InvalidFile(Fault(where="text", what=f"is not valid YAML: {_join_lines(error)}")) from None
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file. Raises InvalidFile for unreadable, oversized or repeated content."""
     text = read_text_file(path)

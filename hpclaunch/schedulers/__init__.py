@@ -19,6 +19,7 @@ from hpclaunch.runs import JobIdentity, Jobs, Run
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
 
@@ -237,6 +238,9 @@ class Scheduler(Protocol):
 
     def compare(self, site: Site) -> Comparison | None:
         """Return where a site file differs from this machine's cluster; None if the scheduler does not show it."""
+
+    def check(self, site: Site) -> SchedulerFindings:
+        """Return every value of a site file beside what the scheduler answers now. Raises SchedulerError."""
 
 
 def scheduler_of(name: str) -> Scheduler:

@@ -41,6 +41,7 @@ from hpclaunch.schedulers import (
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.draft import Described, Here
 
 _BACKSTOP_MINUTES = 10
@@ -337,3 +338,8 @@ def describe(here: Here) -> Described:
 def compare(site: Site) -> None:
     """Return None: there is no cluster."""
     return
+
+
+def check(site: Site) -> SchedulerFindings:
+    """Raise SchedulerError: there is no cluster."""
+    raise SchedulerError(Fault(what="this machine has no scheduler that a site file could be checked against"))

@@ -51,6 +51,7 @@ ALONE = {
     **dict.fromkeys(("search status", "search results", "search recipe", "runs rebuild", "sites detect"), ("",)),
     **dict.fromkeys(("runs list", "jobs list", "sites list", "sites show", "docs"), ("", "--json")),
     "runs adopt": ("nothing",),
+    "sites check": ("", "--json", "perlmutter"),
     "jobs new": ("fresh", "fresh"),
     "doctor": ("--from nothing",),
     "trust": ("", "--list", "--remove"),

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from hpclaunch.config.catalog import bundled
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
+from hpclaunch.config.yaml_edits import edited
 from hpclaunch.resolve.allocation import site_within
 from hpclaunch.schedulers.slurm import (
     allocation,
@@ -152,7 +154,7 @@ def feed_description(scene: Scene, version: str, changes: dict[str, Any], ok: bo
         configuration._ask_configuration.cache_clear()
         configuration._ask_name.cache_clear()
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
-        for part in (draft_a_site, compare_a_site, read_allocation, read_rest):
+        for part in (draft_a_site, compare_a_site, check_a_site, read_allocation, read_rest):
             part(scene)
             outcomes.append(scene.outcome)
     scene.outcome = "result" if "result" in outcomes else "refused"
@@ -177,6 +179,19 @@ def compare_a_site(scene: Scene) -> None:
         assert found is None or all(one.key and one.what for one in found.differences)
         assert all(fault.what for fault in scheduler.objections(scene.store["spec"]))
         limits.longest_walltime("")
+
+
+def check_a_site(scene: Scene) -> None:
+    """``sites check``: the patched file is read as a submission would."""
+    text = (bundled("site_configs") / "testcluster.yaml").read_text(encoding="utf-8")
+    with scene.met():
+        found = scheduler.check(scene.store["site"])
+        corrected, _ = edited(text, [one.change for one in found.findings if one.change is not None])
+    if scene.outcome == "result":
+        file = scene.place / "project/corrected.yaml"
+        file.write_text(corrected, encoding="utf-8")
+        with scene.met():
+            read(file, Site, name="corrected")
 
 
 def read_allocation(scene: Scene) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpclaunch.core.allocation import Allocation
     from hpclaunch.core.spec import Layout, LiveNames
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
 
@@ -31,6 +32,7 @@ __all__ = [
     "allocation",
     "cancel",
     "cancel_command",
+    "check",
     "cluster",
     "cluster_name",
     "compare",
@@ -256,3 +258,15 @@ def compare(site: Site) -> Comparison | None:
     from hpclaunch.sites.describe.comparison import compare as compare_with
 
     return None if down_controllers() else compare_with(site, nodes_and_partitions())
+
+
+def check(site: Site) -> SchedulerFindings:
+    """Return every value of a site file beside Slurm's answers. Raises SchedulerError if Slurm does not answer."""
+    from hpclaunch.schedulers.slurm.describe import answers_to_check
+    from hpclaunch.sites.describe.check import check as check_with
+
+    down = down_controllers()
+    if down:
+        what = f"Slurm's controller is down ({down})"
+        raise SchedulerError(Fault(where="scontrol ping", what=what, next="wait for slurmctld"))
+    return check_with(site, answers_to_check())

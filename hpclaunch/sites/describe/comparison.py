@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 _SAME_MEMORY = 1.1
 """Memory that differs by less than this factor is the same: the firmware's share, and 1000 or 1024 MB per GB."""
+NODE_KEYS = ("gpu_type", "gpus_per_node", "memory_gb", "cores_per_node", "nodes")
+"""The keys of a node type that are compared."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.=-]+(&[A-Za-z0-9_.=-]+)*")
 
 
 @record
 class Difference:
-    """A value of the site file that Slurm contradicts. ``what`` names both values. ``wrong``: it can make runs fail."""
+    """A value of the site file that Slurm contradicts. ``what`` names both values. ``wrong``: it can make runs fail.
+
+    ``now``: the value of Slurm; None if there is none, or if nodes of the type differ in it.
+    """
 
     key: str
     what: str
     wrong: bool = True
+    now: int | str | None = None
 
 
 @record
@@ -46,8 +52,8 @@ def compare(site: Site, answers: Answers) -> Comparison | None:
     if not known or not nodes:
         return None
     differences = [*_partition_differences(site, known)]
-    for name, node_type in site.node_types.items():
-        differences += _node_differences(f"node_types.{name}", node_type, _nodes_of_type(site, name, known, nodes))
+    for name in site.node_types:
+        differences += node_differences(site, name, known, nodes)
     return Comparison(differences=tuple(differences), nodes=len(nodes), partitions=len(known))
 
 
@@ -81,7 +87,9 @@ def _nodes_of_type(site: Site, name: str, known: Sequence[str], nodes: Sequence[
     return [node for node in nodes if places & set(node.partitions) and features <= node.features]
 
 
-def _node_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
+def node_differences(site: Site, name: str, known: Sequence[str], every_node: Sequence[Node]) -> Iterable[Difference]:
+    """Yield where a node type differs from Slurm's nodes; ``known``: the names of Slurm's partitions."""
+    key, node_type, nodes = f"node_types.{name}", site.node_types[name], _nodes_of_type(site, name, known, every_node)
     if not nodes:
         what = "Slurm shows no such node in its partitions" + (
             f" with the feature {node_type.constraint}" if node_type.constraint else ""
@@ -92,13 +100,14 @@ def _node_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> I
     if node_type.gpu_type and not alike:
         has = sorted({gpu_type or "GPUs without a type" for node in nodes for gpu_type, _ in node.gpus})
         what = f"Slurm has {', '.join(has) or 'no GPUs'}, the file says {node_type.gpu_type}"
-        yield Difference(key=f"{key}.gpu_type", what=what)
+        yield Difference(key=f"{key}.gpu_type", what=what, now=has[0] if len(has) == 1 and " " not in has[0] else None)
         return
     matching = alike or nodes
     gpus = sorted({_gpus(node, node_type.gpu_type) for node in matching})
     if node_type.gpus_per_node not in gpus:
         what = f"Slurm has {_either(gpus)} GPUs in such a node, the file says {node_type.gpus_per_node}"
-        yield Difference(key=f"{key}.gpus_per_node", what=what, wrong=node_type.gpus_per_node > gpus[-1])
+        is_wrong = node_type.gpus_per_node > gpus[-1]
+        yield Difference(key=f"{key}.gpus_per_node", what=what, wrong=is_wrong, now=_single_value(gpus))
     yield from _size_differences(key, node_type, matching)
 
 
@@ -108,19 +117,24 @@ def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> I
     said = node_type.memory_gb
     if said and not any(said <= gb * _SAME_MEMORY and gb <= said * _SAME_MEMORY for gb in memory):
         what = f"Slurm has {_either(memory)} GB in such a node, the file says {said}"
-        yield Difference(key=f"{key}.memory_gb", what=what, wrong=said > memory[-1])
+        yield Difference(key=f"{key}.memory_gb", what=what, wrong=said > memory[-1], now=_single_value(memory))
     cores = sorted({node.cores for node in nodes})
     if node_type.cores_per_node and node_type.cores_per_node not in cores:
         what = f"Slurm has {_either(cores)} cores in such a node, the file says {node_type.cores_per_node}"
-        yield Difference(key=f"{key}.cores_per_node", what=what, wrong=node_type.cores_per_node > cores[-1])
+        is_wrong = node_type.cores_per_node > cores[-1]
+        yield Difference(key=f"{key}.cores_per_node", what=what, wrong=is_wrong, now=_single_value(cores))
     if node_type.nodes and node_type.nodes > len(nodes):
         what = f"Slurm has {count(len(nodes), 'such node')}, the file says {node_type.nodes}"
-        yield Difference(key=f"{key}.nodes", what=what, wrong=False)
+        yield Difference(key=f"{key}.nodes", what=what, wrong=False, now=len(nodes))
 
 
 def _gpus(node: Node, gpu_type: str | None) -> int:
     """Return the GPUs of a node, of the type if one is given."""
     return sum(number for name, number in node.gpus if gpu_type in (None, name))
+
+
+def _single_value(values: Sequence[int]) -> int | None:
+    return values[0] if len(values) == 1 and values[0] > 0 else None
 
 
 def _either(values: Sequence[int]) -> str:

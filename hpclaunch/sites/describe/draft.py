@@ -18,7 +18,10 @@ HERE = "here"
 
 @record
 class Answers:
-    """The output of Slurm's programs; empty where a program is missing, fails or prints nothing."""
+    """The output of Slurm's programs; empty where a program is missing, fails or prints nothing.
+
+    ``unanswered``: field -> why its program did not answer.
+    """
 
     config: str = ""
     partitions: str = ""
@@ -28,6 +31,7 @@ class Answers:
     associations: str = ""
     mpi: str = ""
     gres_conf: str = ""
+    unanswered: Mapping[str, str] = field(default_factory=dict)
 
 
 @record

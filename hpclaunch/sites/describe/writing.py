@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from hpclaunch.config.yaml_edits import flow_text, scalar_text
 from hpclaunch.sites.describe.draft import Described, Gap
 
 _WIDTH = 110
-_PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_./$-]*(?: [A-Za-z0-9_./$(-][A-Za-z0-9_./$()-]*)*")
-_NOT_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
 def text_of(described: Described, words: str) -> str:
@@ -39,24 +36,9 @@ def _comment(gap: Gap) -> list[str]:
 
 def _lines(key: str, value: Any, depth: int = 0) -> list[str]:
     """Return the lines of a key and its value: one line where it fits and the value holds no nested mappings."""
-    start = f"{'  ' * depth}{_scalar(key)}:"
-    short = f"{start} {_flow(value)}"
+    start = f"{'  ' * depth}{scalar_text(key)}:"
+    short = f"{start} {flow_text(value)}"
     nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(member, Mapping) for member in value.values())
     if not isinstance(value, Mapping) or not value or (len(short) <= _WIDTH and not nested):
         return [short]
     return [start, *(line for name, member in value.items() for line in _lines(name, member, depth + 1))]
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(member)}" for key, member in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    """Return a scalar as YAML. Text that YAML could read as another type is quoted as in JSON, which YAML accepts."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
-        return value
-    return json.dumps(value, ensure_ascii=False)

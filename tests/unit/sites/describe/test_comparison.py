@@ -59,7 +59,7 @@ def test_a_wrong_value_of_a_node_type_is_named_with_both(
 ) -> None:
     (found,) = differences(with_node(TESTCLUSTER, **changes))
     place = "node_types.gpu" + (f".{key}" if key else "")
-    assert found == Difference(key=place, what=what, wrong=wrong)
+    assert (found.key, found.what, found.wrong) == (place, what, wrong)
 
 
 def test_a_partition_that_slurm_does_not_have_is_named_once_with_the_nearest() -> None:

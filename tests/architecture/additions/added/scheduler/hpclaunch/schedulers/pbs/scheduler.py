@@ -26,6 +26,7 @@ from hpclaunch.schedulers import (
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.draft import Described, Here
 
 _STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "E": "COMPLETING"}
@@ -194,3 +195,8 @@ def describe(here: Here) -> Described:
 def compare(site: Site) -> None:
     """Return None: qstat is not asked for its nodes."""
     return
+
+
+def check(site: Site) -> SchedulerFindings:
+    """Raise SchedulerError: its answers are not read."""
+    raise SchedulerError(Fault(what="a site file is not checked against PBS"))
