@@ -187,6 +187,7 @@ DDR4_8, DDR5_12, DDR5_8, TURIN = 204.8, 460.8, 307.2, 576.0
 """GB/s of a socket: eight channels of DDR4-3200, twelve and eight of DDR5-4800, twelve of DDR5-6000."""
 CPUS = (
     _epyc("EPYC 7402", 2.8, DDR4_8, 2019),
+    _epyc("EPYC 7452", 2.35, DDR4_8, 2019),
     _epyc("EPYC 7742", 2.25, DDR4_8, 2019),
     _epyc("EPYC 7H12", 2.6, DDR4_8, 2019),
     _epyc("EPYC 7532", 2.4, DDR4_8, 2020),
