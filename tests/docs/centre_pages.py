@@ -7,7 +7,7 @@ import textwrap
 
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.limits import Limits
-from hpclaunch.config.site import Site
+from hpclaunch.config.site import Environment, Site
 from tests.builders import BUNDLED, bundled_site
 
 HEAD = """# {title}: five recipes
@@ -161,9 +161,10 @@ def _filled(text: str) -> str:
 
 
 def _environment(site: Site) -> str:
+    tensorflow = _of_framework(site, "tensorflow")
     cases = {"Every run": site.environment.modules}
-    if "tensorflow" in site.frameworks:
-        cases["A program of TensorFlow"] = site.frameworks["tensorflow"].modules
+    if tensorflow:
+        cases["A program of TensorFlow"] = tensorflow.modules
     known = [
         f"{who} gets the module{'s' * (len(modules) > 1)} {_names(modules)}."
         for who, modules in cases.items()
@@ -176,8 +177,16 @@ def _names(modules: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in modules)
 
 
+def _of_framework(site: Site, name: str) -> Environment | None:
+    """Return what the site provides with a framework, on the node type that a run gets without ``--node-type``."""
+    return (site.node_types[site.defaults.node_type].frameworks or site.frameworks).get(name)
+
+
 def _pytorch(site: Site) -> str:
-    modules = site.frameworks["pytorch"].modules if "pytorch" in site.frameworks else ()
+    provided = _of_framework(site, "pytorch")
+    modules = provided.modules if provided else ()
+    if provided and provided.container:
+        return f"The site's container for PyTorch is `{provided.container}`."
     if modules:
         are = "module for PyTorch is" if len(modules) == 1 else "modules for PyTorch are"
         return f"The site's {are} {_names(modules)}."
