@@ -19,10 +19,10 @@ class Launch:
     """The input of a launcher's command line; empty text omits an option.
 
     ``exported``: names of variables that mpirun passes to all nodes. ``gpus_by``: the option with which srun requests
-    the GPUs again (``gpus-per-node`` or ``gpus-per-task``). ``tcp``: MPI communicates over TCP only. ``exit_wait``: how
-    long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of hosts, if the launcher
-    needs one. ``started_by``: the launcher that starts this one on every node. ``further``: the same for the further
-    node types of a heterogeneous job.
+    the GPUs again (``gpus-per-node``, ``gpus-per-task`` or ``gres``). ``tcp``: MPI communicates over TCP only.
+    ``exit_wait``: how long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of
+    hosts, if the launcher needs one. ``started_by``: the launcher that starts this one on every node. ``further``: the
+    same for the further node types of a heterogeneous job.
     """
 
     layout: Layout
@@ -82,7 +82,11 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
 def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:
     """Return srun with ``tasks`` tasks per node and ``cpus`` CPUs per task."""
     layout = launch.layout
-    gpus = {"gpus-per-node": layout.gpus_per_node, "gpus-per-task": layout.gpus_per_node // tasks}
+    gpus = {
+        "gpus-per-node": layout.gpus_per_node,
+        "gpus-per-task": layout.gpus_per_node // tasks,
+        "gres": f"gpu:{layout.gpus_per_node}",
+    }
     options = [
         f"--nodes={layout.nodes}",
         f"--ntasks={layout.nodes * tasks}",

@@ -209,7 +209,9 @@ class GpuRequest:
     directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"] = field(
         metadata=shown("--{}", none="no directive: they come with the nodes")
     )
-    srun: Literal["gpus-per-node", "gpus-per-task"] | None = field(default=None, metadata=shown("srun repeats --{}"))
+    srun: Literal["gpus-per-node", "gpus-per-task", "gres"] | None = field(
+        default=None, metadata=shown("srun repeats --{}")
+    )
     one_per_task: bool = field(default=False, metadata=shown(yes="one is shown to each task", no="all are shown"))
 
 
