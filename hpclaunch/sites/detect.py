@@ -216,6 +216,7 @@ DETECTED: dict[str, Detect] = {
     "narval": Detect(environment={"CC_CLUSTER": "narval"}),
     "perlmutter": Detect(environment={"NERSC_HOST": "perlmutter"}),
     "roihu": Detect(hostname=r"roihu-(cpu|gpu)-login\d+(\.csc\.fi)?"),
+    "setonix": Detect(environment={"PAWSEY_CLUSTER": "setonix"}),
     "snellius": Detect(hostname=r"int\d+(\.local)?\.snellius\.surf\.nl"),
     "stampede3": Detect(hostname=r"login\d+\.stampede3(\.tacc\.utexas\.edu)?"),
     "testcluster": Detect(cluster_name="hpctest"),
