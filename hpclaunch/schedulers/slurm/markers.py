@@ -36,18 +36,26 @@ A slurmd that was started with its node's name (-N) adds that name to the progra
 
 It is compiled only where it is needed.
 """
+_STEPD = r"(?m)^slurmstepd(?:-\S+)?: error: "
+_STEP = r"(?P<job>[0-9_]+)(?:\+[0-9]+)?(?:\.[A-Za-z0-9]+)?"
 _KILLED = (
-    r"(?m)^slurmstepd(?:-\S+)?: error: (?P<words>Detected [0-9]+ oom[-_]kill event(?:s|\(s\))? in "
-    r"StepId=(?P<job>[0-9_]+)(?:\+[0-9]+)?\.[A-Za-z0-9]+)"
+    rf"{_STEPD}(?P<words>Detected [0-9]+ oom[-_]kill event(?:s|\(s\))? in (?:StepId=|step ){_STEP})",
+    rf"{_STEPD}(?P<words>(?:StepId=|Step |Job ){_STEP} exceeded memory limit \([0-9]+ > [0-9]+\)), being killed",
+    r"(?m)^srun: error: (?P<words>\S+: tasks? [0-9,-]+: Out Of Memory)\s*$",
 )
-"""slurmstepd's line after the kernel ended a process for want of memory (task_cgroup_memory.c of 20.11 to 25.11).
+"""What Slurm's programs write after a process was ended for want of memory.
 
-Slurm's accounting calls such a job OUT_OF_MEMORY, also if its script ended with 0.
+The first by the kernel (task_cgroup_memory.c of 18.08 to 25.11), the second by Slurm (jobacct_gather.c), the third of a
+task with either. Slurm's accounting calls such a job OUT_OF_MEMORY, also if its script ended with 0.
 """
+_EXCEEDED = rf"{_STEPD}(?P<words>Exceeded (?:job|step) memory limit at some point)"
+"""A line of versions before 18.08. It is no proof of a kill by itself, as memory may have been moved out in time."""
 _STATES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
 _ENDED_BY_SIGNAL = (None, 137, 143)
 """Exit codes of a start that a signal may have ended; None: it left no code."""
 _NOT_YET_PROVEN = "Slurm calls it COMPLETED; the proof of its script is not visible yet"
+_KILLED_CODE = 137
+"""The exit code of a shell whose program got SIGKILL."""
 _LATE_S = 120
 """For so long a shared file system may not show what was written on another host (acdirmax of NFS is 60 s)."""
 _REPEATED = ("PREEMPTED", "NODE_FAIL")
@@ -88,8 +96,12 @@ def memory_kill(run: Run) -> str:
     """
     if len(starts_of(run)) != 1:
         return ""
-    found = [line for line in re.finditer(_KILLED, end_of_log(run)) if _is_of(line["job"], run)]
-    return found[-1]["words"] if found else ""
+    log = end_of_log(run)
+    for form in (*_KILLED, *([_EXCEEDED] if run.last_exit_code(run.job_id) == _KILLED_CODE else [])):
+        for line in re.finditer(form, log):
+            if _is_of(line.groupdict().get("job", run.job_id), run):
+                return line["words"]
+    return ""
 
 
 def _status_without_proof(code: int) -> Status:

@@ -302,6 +302,8 @@ def test_the_proof_may_be_two_minutes_late(tmp_path: Path, index: int) -> None:
 
 
 KILLS = {
+    "18.08": "Detected 1 oom-kill event(s) in step {step} cgroup. Some of your processes may have been killed by the "
+    "cgroup out-of-memory handler.",
     "20.11": "Detected 2 oom-kill event(s) in StepId={step} cgroup. Some of your processes may have been killed by "
     "the cgroup out-of-memory handler.",
     "22.05": "Detected 1 oom-kill event(s) in StepId={step}. Some of your processes may have been killed by the "
@@ -324,6 +326,43 @@ def test_a_process_that_got_too_much_memory_ends_the_run_so(
     told = status_by_markers(run, silence="")
     assert (told.state, told.exit_code) == ("OUT_OF_MEMORY", exit_code)
     assert told.reason == KILLS[version].format(step="7.0").partition(".0")[0] + ".0"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("srun: error: g1: task 0: Out Of Memory", 1, "g1: task 0: Out Of Memory"),
+        ("srun: error: g[1-2]: tasks 0-3,5: Out Of Memory", 0, "g[1-2]: tasks 0-3,5: Out Of Memory"),
+        (
+            "slurmstepd: error: StepId=7.0 exceeded memory limit (31 > 20), being killed",
+            143,
+            "StepId=7.0 exceeded memory limit (31 > 20)",
+        ),
+        (
+            "slurmstepd: error: Job 7 exceeded memory limit (31 > 20), being killed",
+            None,
+            "Job 7 exceeded memory limit (31 > 20)",
+        ),
+        (
+            "slurmstepd: error: Exceeded step memory limit at some point.",
+            137,
+            "Exceeded step memory limit at some point",
+        ),
+        ("slurmstepd: error: Exceeded step memory limit at some point.", 1, ""),
+        ("slurmstepd: error: Exceeded job memory limit at some point.", 0, ""),
+        ("slurmstepd: error: Job 8 exceeded memory limit (31 > 20), being killed", 1, ""),
+        ("srun: error: g1: task 0: Killed", 137, ""),
+        ("rank 0: srun: error: g1: task 0: Out Of Memory", 1, ""),
+    ],
+)
+def test_each_program_of_slurm_says_in_its_own_words_that_memory_ran_out(
+    run: Run, line: str, code: int | None, words: str
+) -> None:
+    # SchedMD's jobacct_gather.c and launch of srun; aiida's and galaxy's issues on jobs that were killed for memory
+    began(run, code=code)
+    logged(run, f"{line}\n")
+    told = status_by_markers(run, silence="")
+    assert (told.state == "OUT_OF_MEMORY", told.reason if words else "") == (bool(words), words)
 
 
 @pytest.mark.parametrize(
