@@ -49,6 +49,12 @@ OWNED = {
 
 _REPLACED = {"requeue": "no-requeue", "no-requeue": "requeue", "mem-per-cpu": "mem", "mem-per-gpu": "mem"}
 """sbatch options that a site, a job or a request adds -> the option in whose place they stand."""
+_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_EXCLUDED = {
+    "cpus-per-gpu": "cpus-per-task",
+    "ntasks-per-gpu": "ntasks-per-node",
+}
+"""sbatch options that sbatch refuses beside another one, which hpclaunch always writes (seen with Slurm 22.05)."""
 _REFUSED = {
     "clusters": "a run's job ID, files and site belong to the cluster of the machine where it is submitted",
 }
@@ -74,10 +80,10 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
         if f"--{name}" in site.refuses:
             what = f"{site.name} accepts no job with --{name}"
             decisions.fault(what, next=f"leave {OWNED.get(name) or f'--{name}'} out")
-    for name in typed:
-        if _REPLACED.get(name) == "mem" and case.request.memory:
-            what = f"--memory and --{name} ask for memory in two ways, which exclude each other"
-            decisions.fault(what, where="--sbatch", next="leave one of them out")
+    ways = [*(["--memory"] if case.request.memory else []), *(f"--{name}" for name in typed if name in _MEMORY)]
+    if len(ways) > 1:
+        what = f"{ways[0]} and {ways[1]} ask for memory in two ways, which exclude each other"
+        decisions.fault(what, where="--sbatch", next="leave one of them out")
     further = (
         pair for one in sizing.further for pair in _further_directives(case, one, parts.software, container, decisions)
     )
@@ -260,6 +266,10 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         elif _full_name(match[1]):
             full = _full_name(match[1])
             decisions.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
+        elif match[1] in _EXCLUDED or (match[1], (match[2] or "").partition(":")[0]) == ("tres-per-task", "cpu"):
+            own = _EXCLUDED.get(match[1], "cpus-per-task")
+            what = f"--{match[1]} and --{own}, which hpclaunch writes, exclude each other"
+            decisions.fault(what, where=where, next=f"use {OWNED[own]} instead")
         elif match[1] in OWNED:
             own = OWNED[match[1]]
             decisions.fault(

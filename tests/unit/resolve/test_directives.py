@@ -88,6 +88,26 @@ def test_memory_is_asked_for_in_one_way(option: str) -> None:
     assert fault.what == f"--memory and --{option} ask for memory in two ways, which exclude each other"
 
 
+def test_two_typed_options_for_memory_exclude_each_other() -> None:
+    # dask-jobqueue#698 and snakemake-executor-plugin-slurm#75: sbatch itself refuses them, with "fatal"
+    (fault,) = refused(sbatch=("--mem-per-cpu=3G", "--mem-per-gpu=20G"))
+    assert fault.what == "--mem-per-cpu and --mem-per-gpu ask for memory in two ways, which exclude each other"
+
+
+@pytest.mark.parametrize(
+    ("option", "own"),
+    [
+        ("--cpus-per-gpu=8", "--cpus-per-task"),
+        ("--tres-per-task=cpu:8", "--cpus-per-task"),
+        ("--ntasks-per-gpu=1", "--tasks-per-node"),
+    ],
+)
+def test_an_option_that_sbatch_refuses_beside_one_of_hpclaunchs_is_refused_before(option: str, own: str) -> None:
+    (fault,) = refused(sbatch=(option,))
+    assert "which hpclaunch writes, exclude each other" in fault.what
+    assert (fault.where, fault.next) == ("--sbatch", f"use {own} instead")
+
+
 def test_row_11_no_requeue_unless_somebody_asks_for_it() -> None:
     assert dict(planned().directives)["no-requeue"] == ""
     asked = dict(planned(sbatch=("--requeue",)).directives)
