@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _JOB_NUMBER = re.compile(r"[1-9][0-9]{0,17}(_[0-9]{1,9})?")
 """A job, or a task of an array, as dependencies name it. No scheduler has a job 0."""
+_CONDITIONS = {"afterok": "--after", "afterany": "--after-any", "after": "", "afternotok": "", "aftercorr": ""}
+"""Conditions of Slurm's dependencies -> the flag that means the same; empty: hpclaunch has none."""
 _SEPARATORS = re.compile(r"[,:]")
 """What stands between jobs in the dependencies of Slurm. The path of a run may contain them too."""
 
@@ -76,7 +78,13 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
     for name, must_complete in names:
         flag = "--after" if must_complete else "--after-any"
         several = [part.strip() for part in _SEPARATORS.split(name) if part.strip()]
-        if not several:
+        condition = several[0] if len(several) > 1 else ""
+        if condition in _CONDITIONS:
+            meant, words = _CONDITIONS[condition], several[1:]
+            what, allowed = f"{name!r} is a dependency as the scheduler spells it", "one run or job each"
+            asked = " ".join(f"{meant} {shell_word(part)}" for part in words)
+            next_step = asked if meant else f"--sbatch {shell_word(f'--dependency={name}')}"
+        elif not several:
             what, allowed, next_step = "the text is empty", "a run, or the number of a job", "hpclaunch status"
         elif len(several) > 1 and not _is_run(system, name):
             what, allowed = f"{name!r} is no single run", "one run or job each"
@@ -98,6 +106,7 @@ def _is_run(system: System, name: str) -> bool:
 def _other_job(number: str, must_complete: bool, state: str) -> Predecessor:
     """Return a job that hpclaunch has no run of; an empty ``state``: the scheduler does not know it (any more)."""
     is_over = state in runs.FINAL
+    condition = "afterok" if must_complete else "afterany"
     unknown = f"the scheduler knows no job {number}, and hpclaunch no run of it" if not state else ""
     return Predecessor(
         run=f"job {number}",
@@ -107,7 +116,10 @@ def _other_job(number: str, must_complete: bool, state: str) -> Predecessor:
         jobs=() if is_over else (number,),
         has_failed=is_over and state != "COMPLETED",
         refusal=unknown,
-        next="hpclaunch status lists runs, and squeue --me your jobs" if unknown else "",
+        next=f"hpclaunch status lists runs, and squeue --me your jobs; --sbatch --dependency={condition}:{number} "
+        "leaves the job to the scheduler"
+        if unknown
+        else "",
         is_run=False,
     )
 

@@ -120,6 +120,9 @@ def test_a_run_after_others(cluster: Desk) -> None:
         (("--after-any", " "), 2, "--after-any: the text is empty"),
         (("--after", "11,12"), 2, "--after: '11,12' is no single run; allowed: one run or job each"),
         (("--after-any", "a:b"), 2, "next: --after-any a --after-any b"),
+        (("--after", "afterok:11"), 2, "next: --after 11\n"),
+        (("--after", "afterany:11:4712"), 2, "next: --after-any 11 --after-any 4712\n"),
+        (("--after", "afternotok:11"), 2, "next: --sbatch --dependency=afternotok:11\n"),
         (("--after", "0"), 1, "no run is called '0'"),
     ],
 )
