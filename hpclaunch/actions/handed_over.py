@@ -97,7 +97,7 @@ def _unsuitable_file(case: Case, spec: JobSpec, file: ProgramFile) -> list[Fault
     head = head_of(file.text)
     lines = launch_lines_in(file.text) if _is_shell(file) else []
     if not head.is_empty:
-        return [_refusal_of_batch_script(file, head, lines)]
+        return [_refusal_of_batch_script(case, file, head, lines)]
     started = [line for line in lines if line.is_certain and not _is_alone(case, spec, line)]
     return [_refusal_of_launcher(case, started[0], file)] if started else []
 
@@ -190,8 +190,10 @@ def _refusal_of_launcher(case: Case, line: LaunchLine, file: ProgramFile | None 
     what = f"{line.starter} {_does(line)}, and hpclaunch would start it once for every rank"
     where = f"{file.shown}, line {line.line}" if file else " ".join(map(shell_word, line.words[:_MOST_SHOWN]))
     steps = []
-    if line.row.submits and _is_one_program(line):
-        steps.append(f"hpclaunch submit {_target_words(line.program)}")
+    if line.row.submits:
+        steps += _steps_for_submitter(case, line)
+    elif _opens_shell(line):
+        steps.append(" ".join(["hpclaunch shell", *_typed_words(case, _sizes_of(line, case.request.nodes))]))
     elif line.row.replaceable and _is_one_program(line):
         launcher = line.row.launcher if _is_offered(case, line.row.launcher) else ""
         sizes = _sizes_of(line, case.request.nodes)
@@ -205,7 +207,31 @@ def _refusal_of_launcher(case: Case, line: LaunchLine, file: ProgramFile | None 
     return Fault(where=where, what=what, next="; or ".join(steps) or "name the program that it starts")
 
 
-def _refusal_of_batch_script(file: ProgramFile, head: BatchHead, lines: Sequence[LaunchLine]) -> Fault:
+def _steps_for_submitter(case: Case, line: LaunchLine) -> list[str]:
+    """Return the commands that do what a program that submits a job was to do."""
+    wrapped = [option.removeprefix("--wrap")[1:] for option in line.options if option.startswith("--wrap")]
+    words = _typed_words(case, _sizes_of(line, case.request.nodes))
+    if line.row.takes_script and _is_one_program(line):
+        script = shell_word(line.program[0])
+        if line.starter == case.site.scheduler_row.start_command:
+            return [f"hpclaunch submit --from-script {script}", f"hpclaunch submit --as-is {script}"]
+        path = script if "/" in script else f"./{script}"
+        return [" ".join(["hpclaunch submit", *words, path])]
+    if line.row.opens_shell and not line.program:
+        return [" ".join(["hpclaunch shell", *words])]
+    if wrapped:
+        return [" ".join(["hpclaunch submit", *words, "--", "bash -c", shell_word(wrapped[0])])]
+    return [" ".join(["hpclaunch submit", *words, _target_words(line.program)])] if _is_one_program(line) else []
+
+
+def _opens_shell(line: LaunchLine) -> bool:
+    """Whether a launch line opens a shell for a person at the terminal."""
+    shell, *options = line.program or ("",)
+    is_shell = SHELL.fullmatch(os.path.basename(shell)) is not None
+    return "--pty" in line.options and is_shell and all(re.fullmatch("-[il]+|--login", one) for one in options)
+
+
+def _refusal_of_batch_script(case: Case, file: ProgramFile, head: BatchHead, lines: Sequence[LaunchLine]) -> Fault:
     """Return the refusal of a batch script, with its directives and the launcher in it."""
     options = [*map(str, head.directives), *(word for _, word in head.unknown)]
     asked = ", ".join(options[:_MOST_SHOWN]) or head.other
@@ -228,7 +254,9 @@ def _refusal_of_batch_script(file: ProgramFile, head: BatchHead, lines: Sequence
         return Fault(where=file.shown, what=what, next=next_step)
     program = _target_words(lines[-1].program) if lines and _is_one_program(lines[-1]) else "PROGRAM"
     launcher = [f"--launcher {lines[-1].row.launcher}"] if lines and lines[-1].row.per_node else []
-    return Fault(where=file.shown, what=what, next=" ".join(["hpclaunch submit", *launcher, program]))
+    sizes = _sizes_of(lines[-1], case.request.nodes) if lines else {}
+    typed = _typed_words(case, sizes)
+    return Fault(where=file.shown, what=what, next=" ".join(["hpclaunch submit", *typed, *launcher, program]))
 
 
 def _is_offered(case: Case, launcher: str) -> bool:

@@ -146,7 +146,10 @@ def take(text: str, script: str, typed: frozenset[str] = frozenset(), arguments:
 def _take_head(head: BatchHead, taking: _Taking) -> None:
     """Take the directives that do not depend on each other; those of nodes, tasks and GPUs come later."""
     if head.scheduler:
-        taking.fault(0, f"it is a batch script of {head.scheduler} ({head.other}), and hpclaunch reads those of Slurm")
+        what = f"it is a batch script of {head.scheduler} ({head.other}), and hpclaunch reads those of Slurm"
+        path = shell_word(taking.script if "/" in taking.script else f"./{taking.script}")
+        next_step = f"hpclaunch submit {path} names what it runs, which can be submitted without it"
+        taking.faults.append(("", Fault(where=taking.script, what=what, next=next_step)))
     for number, word in head.unknown:
         if word in ("hetjob", "packjob"):
             taking.fault(number, f"{word} begins a further part of a heterogeneous job, which cannot be taken")

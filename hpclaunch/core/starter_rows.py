@@ -30,6 +30,10 @@ class StarterRow:
     per_node: bool = False
     replaceable: bool = True
     submits: bool = False
+    takes_script: bool = False
+    """What it submits is a batch script."""
+    opens_shell: bool = False
+    """Without a program it opens a shell."""
     flags: tuple[str, ...] = ()
     two_values: tuple[str, ...] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
@@ -98,7 +102,20 @@ _ACCELERATE = StarterRow(
     ),
     sizes={"--num-machines": "nodes", "--num-processes": "tasks"},
 )
-_SUBMITS = StarterRow(submits=True)
+_SBATCH_FLAGS = (
+    *("-H", "-I", "-k", "-O", "-Q", "-s", "-v", "-W", "--hold", "--no-kill", "--overcommit", "--quiet", "--verbose"),
+    *("--oversubscribe", "--wait", "--parsable", "--exclusive", "--requeue", "--no-requeue", "--contiguous"),
+    *("--test-only", "--use-min-nodes", "--spread-job", "--reboot", "--ignore-pbs", "--get-user-env", "--nice"),
+)
+_SBATCH = StarterRow(submits=True, takes_script=True, flags=_SBATCH_FLAGS, sizes=_SRUN_SIZES, attaches_values=True)
+_SALLOC = StarterRow(
+    submits=True, opens_shell=True, flags=(*_SBATCH_FLAGS, "-K", "--no-shell"), sizes=_SRUN_SIZES, attaches_values=True
+)
+_FLUX_SIZES: Mapping[str, Size] = {
+    **dict.fromkeys(("-N", "--nodes"), "nodes"),
+    **dict.fromkeys(("-n", "--ntasks"), "tasks"),
+    **dict.fromkeys(("-c", "--cores-per-task"), "cpus_per_task"),
+}
 
 STARTERS: Mapping[str, StarterRow] = {
     "srun": StarterRow(
@@ -154,9 +171,15 @@ STARTERS: Mapping[str, StarterRow] = {
     ),
     "tune": StarterRow(words=("run",), per_node=True, replaceable=False, needs_options=True),
     "flux": StarterRow(
-        words=("mini", "run", "submit", "batch", "alloc", "bulksubmit"), submits=True, attaches_values=True
+        words=("mini", "run", "submit", "batch", "alloc", "bulksubmit"),
+        submits=True,
+        attaches_values=True,
+        sizes=_FLUX_SIZES,
     ),
-    **dict.fromkeys(("sbatch", "salloc", "qsub", "bsub"), _SUBMITS),
+    "sbatch": _SBATCH,
+    "salloc": _SALLOC,
+    "qsub": StarterRow(submits=True, takes_script=True),
+    "bsub": StarterRow(submits=True),
 }
 """Program -> its row."""
 

@@ -6,6 +6,7 @@ import re
 
 from hpclaunch.config.batch_script import BatchHead, Directive, near_option
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import AS_IS, Choice, Code, JobSpec, Layout, Restarts
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.launchers import NO_LAUNCHER
@@ -99,7 +100,10 @@ def _check(case: Case, head: BatchHead, shebang: str, decisions: Decisions) -> N
         what = "it begins with no #! line, without which the scheduler refuses it"
         decisions.fault(what, where=f"{target}, line 1", next="begin it with #!/bin/bash")
     if head.scheduler and not head.directives:
-        decisions.fault(f"it is a batch script of {head.scheduler} ({head.other})", where=target)
+        path = shell_word(target if "/" in target else f"./{target}")
+        next_step = f"hpclaunch submit {path} names what it runs, which can be submitted without it"
+        decisions.fault(f"it is a batch script of {head.scheduler} ({head.other})", where=target, next=next_step)
+        return
     for line, word in head.unknown:
         near = near_option(word)
         decisions.fault(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections.abc import Sequence
 
 import pytest
 
@@ -83,10 +86,58 @@ def test_batch_scripts_of_other_schedulers_are_known(cluster: Desk, head: str, t
     ],
 )  # fmt: skip
 def test_a_launcher_is_no_program_of_a_rank(cluster: Desk, typed: str, told: str) -> None:
-    import shlex
-
     words = shlex.split(typed)
     assert told in refusal(cluster, "--nodes", "2", "--", *words)
+
+
+PROPOSED = re.compile(
+    r"hpclaunch (?:submit|shell) .*?(?=; |, when |, which | takes it in| submits it| names what| [(]|\n|$)"
+)
+
+
+def leads_on(desk: Desk, words: Sequence[str], seen: frozenset[str]) -> bool:
+    """Whether a command, or one that its refusal proposes, is accepted; none is proposed that was typed before."""
+    done = desk.type(*words, "--dry-run")
+    if done.code == 0:
+        return True
+    assert done.code == 1, done.err
+    proposed = [one.strip() for one in PROPOSED.findall(done.err) if one.strip() not in seen]
+    return any(leads_on(desk, shlex.split(one)[1:], seen | {one}) for one in proposed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "proposed"),
+    [
+        ("-- sbatch train.slurm", ["submit --from-script train.slurm", "submit --as-is train.slurm"]),
+        (
+            "-- sbatch -N4 --parsable ./train.slurm",
+            ["submit --from-script ./train.slurm", "submit --as-is ./train.slurm"],
+        ),
+        ("-- sbatch -N 4 --wrap='python3 train.py'", ["submit --nodes 4 -- bash -c 'python3 train.py'"]),
+        ("-- sbatch --wrap 'srun ./x'", ["submit --nodes 2 -- bash -c 'srun ./x'"]),
+        ("-- qsub job.pbs", ["submit --nodes 2 ./job.pbs"]),
+        ("./job.pbs", ["submit --nodes 2 --tasks-per-node 4 ./train.py"]),
+        ("--from-script job.pbs", ["submit ./job.pbs"]),
+        ("--as-is job.pbs", ["submit ./job.pbs"]),
+        ("./train.slurm", ["submit --from-script ./train.slurm", "submit --as-is ./train.slurm"]),
+        ("-- salloc -N 3 -n 12 srun ./x", ["submit --nodes 3 --tasks-per-node 4 -- srun ./x"]),
+        ("-- salloc -N 3", ["shell --nodes 3"]),
+        ("-- srun -N 1 --pty bash -i", ["shell --nodes 1"]),
+        ("-- flux run -N 2 -n 8 python3 train.py", ["submit --nodes 2 --tasks-per-node 4 ./train.py"]),
+        ("-- bsub ./x", ["submit --nodes 2 -- ./x"]),
+        ("-- accelerate launch train.py", ["submit --nodes 2 --launcher torchrun ./train.py"]),
+    ],
+)
+def test_what_a_refusal_proposes_is_accepted_or_leads_on(cluster: Desk, typed: str, proposed: list[str]) -> None:
+    cluster.write("train.slurm", SLURM)
+    cluster.write("job.pbs", "#!/bin/bash\n#PBS -l select=2\nmpiexec -n 8 python3 train.py\n")
+    cluster.write("x", "#!/bin/bash\n", mode=0o755)
+    size = () if "--from-script" in typed or "--as-is" in typed else ("--nodes", "2")
+    words = ("submit", *size, *shlex.split(typed))
+    told = cluster.type(*words, "--dry-run").err if "-- " not in typed else refusal(cluster, *words[1:])
+    assert [one.strip().removeprefix("hpclaunch ") for one in PROPOSED.findall(told)] == proposed, told
+    for command in proposed:
+        assert leads_on(cluster, shlex.split(command), frozenset({f"hpclaunch {command}"})), command
 
 
 def test_the_proposed_command_repeats_what_was_typed_of_size_and_place(cluster: Desk) -> None:
