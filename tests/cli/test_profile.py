@@ -179,6 +179,11 @@ def test_the_ranks_get_the_python_and_the_variables_that_are_typed(site: Desk) -
     assert all("need /usr/bin/python3" in script and "export FLAVOUR=plain\n" in script for script in scripts)
 
 
+def test_the_view_of_the_gpus_is_that_of_a_run(site: Desk) -> None:
+    refused = site.type("profile", "mine", "--gpu-view", "two")
+    assert refused.code == 1 and "--gpu-view: no view of the GPUs is called 'two'; allowed: all, one" in refused.err
+
+
 def test_a_run_that_tells_nothing_leaves_nothing_kept_and_the_others_can_be_read(site: Desk) -> None:
     (site.spool / "short").touch()
     done = site.type("profile", "mine")

@@ -159,6 +159,11 @@ def test_the_same_command_continues_and_submits_nothing_twice(site: Desk) -> Non
     assert by_name.code == 0 and re.search(r"^4\s+4\s+16\s", by_name.out, re.MULTILINE), by_name.out
 
 
+def test_the_view_of_the_gpus_is_that_of_a_run(site: Desk) -> None:
+    refused = site.type("scale", "mine", "--nodes", "1,2", "--gpu-view", "two")
+    assert refused.code == 1 and "--gpu-view: no view of the GPUs is called 'two'; allowed: all, one" in refused.err
+
+
 def test_two_commands_at_once_share_the_runs(site: Desk) -> None:
     words = ("scale", "mine", "--nodes", "1,2,4", "--wait", "--json")
     both = [site.start(*words), site.start(*words)]
