@@ -145,6 +145,13 @@ def test_damaged_consents_allow_nothing(base: Path, keeper: Keeper, line: str) -
     assert keeper.doubtful(base / "group/p/s.yaml") == []
 
 
+def test_a_consent_is_not_kept_where_others_could_write_it_first(base: Path, keeper: Keeper) -> None:
+    put(base / "home/state", 0o777)
+    with pytest.raises(ChangeableByOthers, match="others can change what is kept here"):
+        keeper.consent(base / "group/p")
+    assert (base / "home/state" / FILE).read_text() == ""
+
+
 def test_a_consent_whose_folder_is_gone_allows_nothing(base: Path, keeper: Keeper) -> None:
     consent(keeper, base / "group/p")
     (base / "group/p").rename(base / "group/moved")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from hpclaunch.core import files
 from hpclaunch.core.files import json_lines, read_bytes, read_end, read_text
 
 
@@ -48,3 +50,64 @@ def test_a_line_that_is_too_long_is_no_event(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     file.write_text('{"a": "' + "x" * 2**20 + '"}\n{"b": 1}\n')
     assert list(json_lines(file)) == [{"b": 1}]
+
+
+def test_what_has_a_name_is_there_also_if_it_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nothing")
+    for name in ("file", "link", "."):
+        assert files.is_there(tmp_path / name)
+    for name in ("nothing", "file/below", "x" * 300, "a\0b"):
+        assert not files.is_there(tmp_path / name)
+
+    def fail(path: Path) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.lstat", fail)
+    assert files.is_there(tmp_path / "nothing"), "nobody knows"
+
+
+def test_a_line_after_one_that_was_cut_short_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    for line in ("one", "two", "caf\udce9"):
+        assert files.append_line(file, line).st_size == file.stat().st_size
+    assert file.read_bytes() == b"one\ntwo\ncaf\xe9\n"
+    with file.open("ab") as half:
+        half.write(b"ha")
+    files.append_line(file, "three")
+    assert file.read_bytes() == b"one\ntwo\ncaf\xe9\nha\nthree\n"
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EIO, errno.ENOSPC])
+def test_a_folder_that_has_no_fsync_is_no_error_and_a_disk_that_fails_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("os.fsync", fail)
+    if code in (errno.EIO, errno.ENOSPC):
+        with pytest.raises(OSError, match=os.strerror(code)):
+            files.sync_folder(tmp_path)
+    else:
+        files.sync_folder(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        files.sync_folder(tmp_path / "nothing")
+
+
+def test_a_folder_that_may_be_written_but_not_read_need_not_be_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.open", deny)
+    files.sync_folder(tmp_path)
+
+
+def test_what_is_no_file_that_can_be_read_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    for name in ("nothing", "file/below", "a\0b", "."):
+        assert files.read_text(tmp_path / name) == "" and files.read_end(tmp_path / name, 9) == b""
+        assert list(files.json_lines(tmp_path / name)) == []
+    assert [files.read_end(tmp_path / "file", most) for most in (2, 4, 9)] == [b"xt", b"text", b"text"]

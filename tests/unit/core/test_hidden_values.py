@@ -15,6 +15,46 @@ SECRET = 's3cr3t it\'s "quoted" \\ $(x)\n\x1b'
 HIDDEN = hidden_values([("TOKEN", SECRET), ("OMP_NUM_THREADS", "123456789"), ("PIN", "42")])
 
 
+@pytest.mark.parametrize(
+    "word", ["api_key", "token", "passwd", "password", "pwd", "passphrase", "secret", "credential", "credentials"]
+)
+def test_every_word_for_a_secret_is_known_in_options_and_overrides(word: str) -> None:
+    hidden = hidden_values()
+    for before in ("İstanbul\n", ""):  # a letter whose small form is longer
+        for text in (
+            f"train --my-{word} hunter2 x",
+            f"train model.{word}=hunter2 x",
+            f"train MODEL_{word.upper()}=hunter2",
+        ):
+            shown = hidden.without(f"{before}{text}\n")
+            assert "hunter2" not in shown and NOT_SHOWN in shown and shown.startswith(before), text
+
+
+def test_a_word_after_an_option_with_its_value_stays() -> None:
+    assert hidden_values().words(["--api-key=abc", "train.py"]) == [f"--api-key={NOT_SHOWN}", "train.py"]
+    assert hidden_values().words(["--api-key", "abc", "train.py"]) == ["--api-key", NOT_SHOWN, "train.py"]
+
+
+def test_the_longer_of_two_values_that_begin_alike_is_hidden_whole() -> None:
+    hidden = hidden_values(secrets=["ab12cd34", "ab12cd34ef56"])
+    assert hidden.without("x ab12cd34ef56 y") == f"x {NOT_SHOWN} y"
+
+
+def test_a_plain_word_of_a_secret_argument_is_hidden_only_there() -> None:
+    hidden = hidden_values(arguments=[("--api-key", "offline"), ("--api-key", "ab12cd34"), ("--lr", "abcdefgh1")])
+    assert hidden.values == {"ab12cd34"}
+
+
+def test_values_of_bytes_are_looked_for_in_code() -> None:
+
+    assert b"caf\xe9-1234567" in hidden_values(secrets=["caf\udce9-1234567"]).in_code()
+
+
+def test_a_typed_setting_of_a_library_is_shown() -> None:
+    line = "submit --env OMP_NUM_THREADS=4 --env DB=hunter2"
+    assert hidden_values().without(line) == f"submit --env OMP_NUM_THREADS=4 --env DB={NOT_SHOWN}"
+
+
 @pytest.mark.parametrize("value", [SECRET, "plain", "a'b", "x;y", "$'quoted'", "back\\", "--env A=b"])
 @pytest.mark.parametrize("begin", ["export ", "  export ", "declare -x ", "cd x && export "])
 def test_an_exported_value_is_left_out_however_it_is_quoted(begin: str, value: str) -> None:
@@ -79,6 +119,9 @@ def test_the_longer_of_two_values_is_hidden_whole() -> None:
 
 
 def test_what_is_no_pair_is_hidden_too() -> None:
+    assert hidden_values().plain({"environment": ["ab", ("A", "b"), ["A", "b", "c"], {"A": 1, "B": 2}]}) == {
+        "environment": [NOT_SHOWN, ["A", NOT_SHOWN], NOT_SHOWN, NOT_SHOWN]
+    }
     found = hidden_values([])
     assert found.plain({"environment": [["A", "x"], "text", ["A"], ["A", "x", "y"], ("OMP_NUM_THREADS", "8")]}) == {
         "environment": [["A", NOT_SHOWN], NOT_SHOWN, NOT_SHOWN, NOT_SHOWN, ["OMP_NUM_THREADS", "8"]]

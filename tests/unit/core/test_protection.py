@@ -300,6 +300,17 @@ def test_roots_folders_in_a_namespace_without_root(
         protection._unmapped_owner.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("owner", "mode", "why"),
+    [(ME, 0o755, ""), (0, 0o755, ""), (OTHER, 0o700, "belongs to"), (ME, 0o775, "the group"), (0, 0o757, "everybody")],
+)
+def test_who_else_can_change_what_is_in_a_folder_itself(base: Path, owner: int, mode: int, why: str) -> None:
+    put(base / "p", mode, owner)
+    put(base, 0o777, 0)  # the way to it does not count here
+    found = protection.weakness(str(base / "p"))
+    assert why in found and bool(found) == bool(why)
+
+
 def test_what_identifies_a_place(base: Path) -> None:
     path = put(base / "p", 0o1775, ME, OTHER)
     (found,) = weak_places(path)

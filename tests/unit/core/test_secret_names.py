@@ -72,6 +72,30 @@ def test_a_file_that_looks_like_a_secret_has_a_reason(name: str) -> None:
     assert file_reason(name)
 
 
+OF_EACH_KIND = (
+    *("a.pfx", "a.p8", "a.jks", "a.keystore", "a.ppk", "a.der", "a.gpg", "a.asc", "a.age", "a.keytab", "id_dsa"),
+    *("id_ecdsa.pub", "identity", "known_hosts", "authorized_keys", ".Xauthority", ".ICEauthority", ".envrc"),
+    *("_netrc", "netrc", ".mylogin.cnf", ".htpasswd", ".git-credentials", "pip.ini", ".condarc", ".dockercfg"),
+    *("x.kubeconfig", ".s3cfg", ".boto", "prod.tfvars", "x.ovpn", "rclone.conf", ".terraformrc", ".sentryclirc"),
+    *(".lftprc", ".passwd-s3fs", "my-vault-token.bin", ".python-history", ".psql_history", "my-passwd.bin"),
+    *("passphrase.bin", "client_secret.bin", "credential.bin", "apikey.bin", "private-key.bin"),
+    *("service-account-1.json", ".gnupg/x", ".azure/x", ".gcloud/x", ".kube/x", ".docker/x", ".config/x"),
+    *("#.netrc#", ".id_rsa.swp", ".token", ".hf_token", ".pass", ".key"),
+    *(f"hf_token{suffix}" for suffix in ("", ".txt", ".json", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml")),
+    *("hf_token.md", "hf_token.csv", "hf_token.dat"),
+)
+OF_NO_KIND = (
+    *(f"secret.{suffix}" for suffix in ("py", "sh", "c", "cc", "cpp", "cu", "h", "hpp", "ipynb", "r", "jl", "rs")),
+    *("secret.js", "secret.ts"),
+    *(f"{kind}_token.txt" for kind in ("pad", "eos", "bos", "sep", "cls", "unk", "mask", "special")),
+)
+
+
+def test_every_kind_of_file_that_holds_secrets_is_known_and_code_is_judged_by_its_content() -> None:
+    assert [name for name in OF_EACH_KIND if not file_reason(name)] == []
+    assert [name for name in OF_NO_KIND if file_reason(name)] == []
+
+
 @pytest.mark.parametrize("name", ORDINARY_FILES)
 def test_an_ordinary_file_has_none(name: str) -> None:
     assert file_reason(name) == ""
@@ -118,6 +142,9 @@ KNOWN_TOKENS = (
         "hf_" + MADE[:34],
     ),
     *("glpat-" + MADE[:20], "sk-" + MADE[:48], "sk-proj-" + MADE[:40], "xoxb-" + "1234567890-abc", "AIza" + MADE[:35]),
+    *(f"{kind}{'ABCDEFGH12345678'}" for kind in ("ASIA", "ABIA", "ACCA")),
+    *(f"gh{kind}_{MADE[:36]}" for kind in "usr"),
+    *("rk" + "_live_" + MADE[:24], "xoxp-" + "1234567890-abc"),
     *("npm_" + MADE[:36], "pypi-AgE" + MADE[:60], "sk_live_" + MADE[:24], f"eyJ{MADE[:12]}.eyJ{MADE[:12]}.{MADE[:12]}"),
 )
 ASSIGNMENTS = (
@@ -209,6 +236,7 @@ def test_a_key_in_utf_16_is_found() -> None:
 def test_weights_are_no_text() -> None:
     assert not is_text(bytes(range(256)))
     assert is_text("Übung\t1\r\n\x1b[0m\f".encode()) and is_text("text".encode("utf-16")) and is_text(b"")
+    assert is_text(b"x" * 4096 + b"\x01") and not is_text(b"x" * 4095 + b"\x01"), "its beginning tells"
 
 
 def test_the_lines_of_a_long_text_are_all_searched() -> None:
