@@ -432,3 +432,123 @@ def test_the_scheduler_is_asked_again_while_the_lead_lasts(
     done = with_library(f"cd {tmp_path}; {call}; {sleep} lead_ends={lead_ends}; patiently call; echo code $?")
     assert done.stdout.split() == [*pauses.split(), "code", str(code)]
     assert len((tmp_path / "calls").read_text()) == asked
+
+
+STEP = """
+text_of() { echo "$COMM"; }
+scontrol() {
+  echo "$*" >> asked
+  case $* in
+    *' 7') printf 'StepId=%s UserId=0 SrunHost:Pid=%s State=RUNNING\\n' 7.2 n1:500 7.1 n2:50 7.0 n1:5 ;;
+    *' 8') echo 'StepId=8.1 UserId=0 State=RUNNING SrunHost:Pid=n2:50' ;;
+  esac
+}
+scancel() { echo "$*"; }
+launcher=50
+stepped=no
+for signal in $SIGNALS; do signal_step "$signal" && echo sent || echo refused; done
+"""
+SENT = "--signal=TERM {}\nsent\n"
+HETEROGENEOUS = {"SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_ID_HET_GROUP_1": "8"}
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({}, SENT.format("7.1")),
+        ({"SIGNALS": "TERM TERM"}, SENT.format("7.1") + "refused\n"),
+        ({"SIGNALS": "USR1 TERM"}, "refused\n" + SENT.format("7.1")),
+        ({"COMM": "mpirun"}, "refused\n"),
+        ({"SLURM_JOB_ID": "9"}, "refused\n"),
+        ({"SLURM_JOB_ID": "9", "SIGNALS": "TERM TERM"}, "refused\nrefused\n"),
+        (HETEROGENEOUS, SENT.format("7.1 8.1")),
+        ({**HETEROGENEOUS, "SLURM_JOB_ID_HET_GROUP_0": "9"}, SENT.format("8.1")),
+    ],
+)
+def test_sigterm_goes_once_to_the_tasks_of_sruns_own_step(tmp_path: Path, known: dict[str, str], said: str) -> None:
+    """srun passes other signals on, but at SIGTERM it kills the tasks before they can save."""
+    usual = {"COMM": "srun", "SLURM_JOB_ID": "7", "SIGNALS": "TERM"}
+    done = with_library(f"cd {tmp_path}{STEP}", **{**usual, **known})
+    assert done.stdout == said, done.stderr
+
+
+# --- a launcher that does not end
+
+
+@pytest.mark.parametrize(
+    ("launcher", "may"), [("srun bash -c x", True), ("mpirun srun", False), ("srun bash torchrun --x", False)]
+)
+def test_only_srun_without_torchrun_is_known_to_hang(launcher: str, may: bool) -> None:
+    assert (with_library(f"may_hang {launcher} && echo yes").stdout == "yes\n") is may
+
+
+@pytest.mark.parametrize(
+    ("files", "world", "reported"),
+    [
+        ((), 1, False),
+        (("0",), 1, True),
+        (("0",), 2, False),
+        (("0", "1"), 2, True),
+        (("0", "1.lost"), 2, False),
+        (("0", "1", "1.lost"), 2, True),
+        (("n1-5-9", "n2-6-9"), 2, True),
+        (("0", "1", "2"), 2, True),
+    ],
+)
+def test_a_launcher_hangs_if_all_ranks_had_reported_four_looks_before(
+    tmp_path: Path, files: tuple[str, ...], world: int, reported: bool
+) -> None:
+    (tmp_path / "ranks").mkdir()
+    for name in files:
+        (tmp_path / "ranks" / name).touch()
+    looks = f"attempt={tmp_path} world={world}; for _ in 1 2 3 4 5 6; do launcher_hangs && echo -n 1 || echo -n 0; done"
+    assert with_library(looks).stdout == ("000011" if reported else "000000")
+
+
+# --- what the ranks left behind
+
+
+@pytest.mark.parametrize(
+    ("filter", "left"), [("", "61 62 63"), ("A=b", "62"), ("A=", ""), ("A=bc", "63"), ("B=c", "61 62")]
+)
+def test_only_other_processes_of_this_start_are_left(tmp_path: Path, filter: str, left: str) -> None:
+    for process, variables in {"61": "B=c\0A=x\0", "62": "A=b\0B=c\0", "63": "XA=b\0A=bc\0"}.items():
+        (tmp_path / process).mkdir()
+        (tmp_path / process / "environ").write_text(variables)
+    text = with_library("declare -f find_left").stdout.replace("/proc/", f"{tmp_path}/")
+    stand_in = 'processes_with() { [ "$1=$2" = HPCLAUNCH_EXIT_FILE=/x ] && printf "%s\\n" 61 $$ 62 63; }'
+    done = with_library(f'{text}\n{stand_in}\nfind_left {filter}; echo "${{left[*]}}"', HPCLAUNCH_EXIT_FILE="/x")
+    assert done.stdout == f"{left}\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ends_after", "said"), [(0, ""), (1, "-s TERM 61"), (50, "-s TERM 61"), (51, "-s TERM 61;-s KILL 61")]
+)
+def test_what_is_left_is_killed_five_seconds_after_sigterm(ends_after: int, said: str) -> None:
+    find = f"find_left() {{ looks=$((looks + 1)); left=(61); [ $looks -le {ends_after} ] || left=(); }}"
+    done = with_library(f'looks=0; {find}; sleep() {{ :; }}; kill() {{ echo "$*"; }}; end_left')
+    assert ";".join(done.stdout.splitlines()) == said
+
+
+# --- what squeue says
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "state"),
+    [
+        ("RUNNING", 0, "RUNNING"),
+        ("CANCELLED by 0", 0, "CANCELLED"),
+        ("", 0, ""),
+        ("slurm_load_jobs error: Invalid job id specified", 1, ""),
+        ("slurm_load_jobs error: Unable to contact slurm controller", 1, "UNKNOWN"),
+        ("", 1, "UNKNOWN"),
+    ],
+)
+def test_only_slurm_itself_can_say_that_it_no_longer_knows_a_job(answer: str, code: int, state: str) -> None:
+    stand_in = f'squeue() {{ echo "$*" >&3; echo "{answer}" >&2; return {code}; }}'
+    if not code:
+        stand_in = stand_in.replace(" >&2", "")
+    done = with_library(f"exec 3>&2; {stand_in}; sleep() {{ :; }}; slurm_state 7")
+    assert done.stdout == state
+    assert done.stderr.splitlines()[0] == "--noheader --states=all --format=%T --jobs=7"
+    assert done.stderr.count("--jobs=7") == (6 if state == "UNKNOWN" else 1)
