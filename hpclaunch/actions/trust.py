@@ -154,8 +154,6 @@ def run_refusal(system: System, case: Case) -> str:
     user did not name: what the project adds to a job from elsewhere, and a job that hides another one of that name.
     """
     job = case.job
-    if case.site.scheduler_row.has_queue and case.context.allocation is None:
-        return ""
     if _is_of_project(system, job):
         return _refusal(system, _job_programs(system, job, "the program")) if _hides_another(system, job) else ""
     folder = _real_path(Path(job.folder))

@@ -266,7 +266,9 @@ def test_an_array_of_others_is_shown_as_one_run(slurm: FakeSlurm) -> None:
 
 
 def test_a_start_by_hand_is_found_by_the_newest_claim_and_by_no_time_of_a_file(slurm: FakeSlurm) -> None:
-    run = slurm.run("7", "FAILED", submission="by hand", exit_code="1:0")
+    run = slurm.run(
+        "7", "FAILED", submission="by hand", exit_code="1:0", reason="why", submitted="2026-01-03T00:00:00Z"
+    )
     claimed(run.path, "7.0", "9.0", "10.0", "free", "8.0")
     for age, start in ((30, "9.0"), (20, "8.0"), (10, "10.0")):
         began(run, start)
@@ -275,6 +277,7 @@ def test_a_start_by_hand_is_found_by_the_newest_claim_and_by_no_time_of_a_file(s
     found = now(run)
     assert (found.job_id, found.state, found.exit_code, found.submission) == ("8", "RUNNING", "", "by hand")
     assert (runs.load(run.path), found.claim) == (found, 5)
+    assert (found.submitted, found.reason) == ("", ""), "those of the job before"
 
 
 def test_an_ended_record_does_not_go_back_to_an_earlier_start(slurm: FakeSlurm) -> None:

@@ -941,6 +941,29 @@ def test_a_submission_that_was_called_lost_takes_the_next_lease_for_its_job(slur
     assert lease and (lease.number, lease.outcome) == (2, "99")
 
 
+def test_a_job_is_not_given_up_while_other_processes_take_the_leases(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them called this submission lost, and ended its own one without a job."""
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", f"echo NOT_SUBMITTED > {run.path}/submissions/1.ended; echo Submitted batch job 99\n")
+    take, others = leases.take, ["1", "2", "3"]
+
+    def take_after_others(started: runs.Run) -> leases.Lease | None:
+        if others.pop(0) == "1":
+            return take(started)  # of the submission itself
+        number = 4 - len(others) - 1
+        (started.path / f"submissions/{number}").write_text("h b s 9 8 1 x\n")
+        (started.path / f"submissions/{number}.ended").write_text("NOT_SUBMITTED\n")
+        return None
+
+    monkeypatch.setattr(leases, "take", lambda started: take_after_others(started) if others else take(started))
+    found = hand_over(run, script_of(run), 60, earlier=("7",))
+    assert (found.job_id, found.state, slurm.calls("scancel")) == ("99", "PENDING", [])
+    lease = leases.newest(run.path)
+    assert lease and (lease.number, lease.outcome) == (4, "99")
+
+
 def test_a_run_without_a_queue_runs_as_soon_as_it_is_submitted(slurm: FakeSlurm) -> None:
     run = slurm.run("", "RENDERED", scheduler="local", cluster="", controller="")
     run.script.write_text("#!/bin/sh\ntrue\n")

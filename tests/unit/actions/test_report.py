@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.report import ReportFiles, ReportSubject, find, formats_of
+from hpclaunch.actions.report import ReportFiles, ReportSubject, find, formats_of, page_of
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import InvalidRequest
+from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.runs import load
+from hpclaunch.runs.scaling_study import RESULTS
 from tests import fabricated_runs as fabricated
 
 
@@ -38,6 +40,23 @@ def test_a_study_has_a_page_of_its_own(tmp_path: Path) -> None:
     for names in ([str(study), str(run)], [str(run), str(study)], [str(study), str(study)]):
         with pytest.raises(InvalidRequest, match="which has a page of its own"):
             find(system, names)
+
+
+def test_the_results_of_a_study_are_read_from_no_link_and_not_if_they_are_too_large(tmp_path: Path) -> None:
+    study = fabricated.study(tmp_path / "runs")
+    system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    subject = find(system, [str(study)])
+    assert page_of(system, subject).figures
+    os.truncate(study / RESULTS, 16 * 2**20)
+    page_of(system, subject)
+    os.truncate(study / RESULTS, 16 * 2**20 + 1)
+    with pytest.raises(Refused, match="is larger than 16384 KB"):
+        page_of(system, subject)
+    (study / RESULTS).rename(tmp_path / "elsewhere")
+    (study / RESULTS).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is a link") as caught:
+        page_of(system, subject)
+    assert caught.value.faults[0].where == f"{study}/{RESULTS}"
 
 
 def test_files_have_the_names_of_the_runs(tmp_path: Path) -> None:

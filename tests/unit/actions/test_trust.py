@@ -13,6 +13,8 @@ import pytest
 
 from hpclaunch.actions import trust
 from hpclaunch.actions.load import load
+from hpclaunch.actions.start import refuse_untrusted
+from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.consents import keeper_of
@@ -150,11 +152,13 @@ def test_a_script_from_elsewhere_takes_what_the_project_adds_only_if_it_is_trust
 
 def test_only_what_starts_on_this_machine_is_asked_about(project: Project) -> None:
     project.write("site_configs/x.yaml", SITE.replace("SCHEDULER", "slurm"))
-    case = project.case("mnist")
-    assert trust.run_refusal(project.system, case) == ""
+    prepared = prepare(project.system, Request(target="mnist", site="x"))
+    refuse_untrusted(project.system, prepared)
     inside = Allocation(job_id="7", hosts=("n1",), nodes="n1")
-    case = replaced(case, context=replaced(case.context, allocation=inside))
-    assert trust.run_refusal(project.system, case) and len(project.named) == 5
+    case = replaced(prepared.case, context=replaced(prepared.case.context, allocation=inside))
+    with pytest.raises(Refused, match=r"nothing was started: .* is not a trusted folder"):
+        refuse_untrusted(project.system, replaced(prepared, case=case))
+    assert len(project.named) == 5
 
 
 def test_of_many_lines_twenty_are_shown(project: Project) -> None:

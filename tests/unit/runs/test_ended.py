@@ -58,6 +58,18 @@ def test_bytes_that_are_no_text_are_no_entry(state: Path, run: Run) -> None:
     assert len(ended.EndedRuns(state)) == 0
 
 
+def test_there_is_room_for_the_entries_of_a_hundred_thousand_runs_twice(
+    state: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many lines are there before it is written anew."""
+    keep(state, run, epoch=100, epochs=100, seconds=3600.0)
+    limits: list[int] = []
+    monkeypatch.setattr(ended, "read_bytes", lambda path, most: limits.append(most) or b"")
+    ended.EndedRuns(state)
+    ended._count_lines(state / ended.FILE)
+    assert len(limits) == 2 and min(limits) > 200_000 * len(lines(state)[1])
+
+
 def test_an_entry_is_taken_away_under_the_lock(state: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else who writes the file anew at this moment would keep it."""
     keep(state, run)

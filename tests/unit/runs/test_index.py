@@ -203,6 +203,16 @@ def test_what_others_add_while_the_list_is_written_again_stays(
     assert found.paths == (one.path, two.path, tmp_path / "late") == tuple(runs.indexed(index))
 
 
+def test_in_a_folder_the_directories_of_the_list_are_runs_without_a_look(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (listed(tmp_path, index, name) for name in ("train-1", "train-2"))
+    looks: list[Path] = []
+    monkeypatch.setattr(index_module, "_has_record", lambda path: looks.append(path) or path == two.path)
+    assert runs.inside(tmp_path, frozenset([one.path])) == [one.path, two.path]
+    assert one.path not in looks and two.path in looks
+
+
 def test_a_line_that_is_no_path_is_passed_over(tmp_path: Path, index: Path) -> None:
     longest = "/" + "x" * 4094
     lines = ["relative", "", f"{longest}x", longest, "/a\0b", str(tmp_path), longest]

@@ -68,10 +68,11 @@ def test_the_folder_of_a_job_is_known_under_every_name(tmp_path: Path) -> None:
     (tmp_path / "scratch").symlink_to(tmp_path)
     printed = os.fsencode(home).decode(errors="replace")
     job = JobIdentity("lab", "7", str(home), 5)
-    assert job.is_job(printed, 5) and not job.is_job(str(tmp_path), 5) and not job.is_job("a\0b", 5)
+    assert job.is_job(printed, 5) and not job.is_job(str(tmp_path), 5)
     (tmp_path / "plain").mkdir()
     plain = JobIdentity("lab", "8", str(tmp_path / "plain"), 5)
     assert plain.is_job(str(tmp_path / "scratch/plain"), 5) and not plain.is_job("", 5)
+    assert not plain.is_job("a\0b", 5)
     gone = JobIdentity("lab", "9", str(tmp_path / "gone"), 5)
     assert gone.is_job(str(tmp_path / "gone"), 5)
 

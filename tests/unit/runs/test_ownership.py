@@ -13,6 +13,7 @@ import pytest
 from hpclaunch import runs
 from hpclaunch.core.errors import HpclaunchError, Refused
 from hpclaunch.runs import Run
+from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
 
 
@@ -24,6 +25,12 @@ def state(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return runs.save(replace(a_run(tmp_path, "1"), token="0" * 32, user="eve"))
+
+
+def test_nobody_can_guess_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn by the kernel, with 128 bits: a number of a clock or of this machine could be tried."""
+    monkeypatch.setattr("os.urandom", lambda size: bytes(range(size)))
+    assert new_token() == bytes(range(16)).hex()
 
 
 def test_a_run_is_own_in_the_directory_where_it_was_listed(tmp_path: Path, state: Path, run: Run) -> None:

@@ -85,6 +85,8 @@ def test_links_on_the_way_are_followed_if_nobody_else_may_change_them(tmp_path: 
     assert fault.where == str(tmp_path / "runs") and "another user" in fault.what and str(run) in fault.next
     os.chown(run, 23456, 23456)
     assert strange_place(through) == [fault], "also to a run of theirs"
+    (below,) = strange_place(through / "gone/0007")
+    assert (below.where, below.what) == (fault.where, fault.what), "what is missing below it ends no search"
     os.lchown(tmp_path / "runs", 0, 0)
     assert strange_place(through) == []
 

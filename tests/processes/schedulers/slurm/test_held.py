@@ -81,7 +81,7 @@ def test_what_is_held_as_asked_for_differs_in_nothing(cluster: Cluster) -> None:
     values = {"nodes": "2", "walltime": "02:00:00", "account": "m1", "qos": "normal", "partition": "regular"}
     assert found == HeldRequest(values=values)
     (call,) = cluster.calls("squeue")
-    assert "--jobs=4711 --format=%i|%D|%l|%a|%q|%P|%Z" in call
+    assert call == "squeue --noheader --states=all --jobs=4711 --format=%i|%D|%l|%a|%q|%P|%Z"
 
 
 def test_everything_that_was_changed_is_named_with_what_was_asked_for(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hpclaunch.config.site import Defaults
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.schedulers.slurm import limits as slurm_limits
+from hpclaunch.schedulers.slurm import scheduler
 from hpclaunch.schedulers.slurm.limits import _ask_all, objections
 from tests.builders import HOUR, a_site, partition_line, planned
 
@@ -509,6 +510,8 @@ def test_while_all_controllers_are_down_nothing_else_is_asked(slurm: Any, tmp_pa
     assert told(account="m1", qos="normal", walltime=99 * HOUR) == []
     assert (tmp_path / "scontrol.args").read_text() == "ping\n"
     assert not [name for name in ("sshare", "sacctmgr") if (tmp_path / f"{name}.args").exists()]
+    assert scheduler.compare(a_site()) is None
+    assert (tmp_path / "scontrol.args").read_text() == "ping\n"
 
 
 @pytest.mark.parametrize(("typed", "times"), [({}, 0), ({"account": "m1"}, 1), ({"account": "m1", "qos": "normal"}, 1)])

@@ -323,6 +323,42 @@ def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_pa
     }
 
 
+def test_the_nodes_of_every_component_are_told(tmp_path: Path, program: Path) -> None:
+    parts = [f"7+{number}|{{}}|node{number}" for number in (2, 0, 10, 1)]
+    fake(program, "squeue", "\n".join(part.replace("{}", "RUNNING|None") for part in parts))
+    assert told_of([a_run(tmp_path, "7")])["7"].nodes == "node0,node1,node2,node10"
+    fake(program, "squeue", "")
+    fake(program, "sacct", "\n".join(part.replace("{}", "FAILED|7:0") for part in parts))
+    assert told_of([a_run(tmp_path, "7")])["7"].nodes == "node0,node1,node2,node10"
+
+
+def test_what_slurms_programs_are_asked(tmp_path: Path, program: Path) -> None:
+    """Each of these options decides what is in the answer."""
+    run, other = a_run(tmp_path, "7"), a_run(tmp_path, "9_1")
+    for name in ("squeue", "sacct"):
+        (program / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" > {tmp_path}/{name}\n')
+        (program / name).chmod(0o755)
+    told_of([run, other])
+    assert set((tmp_path / "squeue").read_text().splitlines()) == {
+        *("--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%V|%Z", "--jobs=7,9_1"),
+    }
+    assert set((tmp_path / "sacct").read_text().splitlines()) == {
+        *("--noheader", "--parsable2", "--allocations", "--starttime=now-365days", "--jobs=7,9"),
+        "--format=JobID,State,ExitCode,NodeList,Cluster,Submit,WorkDir",
+    }
+    states.own_jobs([run])
+    assert set((tmp_path / "squeue").read_text().splitlines()) == {
+        *("--noheader", "--states=all", "--format=%i|%V|%Z", "--jobs=7"),
+    }
+
+
+def test_a_line_that_is_none_hides_no_line_after_it(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "slurm: a word of the site\n1|RUNNING|None|n1")
+    fake(program, "sacct", "a word of the site\n2|FAILED|7:0|n2")
+    told = told_of([a_run(tmp_path, "1"), a_run(tmp_path, "2")])
+    assert [told[job_id].state for job_id in "12"] == ["RUNNING", "FAILED"]
+
+
 def test_the_components_of_a_job_elsewhere_add_no_nodes(tmp_path: Path, program: Path) -> None:
     run = a_run(tmp_path, "7")
     lines = [f"7+0|RUNNING|None|node1|{WHEN}|{run.path}", f"7+1|RUNNING|None|node2|{WHEN}|/elsewhere"]
