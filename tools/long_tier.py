@@ -43,6 +43,7 @@ PARTS: dict[str, str] = {
     "tensorflow-2.18": "pytest tests/site_environment/test_whole_group.py -k 2.18",
     "tensorflow-2.20": "pytest tests/site_environment/test_whole_group.py -k 2.20",
     "cluster": "pytest tests/faults/test_search.py " + " ".join(f"tests/slurm/test_{name}.py" for name in _SLURM),
+    "environments": "pytest -s tests/slurm/test_environments.py",
     "faults-clusters": "make faults BED=test_clusters.py",
     "faults-lost-nodes": "make faults BED=test_lost_nodes.py",
     "faults-many": "make faults BED=test_many.py",
