@@ -71,8 +71,15 @@ def make(
         str | None,
         typer.Option(
             "--make-with",
-            autocompletion=complete.one_of("venv", "virtualenv", "conda"),
-            help="venv, virtualenv or conda [default: the site's way, else venv].",
+            autocompletion=complete.one_of("venv", "virtualenv", "conda", "container"),
+            help="venv, virtualenv, conda or container [default: the site's way, else venv].",
+        ),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image",
+            help="The image of a container, such as docker://NAME:TAG [default: the one that the site names].",
         ),
     ] = None,
     module: flags.Module = [],  # noqa: B006
@@ -146,6 +153,7 @@ def make(
         index_url=index_url,
         find_links=find_links,
         wheels=wheelhouse,
+        image=image,
     )
     download = bool(as_job) and not wheelhouse
     planned = actions.plan_build(system, request, site, prefix, download)
@@ -245,6 +253,7 @@ def _facts(build: "KeptEnvironment") -> list[tuple[str, str]]:
         ("site", f"{build.value('site')}, node type {build.value('node_type')}"),
         ("framework", f"{build.value('framework')} {built.get('version') or ''}".strip()),
         ("Horovod", f"{build.value('horovod')} with {', '.join(horovod)}" if horovod else build.value("horovod")),
+        ("image", build.value("image")),
         ("Python", str(built.get("python") or "")),
         ("modules", ", ".join(build.texts("modules"))),
         ("loaded", ", ".join(map(str, built.get("modules") or ()))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hpclaunch.config.environment_recipes import NVIDIA, maker_of_gpus
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.runtime_rows import RUNTIMES, ContainerCommand, ContainerRequest
 from hpclaunch.launchers import LAUNCHERS
@@ -17,8 +18,8 @@ def container_request(
 ) -> ContainerRequest:
     """Return what a rank needs of its container; it sees the ``workdir`` as well as the ``folders``."""
     seen = tuple(dict.fromkeys([*folders, *([workdir] if workdir else [])]))
-    maker = "amd" if "AMD" in (node.gpu_model or "") else "nvidia"
-    gpus = maker if node.gpus_per_node and not node.stand_in_gpus else ""
+    maker = maker_of_gpus(node)
+    gpus = NVIDIA if maker is None else maker  # where none is known, --nv adds nothing and says so
     return ContainerRequest(image=image, folders=seen, gpus=gpus, workdir=workdir, variables=variables)
 
 

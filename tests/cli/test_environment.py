@@ -123,11 +123,37 @@ def test_a_framework_that_cannot_be_imported_is_no_environment(bench: Desk) -> N
 
 
 def test_a_framework_for_other_gpus_than_the_nodes_have_is_refused(bench: Desk) -> None:
-    site = "{title: x, scheduler: local, defaults: {node_type: g}, node_types: {g: {title: x, gpus_per_node: 4}}}"
-    bench.write("site_configs/gpus.yaml", site)
+    site = "{title: x, scheduler: local, defaults: {node_type: g}, node_types: {g: {title: x, MODEL}}}"
+    bench.write("site_configs/gpus.yaml", site.replace("MODEL", "gpus_per_node: 4, gpu_model: NVIDIA A100"))
+    bench.write("site_configs/some.yaml", site.replace("MODEL", "gpus_per_node: 4"))
     write_wheel(bench.project / "wheels", code="class version:\n    cuda = None\n")
     done = bench.type(*make("--site", "gpus"))
     assert (done.code, "is not made for GPUs of nvidia" in done.err) == (1, True)
+    unknown = bench.type(*make("--site", "some", "--dry-run"))
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "some: node_types.g.gpu_model: the file names no GPU model" in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "path", "words"),
+    [
+        ("--wheelhouse", "nowhere", "--wheelhouse: there is no {project}/nowhere"),
+        ("--find-links", "nowhere", "--find-links: there is no {project}/nowhere"),
+        ("--python", "/nonexistent/python", "--python: there is no program /nonexistent/python"),
+        ("--python", "wheels/numpy-9.9-py3-none-any.whl", "--python: there is no program {project}/wheels/numpy"),
+    ],
+)
+def test_a_path_that_is_not_there_is_refused_before_anything_is_made(
+    bench: Desk, flag: str, path: str, words: str
+) -> None:
+    typed = ("environment", "make", "mine", "--framework", "pytorch", flag, path)
+    for more in (("--dry-run",), ()):
+        done = bench.type(*typed, *more)
+        assert (done.code, words.format(project=bench.project) in done.err) == (1, True), done.err
+    assert not (bench.root / MADE).exists()
+    # At another site this machine cannot know.
+    elsewhere = bench.type(*typed, "--dry-run", "--site", "perlmutter", "--prefix", "/global/environments")
+    assert (elsewhere.code, "warning: this machine: " in elsewhere.err) == (0, True), elsewhere.err
 
 
 def test_a_stopped_build_leaves_nothing_that_looks_complete(bench: Desk) -> None:
@@ -339,3 +365,46 @@ def test_a_centre_that_builds_in_jobs_gets_one_unless_it_is_declined(at_a_cluste
     assert at_a_cluster.type(*make("--walltime", "9:00:00:00:00")).code == 2
     assert at_a_cluster.type(*make()).code == 0
     assert (at_a_cluster.spool / "script").exists()
+
+
+# --- in a container
+
+APPTAINER = """#!/bin/bash
+# A stand-in: an image is a link to a virtual environment that has a torch, and runs on this machine.
+printf '%s\\n' "$*" >> {calls}
+case $1 in
+  build) {python} -m venv "$2.d" && {python} -m pip --python "$2.d" install -q --no-index --find-links {wheels} torch &&
+    echo "$3" > "$2" ;;
+  exec) shift; while [[ $1 == --* ]]; do shift; [[ $1 == *.sif ]] || shift; done
+    image=$1; shift; PATH="$image.d/bin:$PATH" "$@" ;;
+esac
+"""
+
+
+def test_an_image_is_made_recorded_and_used_by_a_run(bench: Desk) -> None:
+    site = "{title: x, scheduler: local, container: {runtime: apptainer}, defaults: {node_type: n}, RECIPE}"
+    recipe = "node_types: {n: {title: x}}, recipes: {pytorch: {kind: container, image: 'docker://maker/torch:1'}}"
+    bench.write("site_configs/boxes.yaml", site.replace("RECIPE", recipe))
+    program = bench.root / "tools" / "apptainer"
+    calls = bench.spool / "apptainer"
+    values = {"calls": calls, "python": sys.executable, "wheels": bench.project / "wheels"}
+    program.write_text(APPTAINER.format(**values))
+    program.chmod(0o755)
+    words = ("environment", "make", "boxed", "--framework", "pytorch", "--site", "boxes")
+    done = bench.type(*words, "--json")
+    assert done.code == 0, done.err
+    image = bench.root / "home/.local/share/hpclaunch/environments/boxed/1/image.sif"
+    assert (done.json["state"], done.json["environment"]) == ("complete", str(image))
+    assert (image.read_text(), done.json["built"]["version"]) == ("docker://maker/torch:1\n", "9.9")
+    assert "image" in bench.type("environment", "show", "boxed").out
+
+    bench.write("train.py", "import torch\nprint('trained with', torch.__version__, torch.__file__)\n")
+    run = bench.type(
+        "submit", "./train.py", "--environment", "boxed", "--site", "boxes", "--tasks-per-node", "1", "--wait"
+    )
+    assert run.code == 0, run.err
+    assert f"trained with 9.9 {image}.d/lib" in run.err + run.out
+    assert calls.read_text().splitlines()[-1].startswith("exec --bind ")
+    image.unlink()
+    gone = bench.type("submit", "./train.py", "--environment", "boxed", "--site", "boxes")
+    assert (gone.code, "its build is damaged" in gone.err) == (1, True)

@@ -15,8 +15,8 @@ from hpclaunch.actions.environments.build_recipe import BuildRecipe, BuildReques
 from hpclaunch.actions.environments.build_script import build_script
 from hpclaunch.actions.environments.make import CHECK
 from hpclaunch.config.catalog import SITE
-from hpclaunch.config.site import EnvironmentRecipe, Site
-from hpclaunch.core.errors import Refused
+from hpclaunch.config.site import Container, EnvironmentRecipe, Site
+from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW
 from tests.builders import BUNDLED, a_site, bundled_site
 
@@ -29,12 +29,19 @@ def scripts() -> Iterator[tuple[str, str]]:
     check = CHECK.read_text(encoding="utf-8")
     for found in BUNDLED.names(SITE):
         for framework in (TENSORFLOW, PYTORCH, JAX):
-            try:
-                recipe = build_recipe(bundled_site(found.name), a_request(framework))
-            except Refused:
-                continue
+            recipe = the_recipe(bundled_site(found.name), framework)
             for first in (False, True):
                 yield f"{found.name}-{framework}-{first}.sh", build_script(recipe, FOLDER, check, first)
+
+
+def the_recipe(site: Site, framework: str) -> BuildRecipe:
+    """The recipe of a site with all that can be typed; where the centre takes a container, that of an image."""
+    try:
+        return build_recipe(site, a_request(framework))
+    except (Refused, InvalidRequest):
+        image = None if framework in site.recipes and site.recipes[framework].image else f"docker://x/{HOSTILE}"
+        request = BuildRequest(name="mine", framework=framework, image=image, variables=(("NAME", HOSTILE),))
+        return build_recipe(site, request)
 
 
 def a_request(framework: str = PYTORCH) -> BuildRequest:
@@ -104,8 +111,14 @@ def recipe_for(site: Site, **typed: object) -> BuildRecipe:
     return build_recipe(site, replace(request, **typed))
 
 
+def a_cluster(**changes: object) -> Site:
+    """A site with NVIDIA's GPUs, and a runtime for containers."""
+    nodes = {name: replace(node, gpu_model="NVIDIA A100") for name, node in a_site().node_types.items()}
+    return a_site(**{"node_types": nodes, "container": Container(runtime="apptainer"), **changes})
+
+
 def site_with(build: EnvironmentRecipe) -> Site:
-    return replace(a_site(), recipes={PYTORCH: build})
+    return a_cluster(recipes={PYTORCH: build})
 
 
 MAKES_AN_ENVIRONMENT = 'for last; do :; done; mkdir -p "$last/bin"; : > "$last/bin/activate"'
@@ -117,7 +130,7 @@ def test_a_failure_of_pip_leaves_nothing_that_looks_complete(bench: Bench) -> No
     (bench.bin / "mkdir").symlink_to(mkdir)
     bench.program("python3", f'case "$*" in *"-m venv"*) {MAKES_AN_ENVIRONMENT} ;; esac')
     bench.program("python", "exit 7")
-    done = bench.run(recipe_for(a_site()))
+    done = bench.run(recipe_for(a_cluster()))
     assert done.returncode == 1
     assert "pip could not install pytorch" in done.stderr
     assert sorted(os.listdir(bench.folder)) == ["build.sh", "failed"]
@@ -136,7 +149,7 @@ def test_a_failure_of_pip_leaves_nothing_that_looks_complete(bench: Bench) -> No
 def test_what_is_missing_ends_the_script_before_it_makes_anything(
     bench: Bench, typed: dict[str, object], words: str
 ) -> None:
-    done = bench.run(recipe_for(a_site(), **typed))
+    done = bench.run(recipe_for(a_cluster(), **typed))
     assert (done.returncode, words in done.stderr, "next: --" in done.stderr or "log in" in done.stderr) == (
         1,
         True,
@@ -147,7 +160,7 @@ def test_what_is_missing_ends_the_script_before_it_makes_anything(
 
 def test_nccl_needs_cuda_and_rccl_rocm(bench: Bench) -> None:
     bench.program("c++")
-    assert "there is no nvcc here" in bench.run(recipe_for(a_site(), horovod=True)).stderr
+    assert "there is no nvcc here" in bench.run(recipe_for(a_cluster(), horovod=True)).stderr
     assert "there is no hipcc here" in bench.run(recipe_for(bundled_site("lumi"), horovod=True)).stderr
 
 
@@ -164,7 +177,7 @@ def test_the_shell_replaces_names_in_the_centres_variables_and_nothing_else(benc
 
 
 def test_a_module_that_is_gone_ends_the_script_with_its_name(bench: Bench) -> None:
-    recipe = recipe_for(a_site(), modules=("cuda/99",))
+    recipe = recipe_for(a_cluster(), modules=("cuda/99",))
     script = bench.folder / "build.sh"
     script.write_text(build_script(recipe, str(bench.folder), ""))
     text = f"module() {{ return 1; }}; export -f module; bash {str(script)!r}"
@@ -173,3 +186,49 @@ def test_a_module_that_is_gone_ends_the_script_with_its_name(bench: Bench) -> No
     )
     assert done.returncode == 1
     assert "the module cuda/99 cannot be loaded" in done.stderr
+
+
+AN_IMAGE = EnvironmentRecipe(kind="container", image="docker://maker/torch:1", modules=())
+APPTAINER = """
+case $1 in
+  build) [ -n "$APPTAINER_CACHEDIR" ] && [ -d "$APPTAINER_TMPDIR" ] && echo an image > "$2" ;;
+  exec) shift 6; "$@" ;;
+esac
+"""
+
+
+def with_apptainer(bench: Bench, python: str) -> BuildRecipe:
+    mkdir = shutil.which("mkdir")
+    assert mkdir
+    (bench.bin / "mkdir").symlink_to(mkdir)
+    bench.program("apptainer", APPTAINER)
+    bench.program("python3", python)
+    return recipe_for(site_with(AN_IMAGE), find_links=None)
+
+
+def test_an_image_is_made_beside_its_temporary_files_and_tested_with_its_own_python(bench: Bench) -> None:
+    recipe = with_apptainer(bench, "")
+    done = bench.run(recipe)
+    assert (done.returncode, done.stderr) == (0, "")
+    image = bench.folder / "image.sif"
+    assert image.read_text() == "an image\n"
+    inside = f"apptainer exec --bind {bench.folder} --pwd {bench.folder} {image} python3 "
+    assert bench.called() == [
+        f"apptainer build {image} docker://maker/torch:1",
+        f"{inside}-m pip freeze --all",
+        "python3 -m pip freeze --all",
+        f"{inside}- pytorch nvidia   freeze.txt",
+        "python3 - pytorch nvidia   freeze.txt",
+    ]
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["build.sh", "freeze.txt", "image.sif"]
+
+
+def test_an_image_without_the_framework_is_not_kept(bench: Bench) -> None:
+    done = bench.run(with_apptainer(bench, '[ "$1" != - ]'))
+    assert (done.returncode, "the image does not have what was asked for" in done.stderr) == (1, True)
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["build.sh", "failed", "freeze.txt"]
+
+
+def test_without_the_runtime_no_image_is_made(bench: Bench) -> None:
+    done = bench.run(recipe_for(site_with(AN_IMAGE), find_links=None))
+    assert (done.returncode, "there is no apptainer here" in done.stderr) == (1, True)

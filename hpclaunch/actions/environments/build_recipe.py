@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpclaunch.config.site import EnvironmentRecipe, NodeType, Site
+from hpclaunch.config.environment_recipes import AMD, NVIDIA, maker_of_gpus, recipe_of, wheels_apart
+from hpclaunch.config.site import EnvironmentRecipe, Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW, Pairs
 from hpclaunch.core.units import CONTROL
 
 FRAMEWORKS = (TENSORFLOW, PYTORCH, JAX)
-NVIDIA, AMD = "nvidia", "amd"
+CONTAINER = "container"
+MAKERS = ("venv", "virtualenv", "conda", CONTAINER)
+"""What an environment can be made with."""
 HOROVOD = "horovod==0.28.1"
 """The newest release of Horovod (2023)."""
 
@@ -40,7 +44,7 @@ class BuildRequest:
     """What was typed for an environment; None and empty values are left to the site and to the framework.
 
     ``packages``: requirements for pip beside the framework. ``wheels``: a folder with all wheels, beside which pip asks
-    no index.
+    no index. ``image``: that of a container, as its runtime reads it (``docker://…``).
     """
 
     name: str
@@ -57,6 +61,7 @@ class BuildRequest:
     index_url: str | None = None
     find_links: str | None = None
     wheels: str | None = None
+    image: str | None = None
 
 
 @record
@@ -66,7 +71,8 @@ class BuildRecipe:
     ``gpus``: the maker of the GPUs that it is for (empty: none). ``packages``: the framework's requirements, for which
     ``index_url`` counts, and ``further`` the others. ``horovod``: its requirement (empty: none), ``nccl``: whether it
     is built for NCCL, or for RCCL on AMD's GPUs. ``variables`` belong to the build, and ``shell_variables`` too, with
-    names that the shell replaces. ``source`` says whose recipe it is.
+    names that the shell replaces. ``image`` is what a container is made of by ``runtime``, as it is: then nothing is
+    installed, and ``horovod`` only says that the image must have it. ``source`` says whose recipe it is.
     """
 
     name: str
@@ -91,6 +97,8 @@ class BuildRecipe:
     login_shell: bool
     in_job: bool
     source: str
+    image: str = ""
+    runtime: str = ""
 
 
 def check_request(request: BuildRequest) -> None:
@@ -108,7 +116,7 @@ def check_request(request: BuildRequest) -> None:
         if not _REQUIREMENT.fullmatch(text):
             allowed = "a requirement of pip, such as numpy<2; no option"
             faults.append(Fault(where="--package", what=f"{text!r} is no package", allowed=allowed))
-    faults += _place_faults(request)
+    faults += [*_place_faults(request), *_container_faults(request)]
     if faults:
         raise InvalidRequest(faults)
 
@@ -116,6 +124,33 @@ def check_request(request: BuildRequest) -> None:
 def _name_fault(name: str) -> Fault:
     allowed = "a letter or digit, then letters, digits, '_', '.' and '-'; at most 64 characters"
     return Fault(where="NAME", what=f"{name[:100]!r} cannot be the name of an environment", allowed=allowed)
+
+
+def _container_faults(request: BuildRequest) -> list[Fault]:
+    """Return what is wrong with the way of making it, and with what is typed beside a container's image."""
+    if request.make_with is not None and request.make_with not in MAKERS:
+        what = f"no environment is made with {request.make_with!r}"
+        return [Fault(where="--make-with", what=what, allowed=", ".join(MAKERS))]
+    if request.image is not None and request.make_with not in (None, CONTAINER):
+        what = f"cannot be used together: {request.make_with} needs no image"
+        return [Fault(where="--image and --make-with", what=what, next="leave one of them out")]
+    return _fixed_faults(request) if request.make_with == CONTAINER or request.image is not None else []
+
+
+def _fixed_faults(request: BuildRequest) -> list[Fault]:
+    """Return a fault for what cannot be typed for a container, whose image is taken as it is."""
+    typed = [
+        ("--version", request.version),
+        ("--package", request.packages),
+        ("--python", request.python),
+        ("--nccl", request.nccl),
+        ("--index-url", request.index_url),
+        ("--find-links", request.find_links),
+        ("--wheelhouse", request.wheels),
+    ]
+    given = [flag for flag, value in typed if value not in (None, ())]
+    what = "an image is taken as it is, so this has no effect"
+    return [Fault(where=" and ".join(given), what=what, next="leave it out; or --make-with venv")] if given else []
 
 
 def _place_faults(request: BuildRequest) -> list[Fault]:
@@ -129,7 +164,11 @@ def _place_faults(request: BuildRequest) -> list[Fault]:
         what = "a password in an address would be written into the script and the record"
         faults.append(Fault(where="--index-url", what=what, next="keep it in pip's configuration or in ~/.netrc"))
     texts = [("--python", request.python), ("--index-url", request.index_url), ("--find-links", request.find_links)]
-    texts += [("--wheelhouse", request.wheels), *(("--module", name) for name in request.modules)]
+    texts += [
+        ("--wheelhouse", request.wheels),
+        ("--image", request.image),
+        *(("--module", name) for name in request.modules),
+    ]
     for flag, text in texts:
         if text is not None and (not text or text.startswith("-") or CONTROL.search(text)):
             faults.append(Fault(where=flag, what=f"{text!r} is empty, an option, or has a control character"))
@@ -138,13 +177,15 @@ def _place_faults(request: BuildRequest) -> list[Fault]:
 
 def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
     """Return the recipe. Raises Refused where the centre allows no such environment, or more must be typed."""
-    taught = site.recipes.get(request.framework, EnvironmentRecipe(kind="venv"))
+    taught = recipe_of(site, request.framework)
     node_type = request.node_type or site.defaults.node_type
     if node_type not in site.node_types:
         known = ", ".join(site.node_types)
         raise Refused(Fault(where="--node-type", what=f"{site.name} has no node type {node_type!r}", allowed=known))
-    _refuse_other_kinds(site, taught, request)
-    gpus = _maker_of_gpus(site.node_types[node_type])
+    gpus = _known_maker(site, node_type)
+    kind = _kind(site, taught, request)
+    if kind == CONTAINER:
+        return _container_recipe(site, taught, request, node_type, gpus)
     horovod = _horovod(taught, request)
     packages = _packages(taught, request, gpus, bool(horovod))
     _require_index(site, taught, request, gpus)
@@ -154,8 +195,8 @@ def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
         site=site.name,
         node_type=node_type,
         gpus=gpus,
-        make_with=request.make_with or taught.kind,
-        python=_python(taught, request),
+        make_with=kind,
+        python=_python(taught, request, kind),
         modules=request.modules or taught.modules or site.environment.modules,
         setup=() if request.modules else taught.setup,
         packages=packages,
@@ -174,22 +215,75 @@ def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
     )
 
 
-def _refuse_other_kinds(site: Site, taught: EnvironmentRecipe, request: BuildRequest) -> None:
-    """Raise Refused where the centre allows no environment, or teaches a container, which nobody need build."""
-    where = f"{site.name}: recipes.{request.framework}"
-    if taught.kind == "none":
-        raise Refused(Fault(where=where, what=taught.note))
-    if taught.kind == "container" and request.make_with is None:
-        what = f"the centre teaches the container {taught.image}" + (f" ({taught.note})" if taught.note else "")
-        next_step = f"'environment: {{container: {taught.image}}}' in the settings; or --make-with venv to build one"
-        raise Refused(Fault(where=where, what=what, next=next_step))
+def _kind(site: Site, taught: EnvironmentRecipe, request: BuildRequest) -> str:
+    """Return what makes the environment. Raises Refused where the centre allows only a container, and none is typed."""
+    kind = request.make_with or (CONTAINER if request.image else taught.kind)
+    if taught.kind == "none" and kind != CONTAINER:
+        where = f"{site.name}: recipes.{request.framework}"
+        raise Refused(Fault(where=where, what=taught.note, next="--make-with container --image IMAGE"))
+    return kind
 
 
-def _maker_of_gpus(node: NodeType) -> str:
-    """Return who made the GPUs of a node; empty if it has none that can compute."""
-    if not node.gpus_per_node or node.stand_in_gpus:
-        return ""
-    return AMD if "AMD" in (node.gpu_model or "") else NVIDIA
+def _container_recipe(
+    site: Site, taught: EnvironmentRecipe, request: BuildRequest, node_type: str, gpus: str
+) -> BuildRecipe:
+    """Return the recipe of an image. Raises Refused if none is known, or if the site's runtime makes none."""
+    image = request.image or taught.image
+    if not image:
+        what = f"no image with {request.framework} is known for {site.name}"
+        raise Refused(Fault(where="--image", what=what, allowed="an image as its runtime names it: docker://NAME:TAG"))
+    where = f"{site.name}: container"
+    if site.container is None:
+        what, hint = "its container runtime is not known", "--make-with venv; or a site file of your own with it"
+        raise Refused(Fault(where=where, what=what, next=f"{hint} (hpclaunch docs site-files)"))
+    runtime = site.container.runtime
+    if not RUNTIMES[runtime].runs_files:
+        what = f"{runtime} brings images to the nodes itself, so there is nothing to build"
+        raise Refused(Fault(where=where, what=what, next=f"'environment: {{container: {image}}}' in the settings"))
+    if faults := _fixed_faults(request):
+        raise InvalidRequest(faults)
+    return BuildRecipe(
+        name=request.name,
+        framework=request.framework,
+        site=site.name,
+        node_type=node_type,
+        gpus=gpus,
+        make_with=CONTAINER,
+        python="python3",
+        modules=request.modules or taught.modules or site.environment.modules,
+        setup=() if request.modules else taught.setup,
+        packages=(),
+        further=(),
+        horovod="horovod" if request.horovod else "",
+        nccl=bool(request.horovod and gpus),
+        variables=request.variables,
+        shell_variables=(),
+        index_url="",
+        find_links="",
+        wheels="",
+        own_wheels=False,
+        login_shell=site.login_shell,
+        in_job=taught.in_job,
+        source=_source(site, request.framework) if image == taught.image else "an image of the user's choice",
+        image=image,
+        runtime=runtime,
+    )
+
+
+def _known_maker(site: Site, node_type: str) -> str:
+    """Return who made the GPUs of a node type. Raises Refused where that is not known: wheels are for one maker."""
+    node = site.node_types[node_type]
+    gpus = maker_of_gpus(node)
+    if gpus is None:
+        named = f"{node.gpu_model!r} names no maker" if node.gpu_model else "the file names no GPU model"
+        fault = Fault(
+            where=f"{site.name}: node_types.{node_type}.gpu_model",
+            what=f"{named}, so it is not known for which GPUs the environment is",
+            allowed="a text with NVIDIA or AMD, such as NVIDIA A100",
+            next="write it into a site file of your own (hpclaunch docs site-files); or --node-type with other nodes",
+        )
+        raise Refused(fault)
+    return gpus
 
 
 def _horovod(taught: EnvironmentRecipe, request: BuildRequest) -> str:
@@ -220,11 +314,11 @@ def _packages(taught: EnvironmentRecipe, request: BuildRequest, gpus: str, with_
     return (name,)
 
 
-def _python(taught: EnvironmentRecipe, request: BuildRequest) -> str:
+def _python(taught: EnvironmentRecipe, request: BuildRequest, kind: str) -> str:
     """Return the program that makes the environment; for conda the version of Python."""
     if request.python is not None:
         return request.python
-    return (taught.python or "3.12") if (request.make_with or taught.kind) == "conda" else "python3"
+    return (taught.python or "3.12") if kind == "conda" else "python3"
 
 
 def _names_a_place(request: BuildRequest) -> bool:
@@ -234,8 +328,8 @@ def _names_a_place(request: BuildRequest) -> bool:
 
 def _require_index(site: Site, taught: EnvironmentRecipe, request: BuildRequest, gpus: str) -> None:
     """Raise Refused if the usual index would give wheels for other GPUs than the nodes have."""
-    variant = taught.wheels or ("ROCm" if (request.framework, gpus) == (PYTORCH, AMD) else "")
-    if not variant or taught.own_wheels or _names_a_place(request):
+    variant = wheels_apart(taught, request.framework, gpus)
+    if not variant or _names_a_place(request):
         return
     what = f"the wheels of {request.framework} for {variant} are in a package index of their own"
     next_step = (

@@ -9,14 +9,15 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from hpclaunch.actions.environments.build_recipe import AMD, BuildRecipe
+from hpclaunch.actions.environments.build_recipe import CONTAINER, BuildRecipe
+from hpclaunch.config.environment_recipes import AMD
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import TENSORFLOW
 from hpclaunch.core.version import __version__
 
 _HEAD = """\
 folder=FOLDER
-environment="$folder/env"
+environment="$folder/ENVIRONMENT"
 step() { printf 'hpclaunch: %s\\n' "$1"; }
 fail() { # fail WHAT [NEXT]
   printf 'hpclaunch: error: %s\\n' "$1" >&2
@@ -27,7 +28,7 @@ check() { [ $? -eq 0 ] || fail "$1"; } # check WHAT, after a line that may have 
 leave() { # whatever ends the script early, nothing stays that looks complete
   code=$?
   [ "$code" -eq 0 ] && exit 0
-  rm -rf -- "$environment" "$folder/built.json" "$folder/built.json.part"
+  rm -rf -- "$environment" "$folder/built.json" "$folder/built.json.part" "$folder/cache" "$folder/tmp"
   echo "$code" > "$folder/failed"
   exit "$code"
 }
@@ -38,11 +39,13 @@ trap 'exit 143' TERM
 # What a person's shell has set would send packages elsewhere, or hide that one is missing.
 unset PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+cd "$folder" || fail "there is no folder $folder"
+rm -f failed
+"""
+_PIP = """\
 # No second copy of the wheels in the home folder, which is small at most centres.
 pip_install() { python -m pip install --no-cache-dir --progress-bar off "$@"; }
 pip_download() { python -m pip download --no-cache-dir --progress-bar off --dest wheels "$@"; }
-cd "$folder" || fail "there is no folder $folder"
-rm -f failed
 """
 _MODULES = """\
 type module > /dev/null 2>&1 || fail 'this shell has no command module' 'log in at the site; or name --site'
@@ -71,6 +74,19 @@ conda create --yes --quiet --prefix "$environment" --channel conda-forge python=
   fail 'conda could not make the environment'
 """,
 }
+_IMAGE = """\
+command -v RUNTIME > /dev/null || fail 'there is no RUNTIME here' '--as-job, which makes the image on a compute node'
+# Layers and temporary files stay here: the home folder and /tmp are small at most centres.
+mkdir -p -- cache tmp || fail 'the folder of the build cannot be written'
+export APPTAINER_CACHEDIR="$folder/cache" APPTAINER_TMPDIR="$folder/tmp"
+export SINGULARITY_CACHEDIR="$folder/cache" SINGULARITY_TMPDIR="$folder/tmp"
+step STEP
+RUNTIME build "$environment" SOURCE || fail 'the image could not be made'
+rm -rf -- cache tmp
+inside() { RUNTIME exec --bind "$folder" --pwd "$folder" "$environment" "$@"; }
+step 'testing the image'
+inside python3 -m pip freeze --all > freeze.txt || fail 'pip in the image could not list its packages'
+"""
 _ACTIVATE = """\
 . "$environment/bin/activate" || fail 'the environment cannot be activated'
 """
@@ -123,8 +139,11 @@ def build_script(recipe: BuildRecipe, folder: str, check: str, download_first: b
     With ``download_first`` the argument ``download`` gets all wheels, where there is internet, and without an argument
     these alone are installed.
     """
-    lines = [*_title(recipe), _HEAD.replace("FOLDER", shell_word(folder), 1), *_set_up(recipe)]
-    lines += _compilers(recipe)
+    head = _HEAD.replace("FOLDER", shell_word(folder), 1)
+    if recipe.make_with == CONTAINER:
+        lines = [*_title(recipe), head.replace("ENVIRONMENT", "image.sif", 1), *_set_up(recipe), *_image(recipe, check)]
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+    lines = [*_title(recipe), head.replace("ENVIRONMENT", "env", 1), _PIP, *_set_up(recipe), *_compilers(recipe)]
     lines.append(_MAKERS[recipe.make_with].replace("PYTHON", shlex.quote(recipe.python), 1))
     lines.append(_ACTIVATE_CONDA if recipe.make_with == "conda" else _ACTIVATE)
     if download_first:
@@ -244,11 +263,24 @@ def _words(program: str, options: Sequence[str], requirements: Sequence[str]) ->
     return " ".join([program, *map(shlex.quote, (*options, *requirements))])
 
 
+def _image(recipe: BuildRecipe, check: str) -> Iterator[str]:
+    """Yield the lines that make a container's image, and test it with its own Python."""
+    made = _IMAGE.replace("RUNTIME", recipe.runtime).replace("SOURCE", shell_word(recipe.image))
+    yield made.replace("STEP", shlex.quote(f"making the image from {recipe.image}"), 1)
+    yield from _test(recipe, "inside python3", check, "the image does not have what was asked for")
+    yield "exit 0"
+
+
 def _finish(recipe: BuildRecipe, check: str) -> Iterator[str]:
     yield _FINISH
-    words = [recipe.framework, recipe.gpus, "1" if recipe.horovod else "", "1" if recipe.nccl else "", "freeze.txt"]
-    yield f"python - {shlex.join(words)} << 'END_OF_CHECK' || {_fail('the environment does not work')}"
-    yield check
-    yield "END_OF_CHECK"
+    yield from _test(recipe, "python", check, "the environment does not work")
     yield "rm -rf -- wheels"
     yield "exit 0"
+
+
+def _test(recipe: BuildRecipe, python: str, check: str, failure: str) -> Iterator[str]:
+    """Yield the lines that run the check with the Python of the environment."""
+    words = [recipe.framework, recipe.gpus, "1" if recipe.horovod else "", "1" if recipe.nccl else "", "freeze.txt"]
+    yield f"{python} - {shlex.join(words)} << 'END_OF_CHECK' || {_fail(failure)}"
+    yield check
+    yield "END_OF_CHECK"

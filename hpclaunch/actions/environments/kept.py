@@ -14,6 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.environments.build_recipe import CONTAINER
 from hpclaunch.actions.system import System
 from hpclaunch.config.site import Site
 from hpclaunch.core.consents import make_private
@@ -25,7 +26,7 @@ from hpclaunch.core.spec import Context
 from hpclaunch.resolve.folders import expanded, has_variables, variables_in
 
 RECIPE, SCRIPT, LOG, BUILT, FAILED = "recipe.json", "build.sh", "build.log", "built.json", "failed"
-FREEZE, DOCTOR, ENVIRONMENT = "freeze.txt", "doctor.json", "env"
+FREEZE, DOCTOR, ENVIRONMENT, IMAGE = "freeze.txt", "doctor.json", "env", "image.sif"
 FORMAT = 1
 VARIABLE = "HPCLAUNCH_ENVIRONMENTS"
 _ROOTS = "environment-folders.txt"
@@ -46,9 +47,14 @@ class KeptEnvironment:
     doctor: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def is_image(self) -> bool:
+        """Whether it is a container's image, and no folder."""
+        return self.recipe.get("make_with") == CONTAINER
+
+    @property
     def folder(self) -> Path:
-        """The folder that is activated."""
-        return self.path / ENVIRONMENT
+        """The folder that is activated; of a container the file with its image."""
+        return self.path / (IMAGE if self.is_image else ENVIRONMENT)
 
     def value(self, key: str) -> str:
         """Return a text of the recipe; empty if it has none of that name."""
@@ -146,7 +152,8 @@ def read_build(path: Path) -> KeptEnvironment:
     """Return a build as its files describe it."""
     recipe, built = (json_object(read_text(path / name)) for name in (RECIPE, BUILT))
     state = COMPLETE if built.get("format") == FORMAT and recipe.get("format") == FORMAT else UNFINISHED
-    if state == COMPLETE and not os.path.lexists(path / ENVIRONMENT / "bin" / "python"):
+    is_image = recipe.get("make_with") == CONTAINER
+    if state == COMPLETE and not os.path.lexists(path / IMAGE if is_image else path / ENVIRONMENT / "bin" / "python"):
         state = GONE
     if state == UNFINISHED and (path / FAILED).exists():
         state = BROKEN

@@ -16,7 +16,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from hpclaunch.actions.environments import kept
-from hpclaunch.actions.environments.build_recipe import BuildRecipe, BuildRequest, build_recipe, check_request
+from hpclaunch.actions.environments.build_recipe import (
+    CONTAINER,
+    BuildRecipe,
+    BuildRequest,
+    build_recipe,
+    check_request,
+)
 from hpclaunch.actions.environments.build_script import build_script
 from hpclaunch.actions.environments.kept import KeptEnvironment
 from hpclaunch.actions.load import choose_site, context_of, looked_at
@@ -69,15 +75,21 @@ def plan_build(
     choice = choose_site(system, site, load_settings(system.catalog))
     context = context_of(system, Request(target=request.name))
     choice = replace(choice, site=looked_at(choice.site, context)[0])
-    recipe = build_recipe(choice.site, _make_paths_absolute(system, request))
+    request = _make_paths_absolute(system, request)
+    recipe = build_recipe(choice.site, request)
+    missing = _missing_paths(request)
+    if missing and is_at_site(system, choice):
+        raise Refused(missing)
     root, origin = kept.root_of(system, choice.site, prefix)
     _refuse_private(system, choice.site, root, origin)
     builds = kept.builds_in(root / request.name)
     folder = root / request.name / str(builds[-1].number + 1 if builds else 1)
     # Conda's own packages cannot be kept for later, and a centre that builds in jobs has the internet there.
-    can_download = download_first and not (recipe.own_wheels or recipe.in_job or recipe.make_with == "conda")
+    can_download = download_first and not (
+        recipe.own_wheels or recipe.in_job or recipe.make_with in ("conda", CONTAINER)
+    )
     text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), can_download)
-    remarks = tuple(_remarks(system, choice.site, root))
+    remarks = (*_remarks(system, choice.site, root), *(f"this machine: {fault}" for fault in missing))
     return PlannedBuild(
         recipe=recipe,
         choice=choice,
@@ -99,6 +111,26 @@ def _make_paths_absolute(system: System, request: BuildRequest) -> BuildRequest:
     if python and "/" in python:
         python = os.path.abspath(system.cwd / os.path.expanduser(python))
     return replace(request, python=python, find_links=whole(request.find_links), wheels=whole(request.wheels))
+
+
+def _missing_paths(request: BuildRequest) -> list[Fault]:
+    """Return a fault for each typed path, already absolute, that this machine does not have."""
+    faults = []
+    folders = [("--wheelhouse", request.wheels), ("--find-links", request.find_links)]
+    for flag, folder in folders:
+        if folder and "://" not in folder and not os.path.exists(folder):
+            faults.append(Fault(where=flag, what=f"there is no {folder}", allowed="a folder with wheels"))
+    python = request.python or ""
+    if "/" in python and not (os.path.isfile(python) and os.access(python, os.X_OK)):
+        faults.append(Fault(where="--python", what=f"there is no program {python}", allowed="a Python from 3.8 on"))
+    return faults
+
+
+def is_at_site(system: System, choice: SiteChoice) -> bool:
+    """Whether this machine is one of the site, where its paths are those of the build."""
+    row = choice.site.scheduler_row
+    has_program = not row.has_queue or shutil.which(row.start_command, path=system.environment.get("PATH", os.defpath))
+    return not choice.elsewhere and bool(has_program)
 
 
 def _refuse_private(system: System, site: Site, root: Path, origin: str) -> None:
@@ -130,11 +162,9 @@ def _remarks(system: System, site: Site, root: Path) -> list[str]:
 def refuse_elsewhere(system: System, planned: PlannedBuild, next_step: str) -> None:
     """Raise Refused if this machine is not one of the site: what is built here would not run there."""
     site = planned.choice.site
-    row = site.scheduler_row
-    has_program = not row.has_queue or shutil.which(row.start_command, path=system.environment.get("PATH", os.defpath))
     if site.status == "retired":
         raise Refused(Fault(what=f"the site {site.name} is retired: nothing is built for it", next=next_step))
-    if planned.choice.elsewhere or not has_program:
+    if not is_at_site(system, planned.choice):
         here = f"this machine belongs to {planned.choice.elsewhere}" if planned.choice.elsewhere else "it is elsewhere"
         what = f"an environment for {site.name} must be built there, and {here}"
         raise Refused(Fault(what=what, next=f"log in at {site.name}; or {next_step}"))

@@ -28,14 +28,17 @@ def with_named_environment(system: System, case: Case) -> Case:
     faults = _unfit_faults(case, build) or _missing_packages(case, build)
     if faults:
         raise Refused(faults)
-    is_conda = build.value("make_with") == "conda"
-    made = Environment(
-        modules=build.texts("modules"),
-        setup=build.texts("setup"),
-        conda=str(build.folder) if is_conda else None,
-        venv=None if is_conda else str(build.folder),
-    )
-    return replace(case, made=made, request=replace(case.request, environment=str(build.path)))
+    return replace(case, made=_activation(build), request=replace(case.request, environment=str(build.path)))
+
+
+def _activation(build: KeptEnvironment) -> Environment:
+    """Return the environment that a run of the build has."""
+    made = Environment(modules=build.texts("modules"), setup=build.texts("setup"))
+    if build.is_image:
+        return replace(made, container=str(build.folder), python=build.value("python"))
+    if build.value("make_with") == "conda":
+        return replace(made, conda=str(build.folder))
+    return replace(made, venv=str(build.folder))
 
 
 def _unfit_faults(case: Case, build: KeptEnvironment) -> list[Fault]:
@@ -50,14 +53,14 @@ def _unfit_faults(case: Case, build: KeptEnvironment) -> list[Fault]:
         what = f"it was built for {site}, and this run is for {case.site.name}"
         return [Fault(where=where, what=what, next=f"another environment, made at {case.site.name}")]
     python = Path(os.path.realpath(build.folder / "bin" / "python"))
-    if not python.exists() and not build.recipe.get("in_job"):
+    if not build.is_image and not python.exists() and not build.recipe.get("in_job"):
         return [Fault(where=where, what=f"its Python {python} is no longer there", next=f"{make} --again")]
     return []
 
 
 def _missing_packages(case: Case, build: KeptEnvironment) -> list[Fault]:
     """Return which packages of the program the environment lacks."""
-    lacking = lacking_in(build.folder, packages_of(case))
+    lacking = [] if build.is_image else lacking_in(build.folder, packages_of(case))
     if not lacking:
         return []
     needs = f"has no {' and no '.join(lacking)}, which {case.job.name} needs"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hpclaunch.actions.environments.build_recipe import BuildRequest, build_recipe, check_request
 from hpclaunch.config.catalog import SITE
+from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW
 from tests.builders import BUNDLED, a_site, bundled_site
@@ -54,9 +56,36 @@ def test_horovod_and_nccl_can_be_declined(typed: dict[str, bool], horovod: str, 
     assert (recipe.horovod, recipe.nccl) == (horovod, nccl)
 
 
+def a_cluster(**changes: Any) -> Site:
+    """A site with NVIDIA's GPUs, and a runtime for containers."""
+    nodes = {name: replace(node, gpu_model="NVIDIA A100") for name, node in a_site().node_types.items()}
+    return a_site(**{"node_types": nodes, "container": Container(runtime="apptainer"), **changes})
+
+
 def test_pytorch_gets_horovod_only_if_it_is_asked_for() -> None:
-    assert build_recipe(a_site(), wanted()).horovod == ""
-    assert build_recipe(a_site(), wanted(horovod=True)).horovod == "horovod==0.28.1"
+    assert build_recipe(a_cluster(), wanted()).horovod == ""
+    assert build_recipe(a_cluster(), wanted(horovod=True)).horovod == "horovod==0.28.1"
+
+
+@pytest.mark.parametrize("model", [None, "stand-in device", "Data Center GPU Max 1550", "NVIDIAish"])
+@pytest.mark.parametrize("framework", [PYTORCH, TENSORFLOW, JAX])
+def test_wheels_for_gpus_of_an_unknown_maker_are_not_guessed(framework: str, model: str | None) -> None:
+    nodes = {name: replace(node, gpu_model=model) for name, node in a_site().node_types.items()}
+    with pytest.raises(Refused, match="for which GPUs the environment is") as refused:
+        build_recipe(a_site(node_types=nodes), wanted(framework))
+    (fault,) = refused.value.faults
+    assert fault.where == "cluster: node_types.gpu.gpu_model"
+    assert "site file" in fault.next and "--node-type" in fault.next
+    assert build_recipe(a_site(node_types=nodes), wanted(framework, node_type="cpu")).gpus == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "maker"),
+    [("NVIDIA A100 (SXM4)", "nvidia"), ("AMD Instinct MI210", "amd"), ("Advanced Micro Devices [AMD/ATI] x", "amd")],
+)
+def test_the_model_names_the_maker(model: str, maker: str) -> None:
+    nodes = {name: replace(node, gpu_model=model) for name, node in a_site().node_types.items()}
+    assert build_recipe(a_site(node_types=nodes), wanted(find_links="/wheels")).gpus == maker
 
 
 def test_a_typed_version_counts_more_than_the_centres() -> None:
@@ -89,10 +118,41 @@ def test_a_centre_that_allows_no_environment_refuses_with_its_reason() -> None:
         build_recipe(bundled_site("olivia"), wanted())
 
 
-def test_a_container_is_named_in_place_of_a_build() -> None:
-    with pytest.raises(Refused, match="docker://rocm/tensorflow:latest"):
-        build_recipe(bundled_site("frontier"), wanted(TENSORFLOW))
+def test_the_container_that_the_centre_teaches_is_made_unless_it_is_declined() -> None:
+    recipe = build_recipe(bundled_site("frontier"), wanted(TENSORFLOW))
+    assert (recipe.make_with, recipe.runtime, recipe.gpus) == ("container", "apptainer", "amd")
+    assert (recipe.image, recipe.packages, recipe.horovod) == ("docker://rocm/tensorflow:latest", (), "")
+    assert "apptainer-enable-mpi" in recipe.modules and "olcf-user-docs" in recipe.source
+    assert build_recipe(bundled_site("frontier"), wanted(TENSORFLOW, horovod=True)).horovod == "horovod"
     assert build_recipe(bundled_site("frontier"), wanted(TENSORFLOW, make_with="venv")).make_with == "venv"
+
+
+def test_an_image_of_ones_own_is_taken_where_the_centre_allows_only_containers() -> None:
+    recipe = build_recipe(bundled_site("olivia"), wanted(JAX, image="docker://maker/jax:1"))
+    assert (recipe.make_with, recipe.image) == ("container", "docker://maker/jax:1")
+    assert recipe.source == "an image of the user's choice"
+
+
+@pytest.mark.parametrize(
+    ("site", "typed", "words", "hint"),
+    [
+        (a_cluster(), {"make_with": "container"}, "no image with pytorch is known", ""),
+        (a_cluster(container=None), {"image": "docker://x"}, "its container runtime is not known", "--make-with venv"),
+        (a_cluster(container=Container(runtime="pyxis")), {"image": "x"}, "there is nothing to build", "container: x"),
+        (a_cluster(container=Container(runtime="shifter")), {"image": "x"}, "there is nothing to build", "settings"),
+    ],
+)
+def test_where_no_image_can_be_made_the_way_on_is_named(
+    site: Site, typed: dict[str, str], words: str, hint: str
+) -> None:
+    with pytest.raises(Refused, match=words) as refused:
+        build_recipe(site, wanted(**typed))
+    assert hint in (refused.value.faults[0].next or "")
+
+
+def test_what_is_typed_beside_the_centres_image_is_refused_by_its_flag() -> None:
+    with pytest.raises(InvalidRequest, match="--version and --package: an image is taken as it is"):
+        build_recipe(bundled_site("snellius"), wanted(version="2.9.0", packages=("numpy",)))
 
 
 def test_the_centres_horovod_is_compiled_apart_from_its_other_packages() -> None:
@@ -131,6 +191,10 @@ def test_every_site_has_a_recipe_or_a_reason() -> None:
         (wanted(index_url="https://me:word@wheels.example"), "a password"),
         (wanted(index_url=INDEX, wheels="/w"), "cannot be used together"),
         (wanted(find_links="--trusted-host"), "is empty, an option"),
+        (wanted(make_with="docker"), "no environment is made with 'docker'"),
+        (wanted(make_with="venv", image="docker://x"), "venv needs no image"),
+        (wanted(image="docker://x", packages=("numpy",)), "--package: an image is taken as it is"),
+        (wanted(image="--fakeroot"), "is empty, an option"),
         (wanted(python="-c"), "is empty, an option"),
         (wanted(modules=("a\nb",)), "control character"),
     ],
