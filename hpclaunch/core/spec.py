@@ -357,7 +357,7 @@ class JobSpec:
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
     ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler runs.
     ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of ``environment`` that count only where no
-    line of set-up exports them.
+    line of set-up exports them. ``way_on``: the last of the ``warnings`` if the site has no software for the program.
     """
 
     name: str
@@ -415,6 +415,7 @@ class JobSpec:
     samples: bool = field(default=True, metadata=OWN)
     defaults: tuple[str, ...] = ()
     address_suffix: str = ""
+    way_on: str = field(default="", metadata=OWN)
 
     @property
     def components(self) -> tuple[JobSpec, ...]:

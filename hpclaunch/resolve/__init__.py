@@ -49,7 +49,8 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         python_folder=parts.software.folder if lines.packages else "",
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),
-        warnings=(*decisions.warnings, *case.advice.warnings),
+        warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),
+        way_on=decisions.way_on,
     )
     return spec, [*case.advice.objections, *decisions.faults]
 

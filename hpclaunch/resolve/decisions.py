@@ -24,12 +24,16 @@ _OF_A_COMPONENT = (
 
 @dataclass(slots=True)
 class Decisions:
-    """The one mutable value of resolving; its lists become part of the spec, or of the refusal."""
+    """The one mutable value of resolving; its lists become part of the spec, or of the refusal.
+
+    ``way_on``: where the site has no software for the program, what it is and how to get it, in one line.
+    """
 
     choices: list[Choice] = field(default_factory=list)
     declined: list[Declined] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    way_on: str = ""
 
     def pick(self, key: str, *offers: tuple[str, T | None]) -> T | None:
         """Return the value of the first offer (origin, value) that is not None, and note its origin as a choice."""
@@ -48,6 +52,7 @@ class Decisions:
         self.declined += [one for one in other.declined if not one.for_other_nodes and one not in self.declined]
         self.faults += [one for one in other.faults if one not in self.faults]
         self.warnings += [one for one in other.warnings if one not in self.warnings]
+        self.way_on = self.way_on or other.way_on
 
     def origin_of(self, key: str) -> str:
         """Return the origin of the last choice under a key; empty if there is none."""

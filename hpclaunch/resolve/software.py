@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
+from hpclaunch.config.environment_recipes import maker_of_gpus, recipe_of, wheels_apart
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.provenance import longest
 from hpclaunch.config.site import Site
@@ -72,15 +73,17 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         merged = _add_needed_modules(case, sizing.node_type, _merge_levels(levels), decisions)
     python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
-    _tell_software(case, sizing.node_type, framework, merged, of_site, decisions)
     is_the_sites = origin == site_origin and (merged.modules, merged.sbatch) == (of_site.modules, of_site.sbatch)
     own_lines = merged.setup[len(of_site.setup) :]
     unknown = _unknown_software(case, sizing.node_type, framework)
     if is_the_sites and unknown:
-        decisions.warnings.append(
-            f"{case.site.name} provides no known {unknown}, so the ranks run its plain {python}: "
-            f"{_way_on(case, framework)}"
-        )
+        has_part = _has_software(case, sizing.node_type, framework)
+        lacks = "no known Horovod beside its TensorFlow" if has_part else f"no known {unknown}"
+        runs = "" if has_part else f", so the ranks run its plain {python}"
+        way_on = _way_on(case, sizing.node_type, framework)
+        decisions.way_on = f"{case.site.name} provides {lacks}{runs}: {way_on}"
+    else:
+        _tell_software(case, sizing.node_type, framework, merged, of_site, decisions)
     if case.context.environment.get("PYTHONPATH") and "PYTHONPATH" not in merged.variables:
         decisions.warnings.append(
             'PYTHONPATH of this shell does not reach the ranks; --env PYTHONPATH="$PYTHONPATH" passes it on'
@@ -114,7 +117,8 @@ def _tell_software(
     of_node = f"node_types.{node_type}." if node.frameworks else ""
     key = longest(f"{of_node}frameworks.{framework}", site.origins) or ""
     sources = [site.sources[name] for name in site.origins.get(key, ()) if name in site.sources]
-    told = "; ".join(f"{source.ref}, {source.read}" for source in sources[:1]) or "no source"
+    dated = [source for source in sources if source.read[:1].isdigit()]
+    told = "; ".join(f"{source.ref}, {source.read}" for source in (dated or sources)[:1]) or "no source"
     decisions.pick("software", (f"site {site.name}: {told}", " ".join(_names_of(merged))))
 
 
@@ -286,24 +290,45 @@ def _image(container: str | None, context: Context) -> str | None:
 _TITLES = {TENSORFLOW: "TensorFlow with Horovod", PYTORCH: "PyTorch", JAX: "JAX", MPI: "Python with mpi4py"}
 
 
-def _way_on(case: Case, framework: str) -> str:
+def _way_on(case: Case, node_type: str, framework: str) -> str:
     """Return what to do where a site has no software for a framework: the ways that there are, in one line."""
-    make = f"hpclaunch environment make NAME --framework {framework} makes an environment with it"
     if framework == MPI:
-        make = "--venv or --conda names an environment that has it"
-    also = "hpclaunch submit ddp trains the same network with PyTorch" if case.job.name == _CIFAR else ""
-    return "; ".join(filter(None, (make, also or "--venv, --conda, --module or 'environment:' name one that you have")))
+        return "--venv or --conda names an environment that has it"
+    others = "--venv, --conda and --module name software that you have"
+    if case.job.name == _CIFAR and _has_software(case, node_type, PYTORCH):
+        others = "hpclaunch submit ddp trains the same network with PyTorch"
+    return f"{_make_environment(case, node_type, framework)}; {others}"
+
+
+def _make_environment(case: Case, node_type: str, framework: str) -> str:
+    """Return the command that makes an environment with a framework here, and the flag that uses it."""
+    site, recipe = case.site, recipe_of(case.site, framework)
+    name = f"{site.name}-{framework}"
+    words = ["hpclaunch environment make", name, "--framework", framework, "--site", site.name]
+    if node_type != site.defaults.node_type:
+        words += ["--node-type", node_type]
+    if recipe.kind == "container" and framework == TENSORFLOW and uses_horovod(case):
+        words.append("--horovod")
+    if recipe.kind == "none":
+        return f"{recipe.note}: {' '.join(words)} --make-with container --image IMAGE, then --environment {name}"
+    variant = wheels_apart(recipe, framework, maker_of_gpus(case.node(node_type)) or "")
+    if variant:
+        words += ["--index-url", f"URL (PyTorch's page Start Locally has that for {variant})"]
+    return f"{' '.join(words)}, then --environment {name}"
 
 
 _CIFAR = "cifar"
 """The bundled job whose network another one, ddp, has in PyTorch."""
 
 
+def _has_software(case: Case, node_type: str, framework: str) -> bool:
+    return framework in (case.node(node_type).frameworks or case.site.frameworks)
+
+
 def _unknown_software(case: Case, node_type: str, framework: str) -> str:
     """Return what a Python job may need and the site's own Python is not known to have; empty if nothing."""
     wanted = case.job.script is not None and case.site.scheduler_row.has_queue and framework != NO_FRAMEWORK
-    offered = case.node(node_type).frameworks or case.site.frameworks
-    known = framework in offered
+    known = _has_software(case, node_type, framework)
     if framework == TENSORFLOW:
         known = "horovod" in case.site.provides or (known and not uses_horovod(case))
     if not wanted or known:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SUBMISSION_CHOICES = (
     *("node type", "nodes", "tasks per node", "launcher", "framework", "strategy"),
-    *("account", "partition", "qos", "walltime", "memory", "data", "python", "option"),
+    *("account", "partition", "qos", "walltime", "memory", "data", "python", "software", "option"),
 )
 """The choices that a submission shows; the spec has all."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}

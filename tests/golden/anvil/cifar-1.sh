@@ -55,3 +55,5 @@ launch mpirun -np 4 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^o
   HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_DATA_DIR -x \
   HPCLAUNCH_START_DIR -x TF_USE_LEGACY_KERAS
 finish
+
+# anvil provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make anvil-tensorflow --framework tensorflow --site anvil, then --environment anvil-tensorflow; --venv, --conda and --module name software that you have

@@ -55,3 +55,5 @@ launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^
   OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_DATA_DIR \
   -x HPCLAUNCH_START_DIR -x TF_USE_LEGACY_KERAS
 finish
+
+# anvil provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make anvil-tensorflow --framework tensorflow --site anvil, then --environment anvil-tensorflow; --venv, --conda and --module name software that you have

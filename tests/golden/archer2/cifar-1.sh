@@ -51,3 +51,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --wait=60 \
   --hint=nomultithread --distribution=block:block
 finish
+
+# archer2 provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make archer2-tensorflow --framework tensorflow --site archer2, then --environment archer2-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -63,3 +63,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish
+
+# clariden provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make clariden-tensorflow --framework tensorflow --site clariden, then --environment clariden-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

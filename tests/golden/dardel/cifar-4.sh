@@ -56,3 +56,5 @@ rank() { # what every rank runs
 launch srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=8 --kill-on-bad-exit=1 --wait=60 \
   --hint=nomultithread
 finish
+
+# dardel provides no known Horovod beside its TensorFlow: hpclaunch environment make dardel-tensorflow --framework tensorflow --site dardel, then --environment dardel-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -58,3 +58,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=16 --gpu-bind=none --kill-on-bad-exit=1 \
   --wait=60
 finish
+
+# delta provides no known Horovod beside its TensorFlow: hpclaunch environment make delta-tensorflow --framework tensorflow --site delta, then --environment delta-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

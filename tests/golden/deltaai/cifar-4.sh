@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=60
 finish
+
+# deltaai provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make deltaai-tensorflow --framework tensorflow --site deltaai, then --environment deltaai-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

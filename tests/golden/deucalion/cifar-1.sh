@@ -56,3 +56,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --wait=60
 finish
+
+# deucalion provides no known Horovod beside its TensorFlow: hpclaunch environment make deucalion-tensorflow --framework tensorflow --site deucalion, then --environment deucalion-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

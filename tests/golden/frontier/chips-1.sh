@@ -64,3 +64,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish
+
+# frontier provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make frontier-tensorflow --framework tensorflow --site frontier --horovod, then --environment frontier-tensorflow; --venv, --conda and --module name software that you have

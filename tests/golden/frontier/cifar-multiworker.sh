@@ -66,3 +66,5 @@ set_workers 8
 launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish
+
+# frontier provides no known TensorFlow, so the ranks run its plain python: hpclaunch environment make frontier-tensorflow --framework tensorflow --site frontier, then --environment frontier-tensorflow; --venv, --conda and --module name software that you have

@@ -63,3 +63,5 @@ rank() { # what every rank runs
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish
+
+# frontier provides no known PyTorch, so the ranks run its plain python: hpclaunch environment make frontier-pytorch --framework pytorch --site frontier --index-url URL (PyTorch's page Start Locally has that for rocm7.1), then --environment frontier-pytorch; --venv, --conda and --module name software that you have

@@ -63,3 +63,5 @@ rank() { # what every rank runs
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish
+
+# frontier provides no known JAX, so the ranks run its plain python: hpclaunch environment make frontier-jax --framework jax --site frontier, then --environment frontier-jax; --venv, --conda and --module name software that you have

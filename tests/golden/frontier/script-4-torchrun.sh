@@ -63,3 +63,5 @@ launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=56 --gpus-p
   --gpu-bind=none --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=8 --rdzv_backend=c10d \
   --no_python
 finish
+
+# frontier provides no known PyTorch, so the ranks run its plain python: hpclaunch environment make frontier-pytorch --framework pytorch --site frontier --index-url URL (PyTorch's page Start Locally has that for rocm7.1), then --environment frontier-pytorch; --venv, --conda and --module name software that you have

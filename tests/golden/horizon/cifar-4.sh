@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch_file ibrun
 finish
+
+# horizon provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make horizon-tensorflow --framework tensorflow --site horizon, then --environment horizon-tensorflow; --venv, --conda and --module name software that you have

@@ -53,3 +53,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=60 \
   --network=disable_rdzv_get
 finish
+
+# isambard_ai provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make isambard_ai-tensorflow --framework tensorflow --site isambard_ai, then --environment isambard_ai-tensorflow; --venv, --conda and --module name software that you have

@@ -56,3 +56,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=24 --kill-on-bad-exit=1 --wait=60
 finish
+
+# jean_zay provides no known Horovod beside its TensorFlow: hpclaunch environment make jean_zay-tensorflow --framework tensorflow --site jean_zay, then --environment jean_zay-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -51,3 +51,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=60
 finish
+
+# jupiter provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make jupiter-tensorflow --framework tensorflow --site jupiter, then --environment jupiter-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

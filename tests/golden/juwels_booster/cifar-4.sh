@@ -60,3 +60,5 @@ set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=24 --cpu-bind=sockets --kill-on-bad-exit=1 \
   --wait=60
 finish
+
+# juwels_booster provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make juwels_booster-tensorflow --framework tensorflow --site juwels_booster, then --environment juwels_booster-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=60
 finish
+
+# karolina provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make karolina-tensorflow --framework tensorflow --site karolina, then --environment karolina-tensorflow; --venv, --conda and --module name software that you have

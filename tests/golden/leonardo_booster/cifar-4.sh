@@ -54,3 +54,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --wait=60
 finish
+
+# leonardo_booster provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make leonardo_booster-tensorflow --framework tensorflow --site leonardo_booster, then --environment leonardo_booster-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -53,3 +53,5 @@ set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --gpu-bind=none --kill-on-bad-exit=1 \
   --wait=60
 finish
+
+# levante provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make levante-tensorflow --framework tensorflow --site levante, then --environment levante-tensorflow; --venv, --conda and --module name software that you have

@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --wait=60
 finish
+
+# marenostrum5_acc provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make marenostrum5_acc-tensorflow --framework tensorflow --site marenostrum5_acc, then --environment marenostrum5_acc-tensorflow; --venv, --conda and --module name software that you have

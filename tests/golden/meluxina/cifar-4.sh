@@ -57,3 +57,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=60
 finish
+
+# meluxina provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make meluxina-tensorflow --framework tensorflow --site meluxina, then --environment meluxina-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

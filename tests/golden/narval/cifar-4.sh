@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=12 --kill-on-bad-exit=1 --wait=60
 finish
+
+# narval provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make narval-tensorflow --framework tensorflow --site narval, then --environment narval-tensorflow; --venv, --conda and --module name software that you have

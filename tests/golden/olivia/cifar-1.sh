@@ -67,3 +67,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=60
 finish
+
+# olivia provides no known TensorFlow with Horovod, so the ranks run its plain python: Sigma2 allows no environment that pip or conda installs directly; take its HPC-container-wrapper, or a container: hpclaunch environment make olivia-tensorflow --framework tensorflow --site olivia --make-with container --image IMAGE, then --environment olivia-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -51,3 +51,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=60
 finish
+
+# roihu provides no known Horovod beside its TensorFlow: hpclaunch environment make roihu-tensorflow --framework tensorflow --site roihu, then --environment roihu-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

@@ -53,3 +53,5 @@ set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=8 --gres=gpu:8 --kill-on-bad-exit=1 \
   --wait=60
 finish
+
+# setonix provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make setonix-tensorflow --framework tensorflow --site setonix, then --environment setonix-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

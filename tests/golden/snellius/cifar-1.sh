@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=18 --kill-on-bad-exit=1 --wait=60
 finish
+
+# snellius provides no known TensorFlow with Horovod, so the ranks run its plain python: hpclaunch environment make snellius-tensorflow --framework tensorflow --site snellius, then --environment snellius-tensorflow; --venv, --conda and --module name software that you have

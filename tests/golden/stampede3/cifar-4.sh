@@ -48,3 +48,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch_file ibrun
 finish
+
+# stampede3 provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make stampede3-tensorflow --framework tensorflow --site stampede3, then --environment stampede3-tensorflow; --venv, --conda and --module name software that you have

@@ -54,3 +54,5 @@ rank() { # what every rank runs
 set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch horovodrun --gloo -np 4 -H localhost:4
 finish
+
+# testcluster provides no known TensorFlow with Horovod, so the ranks run its plain /opt/hpc/bin/python: hpclaunch environment make testcluster-tensorflow --framework tensorflow --site testcluster, then --environment testcluster-tensorflow; --venv, --conda and --module name software that you have

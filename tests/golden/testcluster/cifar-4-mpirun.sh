@@ -60,3 +60,5 @@ launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^
   OMPI_MCA_mpi_yield_when_idle -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x \
   HPCLAUNCH_START_DIR -x TF_USE_LEGACY_KERAS
 finish
+
+# testcluster provides no known TensorFlow with Horovod, so the ranks run its plain /opt/hpc/bin/python: hpclaunch environment make testcluster-tensorflow --framework tensorflow --site testcluster, then --environment testcluster-tensorflow; --venv, --conda and --module name software that you have

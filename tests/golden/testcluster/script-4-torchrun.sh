@@ -53,3 +53,5 @@ set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=8 --cpu-bind=none --mpi=pmix \
   --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish
+
+# testcluster provides no known PyTorch, so the ranks run its plain /opt/hpc/bin/python: hpclaunch environment make testcluster-pytorch --framework pytorch --site testcluster, then --environment testcluster-pytorch; --venv, --conda and --module name software that you have

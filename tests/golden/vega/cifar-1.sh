@@ -50,3 +50,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=60
 finish
+
+# vega provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make vega-tensorflow --framework tensorflow --site vega, then --environment vega-tensorflow; --venv, --conda and --module name software that you have

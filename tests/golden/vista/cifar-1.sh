@@ -45,3 +45,5 @@ rank() { # what every rank runs
 set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch_file ibrun
 finish
+
+# vista provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make vista-tensorflow --framework tensorflow --site vista, then --environment vista-tensorflow; hpclaunch submit ddp trains the same network with PyTorch

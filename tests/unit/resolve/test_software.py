@@ -9,7 +9,7 @@ import pytest
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.settings import Settings, SiteSettings
-from hpclaunch.config.site import Container, Folders, GpuRequest, Site
+from hpclaunch.config.site import Container, EnvironmentRecipe, Folders, GpuRequest, Site, Source
 from hpclaunch.core.spec import JobSpec
 from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, bundled_job, origin_of, planned, refused
 
@@ -230,10 +230,61 @@ def test_a_node_type_may_need_other_modules_for_every_environment() -> None:
     assert lines(spec) == ["module load nccl", "source /v/bin/activate"]
 
 
-def test_where_a_site_has_no_tensorflow_with_horovod_cifar_is_told_both_ways_on() -> None:
-    (told,) = [text for text in planned(a_site(), bundled_job("cifar")).warnings if "provides no known" in text]
-    assert "TensorFlow with Horovod" in told and "\n" not in told
-    assert "hpclaunch environment make NAME --framework tensorflow" in told
-    assert "hpclaunch submit ddp trains the same network with PyTorch" in told
-    (other,) = [text for text in planned(a_site(), bundled_job("mnist")).warnings if "provides no known" in text]
-    assert "hpclaunch environment make NAME" in other and "submit ddp" not in other
+def way_on(site: Site, job: str, **typed: Any) -> str:
+    """The line that says what a site lacks; it is the last of the warnings, and there is no other."""
+    spec = planned(site, bundled_job(job), **typed)
+    assert [text for text in spec.warnings if "hpclaunch environment make" in text] == [spec.way_on]
+    assert spec.warnings[-1] == spec.way_on and "\n" not in spec.way_on
+    return spec.way_on
+
+
+def test_where_a_site_has_no_software_the_exact_command_that_makes_it_is_named() -> None:
+    words = "hpclaunch environment make cluster-pytorch --framework pytorch --site cluster, then"
+    assert words + " --environment cluster-pytorch; " in way_on(a_site(), "ddp")
+    assert "--site cluster --node-type cpu, then" in way_on(a_site(), "ddp", node_type="cpu")
+    assert "provides no known TensorFlow with Horovod, so the ranks run its plain python3:" in way_on(a_site(), "mnist")
+
+
+def test_cifar_is_told_of_ddp_where_there_is_pytorch_for_it() -> None:
+    other = "hpclaunch submit ddp trains the same network with PyTorch"
+    has_pytorch = a_site(frameworks={"pytorch": OF_PYTORCH})
+    assert other in way_on(has_pytorch, "cifar")
+    assert other not in way_on(a_site(), "cifar") + way_on(has_pytorch, "mnist")
+
+
+def test_a_tensorflow_without_horovod_is_no_plain_python_and_no_software_for_horovods_ranks() -> None:
+    site = a_site(frameworks={"tensorflow": Environment(modules=("tf/2.18",))}, provides=("tensorflow",))
+    told = way_on(site, "cifar")
+    assert told.startswith("cluster provides no known Horovod beside its TensorFlow: hpclaunch environment make")
+    assert "software" not in {one.key for one in planned(site, bundled_job("cifar")).choices}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (
+            EnvironmentRecipe(kind="venv", wheels="cu126"),
+            " --site cluster --index-url URL (PyTorch's page Start Locally",
+        ),
+        (EnvironmentRecipe(kind="venv", own_wheels=True, wheels="cu126"), " --site cluster, then"),
+        (EnvironmentRecipe(kind="container", image="docker://x"), " --site cluster, then"),
+        (EnvironmentRecipe(kind="none", note="take an image"), ": take an image: hpclaunch environment make"),
+        (EnvironmentRecipe(kind="none", note="x"), " --site cluster --make-with container --image IMAGE, then"),
+    ],
+)
+def test_the_command_fits_the_centres_recipe(recipe: EnvironmentRecipe, words: str) -> None:
+    assert words in way_on(a_site(recipes={"pytorch": recipe}), "ddp")
+
+
+def test_an_image_must_have_horovod_where_the_ranks_need_it() -> None:
+    recipe = EnvironmentRecipe(kind="container", image="docker://x")
+    assert " --site cluster --horovod, then" in way_on(a_site(recipes={"tensorflow": recipe}), "cifar")
+
+
+def test_the_software_has_its_newest_dated_source() -> None:
+    sources = {"a": Source(ref="a list", read="undated"), "b": Source(ref="a page", read="2026-05-01")}
+    site = a_site(frameworks={"pytorch": OF_PYTORCH}, sources=sources, origins={"frameworks": ("a", "b")})
+    spec = planned(site, bundled_job("ddp"))
+    assert origin_of(spec, "software") == ("gcc openmpi pytorch/2.6", "site cluster: a page, 2026-05-01")
+    undated = planned(replace(site, origins={"frameworks": ("a",)}), bundled_job("ddp"))
+    assert origin_of(undated, "software")[1] == "site cluster: a list, undated"
