@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from hpclaunch.actions.detect import SiteDraft
     from hpclaunch.config.catalog import Found
 
+_Site = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
+    ),
+]
 app = typer.Typer(
     cls=help_text.PlainGroup,
     help="List and show clusters, or describe this one.",
@@ -51,12 +57,7 @@ def list_(json: flags.Json = False) -> None:
 
 @app.command()
 def show(
-    site: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
-        ),
-    ] = None,
+    site: _Site = None,
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print the site file unchanged, for a copy of your own.")
     ] = False,
@@ -146,12 +147,7 @@ def compare(
 
 @app.command()
 def check(
-    site: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
-        ),
-    ] = None,
+    site: _Site = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the corrected file to your own folder of sites.")
     ] = False,
