@@ -27,6 +27,7 @@ CASES = {
 }
 if LONG:
     every = [f"{name}-{decay}" for name in ("adam", "momentum") for decay in formulas.DECAYS]
+    every = [case for case in every if case not in DECAYED]  # a case has one folder of checkpoints
     CASES["ddp"] += every
     CASES["jax"] += [*OPTIMIZERS, "lion", "global", "whole", "single", *every]
 
