@@ -165,6 +165,7 @@ class NodeType:
     environment: Environment | None = None
     frameworks: dict[FrameworkName, Environment] = field(default_factory=dict)
     needed_modules: tuple[Line, ...] = field(default=(), metadata=shown("{}", row="every environment"))
+    account_ending: Line | None = field(default=None, metadata=shown("end in {}", row="accounts"))
     charging: Charging | None = None
 
     @property

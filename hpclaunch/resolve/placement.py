@@ -102,6 +102,9 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
     account = named.get("account") or site.defaults.account or ""
     if account and "account" not in named:
         decisions.pick("account", (f"site {site.name}", account))
+    ending = wanted.node.account_ending or ""
+    if account and not account.endswith(ending):
+        decisions.warnings.append(f"account {account}: those for {ask.node_type} nodes of {site.name} end in {ending}")
     places: dict[str, str] = {}
     limits: list[Limits] = []
     for one in wanted.families:

@@ -2,7 +2,7 @@
 # cifar at jean_zay (h100): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: required, node_types.h100.nodes, node_types.h100.cpu, node_types.h100.sockets, node_types.h100.cores_per_node, node_types.h100.gpus_per_node, node_types.h100.gpu_memory_gb, node_types.h100.frameworks, qos, folders.runs, folders.data, folders.purge_days
+# Found only in users' files, not on the centre's own pages: required, node_types.h100.nodes, node_types.h100.cpu, node_types.h100.sockets, node_types.h100.cores_per_node, node_types.h100.gpus_per_node, node_types.h100.gpu_memory_gb, node_types.h100.frameworks, node_types.h100.account_ending, qos, folders.runs, folders.data, folders.purge_days
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234

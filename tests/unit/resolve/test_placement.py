@@ -288,6 +288,15 @@ def test_memory_of_the_node_type_is_enough_where_memory_must_be_said() -> None:
     assert dict(planned(replace(site, node_types={"gpu": node})).directives)["mem"] == "8G"
 
 
+def test_an_account_of_other_nodes_is_warned_of() -> None:
+    node = replace(a_site().node_types["gpu"], account_ending="@h100")
+    site = a_site(node_types={"gpu": node})
+    spec = planned(site, account="abc@v100")
+    assert spec.account == "abc@v100"
+    assert "account abc@v100: those for gpu nodes of cluster end in @h100" in spec.warnings
+    assert not [line for line in planned(site, account="abc@h100").warnings if "end in" in line]
+
+
 def test_row_01_a_partition_from_the_shell_is_chosen_and_named_as_its_origin() -> None:
     outside = a_context(environment={"SBATCH_PARTITION": "debug", "SBATCH_QOS": "low"})
     spec = planned(context=outside, walltime=60)
