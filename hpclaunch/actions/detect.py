@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpclaunch.actions.system import System
-from hpclaunch.config.catalog import NAME, SITE, Found
+from hpclaunch.config.catalog import NAME, SITE, Found, bundled
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, without_folder
@@ -26,6 +27,7 @@ from hpclaunch.core.version import __version__
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe.draft import Described, Here
+from hpclaunch.sites.describe.platforms import PLATFORMS, Shared, shared_of
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
@@ -84,8 +86,15 @@ def _machine_facts(system: System) -> Here:
         runtimes=tuple(name for name, row in RUNTIMES.items() if row.program and shutil.which(row.program, path=path)),
         launchers=tuple(name for name in _MPI_LAUNCHERS if _are_on_path(LAUNCHERS[name].programs, path)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
+        platform_folders=frozenset(one.folder for one in PLATFORMS if one.folder and Path(one.folder).is_dir()),
+        platforms=tuple(_shared_by(one.name) for one in PLATFORMS),
         today=system.now().strftime("%Y-%m-%d"),
     )
+
+
+def _shared_by(platform: str) -> Shared:
+    """Return what the bundled site file of a cloud's tool says of all its clusters."""
+    return shared_of(platform, read_yaml(bundled(SITE.folder) / SITE.entry.format(platform)))
 
 
 def _groups() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -51,6 +52,20 @@ def test_an_unknown_cluster_is_printed_as_a_site_file_and_nothing_is_written(clu
     assert "to fill in: charging (Slurm does not show what the site charges)" in done.err
     assert "to use this as your own site: hpclaunch sites detect --name Hypatia" in done.err
     assert set(cluster.listing()) == before
+
+
+def test_a_cluster_of_a_clouds_tool_takes_folders_and_variables_from_the_bundled_site_file(cluster: Desk) -> None:
+    texts = cluster.root / "texts"
+    shutil.copytree(FOLDER / "slurm_23_11", texts)
+    with (texts / "config.txt").open("a", encoding="utf-8") as config:
+        config.write("ResumeProgram           = /opt/parallelcluster/scripts/slurm/slurm_resume\n")
+    for name in ("scontrol", "sacctmgr", "srun"):
+        cluster.program(name, ASK.format(spool=cluster.spool, texts=texts))
+    done = cluster.type("sites", "detect")
+    assert done.code == 0, done.err
+    assert "FI_PROVIDER: efa" in done.out
+    assert "runs: /fsx/$USER/hpclaunch/runs" in done.out
+    assert "hpclaunch sites show aws_parallelcluster" in done.out
 
 
 def test_every_program_is_asked_once_however_many_nodes_there_are(cluster: Desk) -> None:

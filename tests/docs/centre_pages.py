@@ -8,6 +8,7 @@ import textwrap
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.site import Environment, Site
+from hpclaunch.sites.describe.platforms import PLATFORMS
 from tests.builders import BUNDLED, bundled_site
 
 HEAD = """# {title}: five recipes
@@ -100,6 +101,12 @@ PyTorch, many runs, and long runs. Their commands are rendered for the site by a
 
 Your cluster is not here? [Use a cluster that is not listed](../how-to/new-cluster.md).
 """
+TOOLS = {one.name for one in PLATFORMS}
+OF_A_TOOL = (
+    " Partitions, limits and numbers of nodes are those of your cluster: on its login node, first type "
+    "`hpclaunch sites detect --name mycluster`. The site of that name is then used without a flag, and has the folders "
+    "and variables of this one."
+)
 RESTARTS = {
     "requeue": "A job that has saved its state puts itself back into the queue.",
     "resubmit": "A job that has saved its state submits the next one.",
@@ -125,7 +132,7 @@ def page_of(site: Site) -> str:
         title=title,
         place=_filled(
             f"{place[0].upper()}{place[1:]}. hpclaunch calls this site `{site.name}`{detected}. "
-            "`m1234` stands for your account."
+            "`m1234` stands for your account." + (OF_A_TOOL if site.name in TOOLS else "")
         ),
         name=site.name,
         facts="\n".join(f"| {name} | {value} |" for name, value in facts_of(site) if value),

@@ -158,7 +158,7 @@ def placement(side: Side, node: NodeType, request: dict[str, Any]) -> Placement:
     if not nodes:
         assert cpus and node.slurm_cpus
         nodes = max(-(-total * cpus // node.slurm_cpus), -(-gpus_in_all // (node.gpus_per_node or 1)))
-    tasks = per_node or total // nodes
+    tasks = per_node or total // nodes or 1  # one a node where nothing is said (manual of sbatch, --ntasks)
     ranks = tasks * (number(side.step.get("nproc-per-node")) or 1)
     gpus = gpus_of_a_node(side, nodes, tasks, node)
     sees = tuple(shown(side, local, ranks // tasks, gpus, request) for local in range(ranks))

@@ -12,15 +12,17 @@ from typing import Any
 from hpclaunch.config.site import OURS
 from hpclaunch.core.units import count, format_walltime, parse_walltime
 from hpclaunch.sites.describe.answers import mpi_types, nodes_of, nodes_of_sinfo
-from hpclaunch.sites.describe.draft import HERE, SLURM, Answers, Cluster, Described, Draft, Here
+from hpclaunch.sites.describe.draft import HERE, PLATFORM, SLURM, Answers, Cluster, Described, Draft, Here
 from hpclaunch.sites.describe.hardware import add_gpu_option, add_memory_gaps, add_node_types
 from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.partitions import Member, Person, home_of, partitions_of, qos_of
+from hpclaunch.sites.describe.platforms import platform_of
 from hpclaunch.sites.describe.software import (
     add_container,
     add_environment,
     add_folders,
     add_launcher,
+    add_node_environments,
     add_rule_gaps,
 )
 from hpclaunch.sites.slurm_text import names_in, records, settings, table
@@ -46,6 +48,8 @@ def describe(answers: Answers, here: Here) -> Described | None:
     cluster = Cluster(
         name=name, config=config, partitions=fields, groups=groups, homes=homes, gres_conf=answers.gres_conf
     )
+    platform = platform_of(config, here.platform_folders)
+    shared = next((one for one in here.platforms if one.platform == platform), None)
     # The order of these steps is that of the keys and of the gaps in the file.
     draft = Draft()
     _add_title(draft, cluster, len(nodes))
@@ -53,6 +57,8 @@ def describe(answers: Answers, here: Here) -> Described | None:
     _add_detection(draft, name, here)
     _add_defaults(draft, cluster, partitions)
     add_node_types(draft, cluster)
+    if shared is not None:
+        add_node_environments(draft, cluster, shared)
     add_memory_gaps(draft, cluster)
     draft.add("partitions", partitions, SLURM)
     qos = qos_of(qos_rows, person, config)
@@ -61,10 +67,10 @@ def describe(answers: Answers, here: Here) -> Described | None:
     add_gpu_option(draft, cluster)
     add_launcher(draft, mpi_types(answers.mpi), config.get("MpiDefault", ""), here)
     add_container(draft, here)
-    add_environment(draft, here)
-    add_folders(draft, config)
+    add_environment(draft, here, shared)
+    add_folders(draft, config, shared)
     add_rule_gaps(draft, config)
-    values = _values_with_sources(draft, cluster, here)
+    values = _values_with_sources(draft, cluster, here, platform)
     return Described(name=_file_name(name), values=values, gaps=tuple(draft.gaps))
 
 
@@ -126,7 +132,7 @@ def _add_defaults(draft: Draft, cluster: Cluster, partitions: Mapping[str, Membe
     draft.add("defaults", defaults, OURS)
 
 
-def _values_with_sources(draft: Draft, cluster: Cluster, here: Here) -> dict[str, Any]:
+def _values_with_sources(draft: Draft, cluster: Cluster, here: Here, platform: str) -> dict[str, Any]:
     """Return all values in the file's order, with their sources."""
     version = cluster.config.get("SLURM_VERSION", "")
     programs = (
@@ -135,6 +141,7 @@ def _values_with_sources(draft: Draft, cluster: Cluster, here: Here) -> dict[str
     sources = {
         SLURM: {"ref": programs.replace("  ", " "), "read": here.today},
         HERE: {"ref": f"the machine {here.hostname or 'that this file was written on'}", "read": here.today},
+        PLATFORM: {"ref": f"hpclaunch sites show {platform}, which has the sources", "read": here.today},
     }
     used = {name for names in draft.origins.values() for name in names}
     values = {

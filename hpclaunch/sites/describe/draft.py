@@ -8,12 +8,15 @@ from typing import Any
 
 from hpclaunch.core.records import record
 from hpclaunch.sites.describe.node_types import NodeGroup
+from hpclaunch.sites.describe.platforms import Shared
 from hpclaunch.sites.slurm_text import Fields
 
 SLURM = "slurm"
 """The scheduler of the sites that are described here; also the name of the source of its values."""
 HERE = "here"
 """The name of the source of values that this machine shows."""
+PLATFORM = "platform"
+"""The name of the source of values that all clusters of a cloud's tool share."""
 
 
 @record
@@ -41,7 +44,8 @@ class Here:
     ``known_cluster``: the ClusterName that detection reads here. ``python``: the interpreter that runs hpclaunch, if it
     has TensorFlow and a Horovod that MPI can start; else ``python_lacks`` may say what it has not. ``runtimes``: the
     container runtimes; ``launchers``: the MPI launchers on PATH. ``module_setup``: the variable that shows that the
-    shell has environment modules.
+    shell has environment modules. ``platform_folders``: the folders of this machine that tell a cloud's tool;
+    ``platforms``: what the clusters of each tool share.
     """
 
     user: str
@@ -54,6 +58,8 @@ class Here:
     runtimes: tuple[str, ...] = ()
     launchers: tuple[str, ...] = ()
     module_setup: str = ""
+    platform_folders: frozenset[str] = frozenset()
+    platforms: tuple[Shared, ...] = ()
     today: str = "undated"
 
 

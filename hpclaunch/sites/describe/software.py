@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.sites.describe.draft import HERE, SLURM, Draft, Here
+from hpclaunch.sites.describe.draft import HERE, PLATFORM, SLURM, Cluster, Draft, Here
+from hpclaunch.sites.describe.platforms import Shared
 from hpclaunch.sites.slurm_text import Fields
 
 
@@ -51,24 +52,44 @@ def add_container(draft: Draft, here: Here) -> None:
         draft.add("container", {"runtime": found[0]}, HERE, why)
 
 
-def add_environment(draft: Draft, here: Here) -> None:
-    """Add the Python of this machine if it can train; else the environment is a gap."""
+def add_environment(draft: Draft, here: Here, shared: Shared | None) -> None:
+    """Add the Python of this machine if it can train, else that is a gap; and the variables of a cloud's clusters."""
+    if shared is not None and shared.variables:
+        why = "for instances with a fast network; leave them out at a cluster without one"
+        draft.add("environment", {"variables": dict(shared.variables)}, PLATFORM, why)
     if here.python:
         why = f"{here.python}, which runs hpclaunch, has TensorFlow and Horovod with MPI"
-        draft.add("environment", {"python": "current"}, HERE, why)
+        variables = draft.values.get("environment", {})
+        draft.add("environment", {"python": "current", **variables}, HERE, why)
+        if variables:
+            draft.origins["environment.variables"] = [PLATFORM]
         draft.add("provides", ["tensorflow", "horovod"], HERE)
         return
+    key = "environment.modules" if "environment" in draft.values else "environment"
     why = "how the ranks get TensorFlow and Horovod: modules, a venv, conda, or a container"
     why += f"; {here.python_lacks}" if here.python_lacks else ""
-    draft.add_gap("environment", why, "modules: [tensorflow/2.15], or container: /shared/tf.sif")
+    draft.add_gap(key, why, "modules: [tensorflow/2.15], or container: /shared/tf.sif")
 
 
-def add_folders(draft: Draft, config: Fields) -> None:
-    """Add the folders that are private to a node; those that all nodes share are a gap."""
+def add_node_environments(draft: Draft, cluster: Cluster, shared: Shared) -> None:
+    """Add to each node type what the cloud's tool sets on the nodes of a partition of that name."""
+    for name, node in draft.values["node_types"].items():
+        environment = shared.environments.get(cluster.homes[name])
+        if environment is not None:
+            node["environment"] = dict(environment)
+            draft.origins[f"node_types.{name}.environment"] = [PLATFORM]
+
+
+def add_folders(draft: Draft, config: Fields, shared: Shared | None) -> None:
+    """Add the folders that are private to a node; those that all share are a gap, except at a cloud's clusters."""
     scratch = config.get("TmpFS", "").rstrip("/")  # "/" would make every folder private to its node
     private = ["/tmp", "/dev/shm"]
     if scratch.startswith("/"):
         private = list(dict.fromkeys([scratch, *private]))  # often TmpFS is one of the two
+    if shared is not None and shared.folders:
+        private = list(dict.fromkeys([*private, *shared.folders.get("node_private", [])]))
+        draft.add("folders", {**shared.folders, "node_private": private}, PLATFORM)
+        return
     draft.add("folders", {"node_private": private}, SLURM, "TmpFS, and the folders that machines never share")
     why = "folders for runs and data on a file system that all nodes share; until then runs go to ./runs"
     draft.add_gap("folders.runs", why, "runs: $SCRATCH/hpclaunch/runs, data: $SCRATCH/data")

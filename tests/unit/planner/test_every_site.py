@@ -21,7 +21,7 @@ KNOWN = [
 
 
 def test_every_production_cluster_is_counted() -> None:
-    assert len(PRODUCTION) == 33
+    assert len(PRODUCTION) == 36
 
 
 def test_every_node_type_with_a_named_device_is_known() -> None:

@@ -19,6 +19,7 @@ from hpclaunch.sites.describe import describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.draft import Answers, Described, Here
 from hpclaunch.sites.describe.node_types import node_groups_of
+from hpclaunch.sites.describe.platforms import Shared, platform_of
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import planned, refused
 from tests.unit.sites.describe.texts import answers
@@ -63,6 +64,46 @@ def test_a_run_is_planned_with_it_unedited_and_refused_beyond_it(tmp_path: Path)
     assert "--mpi=pmix" in spec.launch
     faults = refused(site, nodes=5)
     assert "at most 4 nodes" in {fault.allowed for fault in faults}
+
+
+CLOUD = Shared(
+    platform="aws_parallelcluster",
+    variables={"FI_PROVIDER": "efa"},
+    folders={"runs": "/fsx/$USER/hpclaunch/runs", "node_private": ["/tmp", "/scratch"]},
+    environments={"batch": {"setup": ["source /opt/net.sh"]}},
+)
+RESUMED = "ResumeProgram           = /opt/parallelcluster/scripts/slurm/slurm_resume\n"
+
+
+def test_the_numbers_of_a_clouds_cluster_are_its_own_and_the_folders_those_of_the_tool(tmp_path: Path) -> None:
+    plain = answers("22.05").config
+    here = replace(ADA, platforms=(CLOUD,))
+    site = site_of(described("22.05", here, config=plain + RESUMED), tmp_path)
+    assert site.node_types["gpu"].nodes == 4
+    assert site.environment.variables == {"FI_PROVIDER": "efa"}
+    assert site.folders.runs == "/fsx/$USER/hpclaunch/runs"
+    assert set(site.folders.node_private) >= {"/tmp", "/dev/shm", "/scratch"}
+    assert site.sources["platform"].ref.startswith("hpclaunch sites show aws_parallelcluster")
+    node = site.node_types["gpu"].environment
+    assert node is not None and node.setup == ("source /opt/net.sh",)
+    elsewhere = site_of(described("22.05", here), tmp_path)
+    assert (elsewhere.environment.variables, elsewhere.folders.runs) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("config", "folders", "platform"),
+    [
+        ({"ResumeProgram": "/opt/parallelcluster/scripts/slurm/slurm_resume"}, set(), "aws_parallelcluster"),
+        ({"ResumeProgram": "/slurm/scripts/resume_wrapper.sh"}, set(), "google_cluster_toolkit"),
+        ({}, {"/opt/sagemaker_cluster"}, "sagemaker_hyperpod"),
+        ({"ResumeProgram": "/usr/sbin/power_up"}, {"/opt"}, ""),
+        ({}, set(), ""),
+    ],
+)
+def test_a_clouds_tool_is_known_by_its_program_or_folder(
+    config: dict[str, str], folders: set[str], platform: str
+) -> None:
+    assert platform_of(config, folders) == platform
 
 
 def test_several_kinds_of_nodes_and_who_may_use_what(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+#!/bin/bash -l
+# cifar at sagemaker_hyperpod (p5): 1 node x 8 tasks = 8 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=cifar
+#SBATCH --account=m1234
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=24
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+#SBATCH --export=NONE
+#SBATCH --exclusive
+
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
+
+# --- Environment
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=12
+export FI_PROVIDER=efa
+export FI_EFA_USE_HUGE_PAGE=0
+export NCCL_SOCKET_IFNAME='^docker,lo,veth'
+export HPCLAUNCH_WORLD_SIZE=8
+export HPCLAUNCH_EXPECT_GPU=1
+export HPCLAUNCH_SIGNAL=USR2
+enter /home/ada/project/runs/train-20260102-030405-abcd
+need --packages tensorflow,horovod python3 srun
+
+rank() { # what every rank runs
+  set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
+  rank_log "${SLURM_PROCID-}"
+  check_gpus NVIDIA 1 || return 78
+  python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
+}
+
+set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
+launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=24 --cpu-bind=none --mpi=pmix \
+  --kill-on-bad-exit=1 --wait=60
+finish
+
+# sagemaker_hyperpod provides no known TensorFlow with Horovod, so the ranks run its plain python3: hpclaunch environment make sagemaker_hyperpod-tensorflow --framework tensorflow --site sagemaker_hyperpod, then --environment sagemaker_hyperpod-tensorflow; --venv, --conda and --module name software that you have
