@@ -193,7 +193,10 @@ def _pytorch(site: Site) -> str:
     provided = _of_framework(site, "pytorch")
     modules = provided.modules if provided else ()
     if provided and provided.container:
-        return f"The site's container for PyTorch is `{provided.container}`."
+        path = provided.container
+        # A path is not broken, and a page's lines have 120 characters at most; `sites show` has the whole of it.
+        name = path if len(path) < 118 else path.rpartition("/")[2]
+        return f"The site's container for PyTorch is `{name}`."
     if modules:
         are = "module for PyTorch is" if len(modules) == 1 else "modules for PyTorch are"
         return f"The site's {are} {_names(modules)}."
