@@ -7,13 +7,16 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.actions import plan
-from hpclaunch.actions.submit import Prepared, prepare
+from hpclaunch.actions.advice import advised
+from hpclaunch.actions.load import load
+from hpclaunch.actions.programs import program_job
+from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request
+from hpclaunch.core.spec import HOROVOD, TENSORFLOW, Request
 from hpclaunch.resolve.framework import stated_framework
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ class SiteEstimate:
 
     ``seconds`` is the time to the target, ``cost`` is in ``unit``: the middle, lowest and highest value; None: not
     known, or the run is refused. ``software`` is what the script loads for the program's framework; empty: the site's
-    file names none. ``start``: the wait in the queue in words, where this machine can ask. ``refusals``: why ``submit``
+    file names none. ``horovod``: whether Horovod is in that of TensorFlow (None: the file does not say).
+    ``start``: the wait in the queue in words, where this machine can ask. ``refusals``: why ``submit``
     would refuse it.
     """
 
@@ -43,6 +47,7 @@ class SiteEstimate:
     trust: str = ""
     framework: str = ""
     software: str = ""
+    horovod: bool | None = None
     start: str = ""
     refusals: tuple[str, ...] = ()
 
@@ -87,18 +92,18 @@ def _production_sites(system: System) -> Iterator[str]:
 
 
 def _estimate(system: System, request: Request, objective: Objective, global_batch: int | None) -> SiteEstimate:
-    site = request.site or ""
     quiet = replace(system, warn=lambda text: None, tell=lambda text: None)
-    has_queue = load_site(system.catalog, site).scheduler_row.has_queue
-    # Which account pays is no difference between sites.
-    request = replace(request, account=(request.account or "ACCOUNT") if has_queue else None)
     try:
-        forecast = plan.plan_job(quiet, request, objective, global_batch=global_batch)
         # Their folders are not known here: any shared one.
+        case = load(quiet, request, "/runs", program_job(quiet, request))
+        # Which account pays is no difference between sites.
+        account = (request.account or "ACCOUNT") if case.site.scheduler_row.has_queue else None
+        case = replace(case, request=replace(case.request, account=account))
+        forecast = plan.plan_case(quiet, case, objective, global_batch)
         nodes = forecast.nodes or request.nodes
-        prepared = prepare(quiet, replace(request, nodes=nodes), runs_dir="/runs")
+        prepared = prepare_case(quiet, advised(replace(case, request=replace(case.request, nodes=nodes))))
     except Refused as error:
-        return SiteEstimate(site=site, refusals=tuple(map(_reason, error.faults)))
+        return SiteEstimate(site=request.site or "", refusals=tuple(map(_reason, error.faults)))
     refusals = [_reason(fault) for fault in (*forecast.refusals, *prepared.faults)]
     return _estimate_of(forecast, prepared, tuple(dict.fromkeys(refusals)))
 
@@ -111,6 +116,7 @@ def _estimate_of(forecast: Forecast, prepared: Prepared, refusals: tuple[str, ..
     row = forecast.chosen
     candidate = row.candidate if row is not None and not refusals else None
     framework = stated_framework(prepared.case)[1] or ""
+    software = _software(prepared.case, forecast.node_type, framework)
     return SiteEstimate(
         site=forecast.site,
         node_type=forecast.node_type,
@@ -121,7 +127,8 @@ def _estimate_of(forecast: Forecast, prepared: Prepared, refusals: tuple[str, ..
         unit=candidate.unit if candidate else forecast.unit,
         trust=forecast.trust if candidate else "",
         framework=framework,
-        software=_software(prepared.case, forecast.node_type, framework),
+        software=software,
+        horovod=_has_horovod(prepared.case, framework) if software else None,
         start=forecast.queue,
         refusals=refusals,
     )
@@ -129,6 +136,11 @@ def _estimate_of(forecast: Forecast, prepared: Prepared, refusals: tuple[str, ..
 
 def _values(interval: Interval) -> tuple[float, float, float]:
     return interval.middle, interval.low, interval.high
+
+
+def _has_horovod(case: Case, framework: str) -> bool | None:
+    """Whether the site's software for TensorFlow has Horovod; None if its file does not say, and for others."""
+    return HOROVOD in case.site.provides if framework == TENSORFLOW and case.site.provides else None
 
 
 def _software(case: Case, node_type: str, framework: str) -> str:

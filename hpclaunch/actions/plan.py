@@ -30,7 +30,18 @@ def plan_job(
     global_batch: int | None = None,
     calibration: Path | None = None,
 ) -> Forecast:
-    """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
+    """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError."""
+    return plan_case(system, load(system, request), objective, global_batch, calibration)
+
+
+def plan_case(
+    system: System,
+    case: Case,
+    objective: Objective,
+    global_batch: int | None = None,
+    calibration: Path | None = None,
+) -> Forecast:
+    """Return the plan of a loaded case. ``global_batch`` in samples. Raises HpclaunchError.
 
     The settings of a recipe that the request names count as typed.
 
@@ -45,7 +56,6 @@ def plan_job(
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
-    case = load(system, request)
     faults = recipe_faults(case)
     if faults:
         raise Refused(faults)

@@ -24,6 +24,7 @@ def test_the_quicker_site_stands_first_and_each_says_its_cost_and_its_software(d
     assert header == ["site", "nodes", "time", "cost", "software"]
     assert [line[0] for line in (first, second)] == ["perlmutter", "small"]
     assert first[1].startswith("1 x gpu40 = ") and "node-hours (" in first[3] and first[4].startswith("tensorflow/")
+    assert first[4].endswith(", with Horovod")
     assert second[2:] == ["not known", "not known", "no tensorflow in its file"]
     assert "nothing was measured: hpclaunch profile JOB measures" in done.err
 

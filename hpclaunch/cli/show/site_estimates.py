@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hpclaunch.actions.compare_sites import SiteEstimate
 from hpclaunch.cli.show.console import say, table
+from hpclaunch.core.spec import TENSORFLOW
 from hpclaunch.core.units import count
 from hpclaunch.planner.amounts import shorten, unit_of_time
 
@@ -26,6 +27,8 @@ def _cells(one: SiteEstimate) -> list[str]:
     nodes = f"{one.nodes} x {one.node_type} = {count(one.ranks, 'rank')}" if one.nodes and one.node_type else "-"
     time = "refused" if one.refusals else _time(one)
     software = one.software or ("-" if one.framework in ("", "none") else f"no {one.framework} in its file")
+    if one.software and one.framework == TENSORFLOW:
+        software += {True: ", with Horovod", False: ", without Horovod", None: ", Horovod not known"}[one.horovod]
     return [one.site, nodes, time, _cost(one), software]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -24,12 +24,12 @@ DECIDES = {
 
 
 @contextmanager
-def calls() -> Iterator[list[str]]:
-    """Collect the calls of functions that decide, in their order."""
+def calls(named: Mapping[str, set[str]] = DECIDES) -> Iterator[list[str]]:
+    """Collect the calls of functions that decide, in their order. ``named``: module -> its functions."""
     found: list[str] = []
 
     def look(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_name in DECIDES.get(frame.f_globals.get("__name__", ""), ()):
+        if event == "call" and frame.f_code.co_name in named.get(frame.f_globals.get("__name__", ""), ()):
             found.append(frame.f_code.co_name)
 
     before: Callable[..., Any] | None = sys.getprofile()
