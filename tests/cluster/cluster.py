@@ -308,6 +308,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--partitions", default=",".join(standard.partitions), help="the first is the default one")
         sub.add_argument("--share", default=checkout_below_tmp(), help="folder below /tmp that the nodes see too")
         sub.add_argument("--max-array-size", type=int, default=standard.max_array_size, help="Slurm's own: 1001")
+        sub.add_argument("--enforce", default="", help="for AccountingStorageEnforce, as in limits,qos (default: none)")
         sub.add_argument("--cluster-name", default=standard.cluster_name)
         sub.add_argument("--no-accounting", dest="accounting", action="store_false", help="no slurmdbd, no sacct")
         sub.add_argument("--no-preempt", dest="preempt", action="store_false", help="no preemption, no such partition")

@@ -40,6 +40,7 @@ class Options:
     partitions: tuple[str, ...] = ("batch", "debug")
     accounting: bool = True
     preempt: bool = True
+    enforce: str = ""  # what AccountingStorageEnforce names; memory and GPUs of a type are counted then, too
     max_array_size: int = 100_001
     slot: int = 1  # clusters beside each other differ in root, name and slot: each slot has its own network and ports
     share: str = ""  # a folder below /tmp that the nodes shall see all the same, such as this checkout
@@ -138,6 +139,7 @@ def _values(options: Options) -> dict[str, str | int]:
         "max_array_size": options.max_array_size,
         "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
         "preemption": _preemption(options.preempt),
+        "select": "CR_Core_Memory\nDefMemPerCPU=500" if options.enforce else "CR_Core",
         "accounting": _accounting(options),
         "partitions": _partitions(options),
     }
@@ -165,10 +167,16 @@ def _accounting(options: Options) -> str:
         f"AccountingStoragePort={_port(SLURMDBD_PORT, options)}",
         '# With MUNGE the "password" is the socket\'s name.',
         f"AccountingStoragePass={options.root}/run/munge.socket",
-        "AccountingStorageTRES=gres/gpu",
-        "# No AccountingStorageEnforce: unknown accounts and QOS are accepted, as on many real sites.",
+        *_enforced(options.enforce),
     )
     return "\n".join(lines)
+
+
+def _enforced(words: str) -> tuple[str, str]:
+    if words:
+        return "AccountingStorageTRES=gres/gpu,gres/gpu:a100", f"AccountingStorageEnforce={words}"
+    remark = "# No AccountingStorageEnforce: unknown accounts and QOS are accepted, as on many real sites."
+    return "AccountingStorageTRES=gres/gpu", remark
 
 
 def _partitions(options: Options) -> str:
