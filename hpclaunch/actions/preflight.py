@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpclaunch.actions.handed_over import unstartable_program, unsuitable_program
 from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
@@ -27,21 +28,30 @@ from hpclaunch.launchers import launcher_row
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs.snapshot import Snapshot, examine, faults_of
 
+if TYPE_CHECKING:
+    from hpclaunch.schedulers import Objections
+
 _MOST_NAMED = 5
 
 
-def check(prepared: Prepared) -> None:
-    """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
-    spec, wrong_place = prepared.spec, misplaced(prepared.case)
+def check(prepared: Prepared) -> tuple[str, ...]:
+    """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler.
+
+    Returns what the scheduler knows that the run will wait for, beside free nodes.
+    """
+    spec, wrong_place, delays = prepared.spec, misplaced(prepared.case), tuple[str, ...]()
     faults = [*wrong_place, *prepared.faults, *missing(prepared)]
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
-        objections = _objections(spec) if is_asked else []
-        faults += [fault for fault in objections if (fault.what, fault.allowed) not in known]
+        if is_asked:
+            objections = _objections(spec)
+            faults += [fault for fault in objections.faults if (fault.what, fault.allowed) not in known]
+            delays = objections.delays
         faults += _gone_modules(prepared)
     if faults:
         raise Refused(faults)
+    return delays
 
 
 def _gone_modules(prepared: Prepared) -> list[Fault]:
@@ -60,7 +70,7 @@ def check_resolved(prepared: Prepared) -> None:
         raise Refused(prepared.faults)
 
 
-def _objections(spec: JobSpec) -> list[Fault]:
+def _objections(spec: JobSpec) -> Objections:
     from hpclaunch.schedulers import scheduler_of
 
     return scheduler_of(spec.scheduler).objections(spec)
@@ -70,9 +80,10 @@ def estimate(prepared: Prepared) -> str:
     """Check, and return the scheduler's estimate of the start time. Raises Refused, SchedulerError."""
     from hpclaunch.schedulers import scheduler_of
 
-    check(prepared)
+    delays = check(prepared)
     scheduler = scheduler_of(prepared.spec.scheduler)
-    return scheduler.estimate(_first_part(prepared, scheduler.largest_array)).words
+    words = scheduler.estimate(_first_part(prepared, scheduler.largest_array)).words
+    return "; ".join([words, *delays])
 
 
 def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> str:

@@ -31,7 +31,8 @@ def start(system: System, prepared: Prepared, named: Job | None = None) -> Run:
     from hpclaunch.actions.this_machine import confirm_head_node
 
     prepared = follow_present(system, prepared)
-    check(prepared)
+    for delay in check(prepared):
+        system.warn(delay)
     refuse_untrusted(system, replace(prepared, case=replace(prepared.case, job=named)) if named else prepared)
     confirm_head_node(system, prepared.case)
     run = create_run(system, prepared)

@@ -1,14 +1,17 @@
 """The limits of a partition or a QOS, as a site file writes them; a limit that it leaves out is not known."""
 
 from dataclasses import field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from hpclaunch.config.fileformat import Line, NotNegative, PositiveInt, Walltime
+from hpclaunch.config.fileformat import AtLeast, Line, Memory, NotNegative, PositiveInt, Walltime
 from hpclaunch.config.wording import shown
 from hpclaunch.core.records import record
 
 WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
 """The words for whether jobs share nodes."""
+
+Count = Annotated[int, AtLeast(0)]
+"""How many of something are allowed; 0: none of it."""
 
 
 Liftable = Literal["min_nodes", "max_nodes", "max_walltime"]
@@ -53,7 +56,8 @@ class Limits:
     ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``interactive``: for
     interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
     if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
-    it. ``max_jobs`` and ``max_running`` are per user, ``max_gpus`` and ``min_gpus`` those of one job.
+    it. ``max_jobs`` and ``max_running`` are per user. CPUs (as the scheduler counts them), memory (MB) and GPUs
+    are those of one job, or of it on one node; ``…_of_type``: of the GPUs that it asks for by their type.
     A job of more GPUs than ``max_gpus_per_user`` is warned about: it does not start, unless the site's staff raise the
     limit.
     ``permission``: what a project needs to use it. ``preemption``: its jobs may be stopped for others.
@@ -63,18 +67,33 @@ class Limits:
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
-    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
+    max_nodes: Count | None = field(default=None, metadata=shown("at most {}", noun="node"))
     max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
     bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
     by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
-    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
-    max_gpus: PositiveInt | None = field(default=None, metadata=shown("at most {} per job", noun="GPU"))
+    max_gpus_per_node: Count | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
+    max_gpus: Count | None = field(default=None, metadata=shown("at most {} per job", noun="GPU"))
     min_gpus: PositiveInt | None = field(default=None, metadata=shown("at least {} per job", noun="GPU"))
     max_gpus_per_user: PositiveInt | None = field(
         default=None, metadata=shown("at most {} of a user at a time", noun="GPU")
     )
-    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
-    max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
+    max_gpus_of_type: dict[Line, Count] = field(
+        default_factory=dict, metadata=shown(member="at most {1} {0} GPUs per job")
+    )
+    min_gpus_of_type: dict[Line, Count] = field(
+        default_factory=dict, metadata=shown(member="at least {1} {0} GPUs per job")
+    )
+    max_gpus_of_type_per_node: dict[Line, Count] = field(
+        default_factory=dict, metadata=shown(member="at most {1} {0} GPUs per node")
+    )
+    max_cpus: Count | None = field(default=None, metadata=shown("at most {} per job", noun="CPU"))
+    min_cpus: Count | None = field(default=None, metadata=shown("at least {} per job", noun="CPU"))
+    max_cpus_per_node: Count | None = field(default=None, metadata=shown("at most {} per node", noun="CPU"))
+    max_memory: Memory | None = field(default=None, metadata=shown("at most {} of memory per job"))
+    min_memory: Memory | None = field(default=None, metadata=shown("at least {} of memory per job"))
+    max_memory_per_node: Memory | None = field(default=None, metadata=shown("at most {} of memory per node"))
+    max_jobs: Count | None = field(default=None, metadata=shown("{} per user", noun="job"))
+    max_running: Count | None = field(default=None, metadata=shown("{} per user", noun="running job"))
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
     whole_nodes: bool | None = field(default=None, metadata=shown(**WHOLE_NODES))
     only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))

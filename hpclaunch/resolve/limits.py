@@ -8,20 +8,25 @@ from dataclasses import replace
 from hpclaunch.config.limits import Limits
 from hpclaunch.core.errors import Subject
 from hpclaunch.core.records import record
-from hpclaunch.core.units import count, format_walltime
+from hpclaunch.core.units import count, format_memory, format_walltime
 
 
 @record
 class Ask:
     """What limits apply to in a request: nodes of a type, GPUs per node, and walltime in seconds (0: not given).
 
-    ``of_several_types``: the nodes are a component of a heterogeneous job.
+    ``gpu_type``: the type by which GPUs are asked for (empty: by number alone). ``tasks``, ``cpus`` and ``memory`` (MB)
+    are those of a node (0: not known). ``of_several_types``: the nodes are a component of a heterogeneous job.
     """
 
     node_type: str
     nodes: int
     gpus: int
     walltime: int
+    gpu_type: str = ""
+    tasks: int = 0
+    cpus: int = 0
+    memory: int = 0
     of_several_types: bool = False
 
     def __str__(self) -> str:
@@ -52,25 +57,53 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
         found.append(Violation(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
     if limits.min_nodes is not None and ask.nodes < limits.min_nodes:
         found.append(Violation(what=_nodes(ask), allowed=f"at least {count(limits.min_nodes, 'node')}"))
-    if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
-        found.append(
-            Violation(
-                what=f"{ask.gpus} GPUs per node requested",
-                allowed=f"at most {limits.max_gpus_per_node} GPUs per node",
-                subject="GPUs",
-            )
-        )
-    gpus = ask.nodes * ask.gpus
-    if limits.max_gpus is not None and gpus > limits.max_gpus:
-        allowed = f"at most {count(limits.max_gpus, 'GPU')}"
-        found.append(Violation(what=f"{gpus} GPUs requested", allowed=allowed, subject="GPUs"))
-    if limits.min_gpus is not None and gpus < limits.min_gpus:
-        allowed = f"at least {count(limits.min_gpus, 'GPU')}"
-        found.append(Violation(what=f"{gpus} GPUs requested", allowed=allowed, subject="GPUs"))
+    found += _amount_violations(limits, ask)
     longest, why = longest_walltime(limits, ask.nodes)
     if longest is not None and ask.walltime > longest:
         what = f"walltime {format_walltime(ask.walltime)} requested"
         found.append(Violation(what=what, allowed=f"at most {format_walltime(longest)}{why}"))
+    return found
+
+
+def _amount_violations(limits: Limits, ask: Ask) -> list[Violation]:
+    """Return the violated limits of GPUs, CPUs and memory. What is not known of the request violates nothing."""
+    kind, nodes = ask.gpu_type, ask.nodes
+    found = [
+        *_compare_amount(ask.gpus, "GPU", most=limits.max_gpus_per_node, place=" per node"),
+        *_compare_amount(nodes * ask.gpus, "GPU", most=limits.max_gpus, least=limits.min_gpus),
+    ]
+    if kind:
+        noun = f"{kind} GPU"
+        most, most_here = limits.max_gpus_of_type.get(kind), limits.max_gpus_of_type_per_node.get(kind)
+        found += _compare_amount(ask.gpus, noun, most=most_here, place=" per node")
+        found += _compare_amount(nodes * ask.gpus, noun, most=most)
+    for name, least in limits.min_gpus_of_type.items():
+        found += _compare_amount(nodes * ask.gpus if name == kind else 0, f"{name} GPU", least=least)
+    if ask.cpus:
+        found += _compare_amount(ask.cpus, "CPU", most=limits.max_cpus_per_node, place=" per node")
+        found += _compare_amount(nodes * ask.cpus, "CPU", most=limits.max_cpus, least=limits.min_cpus)
+    if ask.memory:
+        found += _compare_amount(ask.memory, "", most=limits.max_memory_per_node, place=" of memory per node")
+        found += _compare_amount(
+            nodes * ask.memory, "", most=limits.max_memory, least=limits.min_memory, place=" of memory"
+        )
+    return found
+
+
+def _compare_amount(
+    asked: int, noun: str, most: int | None = None, least: int | None = None, place: str = ""
+) -> list[Violation]:
+    """Return what is more than ``most`` or less than ``least``, in ``noun`` (empty: memory in MB)."""
+
+    def words(number: int) -> str:
+        return (count(number, noun) if noun else format_memory(number)) + place
+
+    subject: Subject = "GPUs" if noun.endswith("GPU") else ""
+    found = []
+    if most is not None and asked > most:
+        found.append(Violation(what=f"{words(asked)} requested", allowed=f"at most {words(most)}", subject=subject))
+    if least is not None and asked < least:
+        found.append(Violation(what=f"{words(asked)} requested", allowed=f"at least {words(least)}", subject=subject))
     return found
 
 
@@ -99,17 +132,59 @@ def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
 def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     """Return the request nearest to this one that all the limits allow, or None; the node type stays the same."""
     several = [limits.of(ask.node_type) for limits in all_limits]
-    of_job = [limits.max_gpus for limits in several if limits.max_gpus]
-    gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node), *of_job])
-    nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
+    kind = ask.gpu_type
+    of_job = _known_numbers(number for one in several for number in (one.max_gpus, one.max_gpus_of_type.get(kind)))
+    of_node = _known_numbers(
+        number for one in several for number in (one.max_gpus_per_node, one.max_gpus_of_type_per_node.get(kind))
+    )
+    gpus = min([ask.gpus, *of_node, *of_job])
+    if ask.gpus and not gpus:
+        return None
+    nodes = min([ask.nodes, *_known_numbers(map(most_nodes, several))])
+    if nodes < 1:
+        return None
     if gpus and of_job:
         nodes = min(nodes, min(of_job) // gpus)
-    nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
+    cpus = ask.cpus if gpus == ask.gpus or not ask.tasks else ask.cpus // ask.tasks * gpus
+    nodes, cpus = _fewer_cpus(
+        several, replace(ask, nodes=nodes, cpus=cpus, tasks=gpus if gpus != ask.gpus else ask.tasks)
+    )
+    if ask.cpus and not cpus:
+        return None  # not one for each task
+    nodes = max([nodes, *_known_numbers(one.min_nodes for one in several)])
     if gpus:
-        nodes = max([nodes, *(-(-limits.min_gpus // gpus) for limits in several if limits.min_gpus)])
+        least = _known_numbers(number for one in several for number in (one.min_gpus, one.min_gpus_of_type.get(kind)))
+        nodes = max([nodes, *(-(-number // gpus) for number in least)])
+    if cpus:
+        nodes = max([nodes, *(-(-number // cpus) for number in _known_numbers(one.min_cpus for one in several))])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
-    near = replace(ask, nodes=nodes, gpus=gpus, walltime=min([ask.walltime, *times]))
+    memory = _fitting_memory(several, nodes, ask.memory)
+    near = replace(ask, nodes=nodes, gpus=gpus, cpus=cpus, memory=memory, walltime=min([ask.walltime, *times]))
     return None if any(violations(limits, near) for limits in several) else near
+
+
+def _known_numbers(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def _fewer_cpus(several: Sequence[Limits], ask: Ask) -> tuple[int, int]:
+    """Return nodes and CPUs of a node that the limits of CPUs allow: fewer nodes first, then fewer CPUs of a task."""
+    nodes, cpus = ask.nodes, min([ask.cpus, *_known_numbers(one.max_cpus_per_node for one in several)])
+    most = _known_numbers(one.max_cpus for one in several)
+    if cpus and most:
+        nodes = max(1, min(nodes, min(most) // cpus))
+        cpus = min(cpus, min(most) // nodes)
+    return nodes, cpus if cpus == ask.cpus or not ask.tasks else cpus // ask.tasks * ask.tasks
+
+
+def _fitting_memory(several: Sequence[Limits], nodes: int, memory: int) -> int:
+    """Return the memory of a node (MB) nearest to this one that the limits allow; 0: not known."""
+    if not memory:
+        return 0
+    most = [*_known_numbers(one.max_memory_per_node for one in several)]
+    most += [number // max(1, nodes) for number in _known_numbers(one.max_memory for one in several)]
+    least = [-(-number // max(1, nodes)) for number in _known_numbers(one.min_memory for one in several)]
+    return max([min([memory, *most]), *least])
 
 
 def flags(ask: Ask, near: Ask) -> str:
@@ -119,6 +194,11 @@ def flags(ask: Ask, near: Ask) -> str:
         words.append(f"--node-type {ask.node_type}:{near.nodes},…" if ask.of_several_types else f"--nodes {near.nodes}")
     if near.gpus != ask.gpus:
         words.append(f"--tasks-per-node {near.gpus} --gpus-per-node {near.gpus}")
+    tasks = near.tasks if near.gpus == ask.gpus else near.gpus
+    if tasks and near.cpus // tasks != ask.cpus // max(1, ask.tasks):
+        words.append(f"--cpus-per-task {near.cpus // tasks}")
+    if near.memory != ask.memory:
+        words.append(f"--memory {format_memory(near.memory)}")
     if near.walltime != ask.walltime:
         words.append(f"--walltime {format_walltime(near.walltime)}")
     return " ".join(words)
@@ -127,7 +207,8 @@ def flags(ask: Ask, near: Ask) -> str:
 def distance(ask: Ask, near: Ask) -> float:
     """Return how far apart two requests are: the product of the factors by which each quantity changes."""
     ratio = 1.0
-    for one, other in ((ask.nodes, near.nodes), (ask.gpus, near.gpus), (ask.walltime, near.walltime)):
+    pairs = ((ask.nodes, near.nodes), (ask.gpus, near.gpus), (ask.cpus, near.cpus), (ask.memory, near.memory))
+    for one, other in (*pairs, (ask.walltime, near.walltime)):
         if one != other:
             ratio *= max(one, other) / max(1, min(one, other))
     return ratio

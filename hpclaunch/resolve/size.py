@@ -17,17 +17,30 @@ from hpclaunch.resolve.strategies import ONE_TASK, takes_several_gpus
 class Size:
     """The size of a request, before its partition is chosen. ``gpus`` are the GPUs of a node that tasks will use.
 
-    ``tasks`` are those of a node; ``walltime`` is in seconds (0: not given).
+    ``tasks`` are those of a node; ``walltime`` is in seconds (0: not given). ``gpu_type``: the type by which GPUs are
+    asked for. ``cpus`` and ``memory`` (MB) are those of a node, as far as they are typed or the job's (0: not known).
     """
 
     nodes: int
     tasks: int
     gpus: int
     walltime: int
+    gpu_type: str = ""
+    cpus: int = 0
+    memory: int = 0
 
     def ask(self, node_type: str) -> Ask:
         """Return the request as ``resolve.limits`` compares it with the limits of partitions and QOS."""
-        return Ask(node_type=node_type, nodes=self.nodes, gpus=self.gpus, walltime=self.walltime)
+        return Ask(
+            node_type=node_type,
+            nodes=self.nodes,
+            gpus=self.gpus,
+            walltime=self.walltime,
+            gpu_type=self.gpu_type,
+            tasks=self.tasks,
+            cpus=self.cpus,
+            memory=self.memory,
+        )
 
 
 def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str:
@@ -121,4 +134,13 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     all_gpus = (single and takes_several_gpus(request)) or divides
     usual = node.gpus_per_node if all_gpus else min(tasks or 1, node.gpus_per_node)
     gpus = usual if chosen is None else chosen
-    return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)
+    typed = node.gpu_type if site.gpus is None or site.gpus.directive != "none" else None
+    return Size(
+        nodes=nodes or 1,
+        tasks=tasks or 1,
+        gpus=gpus,
+        walltime=walltime or 0,
+        gpu_type=typed or "",
+        cpus=(tasks or 1) * (request.cpus_per_task or wants.cpus_per_task or 0),
+        memory=request.memory or wants.memory or 0,
+    )

@@ -129,6 +129,17 @@ class QueuePlace:
     start: datetime | None = None
 
 
+@record
+class Objections:
+    """Why a scheduler would refuse a run or never start it (``faults``), else for what it would wait (``delays``).
+
+    A delay is a sentence: other jobs of the user, or of those who share a limit, decide when it is over.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    delays: tuple[str, ...] = ()
+
+
 class Scheduler(Protocol):
     """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program.
 
@@ -144,8 +155,8 @@ class Scheduler(Protocol):
         Returns None if its clusters have no names.
         """
 
-    def objections(self, spec: JobSpec) -> list[Fault]:
-        """Return the known reasons why it would refuse the run or never start it."""
+    def objections(self, spec: JobSpec) -> Objections:
+        """Return the known reasons why it would refuse the run, never start it, or let it wait for other jobs."""
 
     def longest_walltime(self, partition: str, qos: str = "") -> int | None:
         """Return the longest walltime (seconds) of a job that it accepts now in a partition; None: no known limit.

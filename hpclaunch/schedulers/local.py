@@ -32,6 +32,7 @@ from hpclaunch.schedulers import (
     Estimate,
     HeldRequest,
     JobUsage,
+    Objections,
     QueuedJob,
     QueuePlace,
     Search,
@@ -68,9 +69,9 @@ def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
     return {}
 
 
-def objections(spec: JobSpec) -> list[Fault]:
+def objections(spec: JobSpec) -> Objections:
     """Return nothing: no scheduler could refuse the run."""
-    return []
+    return Objections()
 
 
 def longest_walltime(partition: str, qos: str = "") -> None:

@@ -15,6 +15,8 @@ Fields = Mapping[str, str]
 _FIELD = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/.-]*)=")
 _SETTING = re.compile(r"^(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_AMOUNT = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<unit>[MGTP]?)(?:\([0-9.]*\))?")
+_MEGABYTES = {"": 1, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
 _NOTHING = frozenset({"(null)", "N/A", "none", "NONE", "n/a"})
 
 
@@ -48,10 +50,23 @@ def table(text: str) -> list[dict[str, str]]:
     return [dict(zip(names, map(value_of, line.split("|")), strict=False)) for line in lines if "|" in line]
 
 
-def number_in(tres: str, name: str) -> int | None:
-    """Return how many of ``name`` a TRES text (``cpu=64,node=4,gres/gpu=8``) allows; None where it has no limit."""
-    members = (member.partition("=") for member in tres.split(","))
-    return next((number_of(value) for key, _, value in members if key == name), None)
+def tres_in(text: str) -> dict[str, str]:
+    """Return the members of a TRES text (``cpu=64,mem=100G,gres/gpu:a100=8``) with their values as they are written."""
+    return dict(member.split("=", 1) for member in text.split(",") if "=" in member)
+
+
+def amounts_in(text: str) -> dict[str, int]:
+    """Return the amounts in a TRES text, of memory in MB; a value of an unknown form is left out.
+
+    Before a bracket (``64(8)``) stands the limit. Only memory has units: sacctmgr writes ``100G`` for 102400 MB.
+    """
+    found = {}
+    for name, value in tres_in(text).items():
+        match = _AMOUNT.fullmatch(value)
+        if match is None or (match["unit"] and name != "mem"):
+            continue
+        found[name] = int(float(match["number"]) * _MEGABYTES[match["unit"]])
+    return found
 
 
 def names_in(text: str) -> list[str]:

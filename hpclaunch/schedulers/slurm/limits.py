@@ -1,7 +1,8 @@
-"""Finds the reasons why Slurm would accept a job but never start it, in the live limits of partitions and accounts.
+"""Finds why Slurm would refuse a job, never start it, or let it wait for others: the live limits of all that it uses.
 
 With ``EnforcePartLimits=NO``, the default, Slurm accepts a walltime above the limit, too many nodes or an unknown
-account (slurm.conf manual). If Slurm does not answer, nothing is refused.
+account (slurm.conf manual), and beyond the limits of a QOS or an association a job waits for ever, unless the QOS has
+the flag DenyOnLimit. If Slurm does not answer, nothing is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 
 from hpclaunch.config.limits import Limits
@@ -24,16 +25,28 @@ from hpclaunch.core.spec import JobSpec, LiveNames
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
+from hpclaunch.schedulers import Objections
 from hpclaunch.schedulers.slurm.configuration import configuration
 from hpclaunch.schedulers.slurm.programs import down_controllers, keep_answer, recent_answer
+from hpclaunch.schedulers.slurm.request import ask_of, exact_about, is_on_whole_nodes
+from hpclaunch.schedulers.slurm.shared_limits import delays_by, minute_limits, refusals_by
 from hpclaunch.sites.detect import cluster_name
-from hpclaunch.sites.slurm_limits import limits_of_partition, limits_of_qos, merged_qos
+from hpclaunch.sites.slurm_limits import (
+    bounds_of_qos,
+    denies,
+    is_over_partition,
+    lifted_by,
+    limits_in,
+    limits_of_partition,
+)
+from hpclaunch.sites.slurm_shares import Pool, associations_of, default_account, used_of_qos, without
 from hpclaunch.sites.slurm_text import Fields, names_in, records, split_list, table, value_of
 
 _SECONDS = 15
 _ACCOUNTING = "Slurm's accounting"
 _PARTITIONS = ("scontrol", "show", "partition", "--all", "--oneliner")  # hidden ones too
 _QOS = ("sacctmgr", "--parsable2", "show", "qos")
+_FACTORS = (*_QOS, "format=Name,LimitFactor")
 _ENFORCING = ("limits", "safe")
 """Values of AccountingStorageEnforce with which the limits of a QOS hold. Its flags always do (seen with 22.05)."""
 
@@ -49,11 +62,16 @@ class Association:
 
 @record
 class _Known:
-    """What Slurm answered: partitions and QOS by name, and the user's associations."""
+    """What Slurm answered: partitions and QOS by name, the user's associations, and what jobs share (as text).
+
+    ``enforced``: the limits that AccountingStorageEnforce names (none: limits of QOS and associations do not hold).
+    """
 
     partitions: Mapping[str, Fields]
     qos: Mapping[str, Fields] = field(default_factory=dict)
     associations: tuple[Association, ...] = ()
+    shares: str = ""
+    enforced: frozenset[str] = frozenset()
 
     def qos_of(self, spec: JobSpec) -> str:
         """Return the QOS that the job gets; empty if it is not known."""
@@ -61,44 +79,125 @@ class _Known:
         defaults = {one.default for one in self.associations if account in ("", one.account) and one.default}
         return spec.qos.lower() or (defaults.pop() if len(defaults) == 1 else "")
 
+    def qos_rows(self, spec: JobSpec, name: str) -> list[Fields]:
+        """Return the QOS of the job and of the partition as far as they are known, that whose limits count first."""
+        of_partition, of_job = self._rows(spec, name)
+        ordered = (of_job, of_partition) if is_over_partition(of_job) else (of_partition, of_job)
+        return [row for row in ordered if row]
+
+    def _rows(self, spec: JobSpec, name: str) -> tuple[Fields, Fields]:
+        names = (_own_qos(self.partitions[name]), self.qos_of(spec))
+        of_partition, of_job = (self.qos.get(one, {}) for one in names)
+        return of_partition if names[0] != names[1] else {}, of_job
+
+    def pools_at(self, spec: JobSpec, name: str) -> list[Pool]:
+        """Return the limits of the QOS and associations of the job in a partition, each limit once; what is used, too.
+
+        Slurm's order: the QOS, then the association, then the accounts above it.
+        """
+        if not self.enforced:
+            return []
+        user, uid = user_name(), os.geteuid()
+        account = spec.account.lower() or default_account(self.shares, user)
+        pools: list[Pool] = []
+        taken: dict[tuple[str, str], int] = {}
+        for row in self.qos_rows(spec, name):
+            used = used_of_qos(self.shares, row["Name"], uid, account)
+            pool = without(Pool(whose=f"QOS {row['Name']}", bounds=bounds_of_qos(row), used=used), taken)
+            taken |= pool.bounds
+            pools.append(pool)
+        above = [without(one, taken) for one in associations_of(self.shares, user, account, name)]
+        return [*pools, *self._drop_multiplied(above, spec, name)]
+
+    def _drop_multiplied(self, pools: list[Pool], spec: JobSpec, name: str) -> list[Pool]:
+        """Return the pools of associations; without their limits of resources if a QOS multiplies these.
+
+        That costs a call of sacctmgr, so it is asked only where one of these limits would decide.
+        """
+        ask = self.ask_at(spec, name)
+        if not any(violations(limits_in(one.bounds), ask) for one in pools):
+            return pools
+        if all(_has_no_factor(row["Name"]) for row in self.qos_rows(spec, name)):
+            return pools
+        columns = ("GrpTRES", "MaxTRES")
+        return [
+            replace(one, bounds={key: bound for key, bound in one.bounds.items() if key[0] not in columns})
+            for one in pools
+        ]
+
+    def ask_at(self, spec: JobSpec, name: str) -> Ask:
+        """Return the request as the limits of the partition are compared with it."""
+        return ask_of(spec, self.partitions[name], configuration())
+
     def limits_at(self, spec: JobSpec, name: str) -> list[tuple[str, Limits]]:
-        """Return (whose, limits) of all that hold for the job in a partition: its own, and those of the QOS."""
+        """Return (whose, limits) of all that hold for the job in a partition: its own, of the QOS, of associations."""
         fields = self.partitions[name]
-        of_partition, of_job = (self.qos.get(one, {}) for one in (_own_qos(fields), self.qos_of(spec)))
-        qos = merged_qos(of_partition, of_job)
-        whose = " and ".join(dict.fromkeys(f"QOS {row['Name']}" for row in (of_job, of_partition) if row))
-        own = limits_of_partition(fields).without(qos.lifts)
-        return [(f"partition {name}", own), *([(whose, qos)] if whose and _enforces_limits() else [])]
+        _, of_job = self._rows(spec, name)
+        own = limits_of_partition(fields).without(lifted_by(of_job))
+        found = [(f"partition {name}", own)]
+        is_refused = any(map(denies, self.qos_rows(spec, name)))
+        ask = self.ask_at(spec, name)
+        for pool in self.pools_at(spec, name):
+            # Slurm compares the least amounts with what the job gets, sbatch with what it asks for.
+            known = pool.bounds if is_refused else exact_about(spec, fields, pool.bounds)
+            found.append((pool.whose, limits_in(known)))
+            found += minute_limits(pool, ask, is_safe=is_refused or "safe" in self.enforced)
+        return found
 
 
-def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would never start this job, according to its own programs.
+def _has_no_factor(qos: str) -> bool:
+    """Whether the QOS is known not to multiply limits of associations (LimitFactor in the manual of sacctmgr)."""
+    text = recent_answer("factors")
+    if text is None:
+        text = _ask_all(_FACTORS)[0]
+        keep_answer("factors", text)
+    return _rows(text).get(qos.lower(), {}).get("LimitFactor") == ""
+
+
+def objections(spec: JobSpec) -> Objections:
+    """Return why Slurm would refuse this job, never start it, or let it wait, according to its own programs.
 
     scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows QOS, and who may use
-    which; it asks slurmdbd, which takes a quarter of a second, so it is called only if a QOS matters.
+    which; it asks slurmdbd, which takes a quarter of a second. So it is called only if a QOS matters: where Slurm
+    enforces limits, since every job has a QOS then, else where the request or the partition names one.
     """
     if down_controllers():
-        return []  # at once: the programs below would try again for MessageTimeout
-    user, kept = user_name(), recent_answer("partitions")
+        return Objections()  # at once: the programs below would try again for MessageTimeout
+    user, kept, enforced = user_name(), recent_answer("partitions"), _read_enforcement()
     questions: dict[str, Sequence[str]] = {} if kept is not None else {"partitions": _PARTITIONS}
     if spec.account:
         questions["shares"] = _shares_command(user)
-    if any(one.qos for one in spec.components):
+    if enforced or any(one.qos for one in spec.components):
         questions |= {"associations": _associations_command(user), "qos": _QOS}
+    if enforced:
+        questions["pools"] = ("scontrol", "--oneliner", "show", "assoc_mgr", f"users={user}", "flags=assoc,qos")
     answers = _answers_to(questions)
-    known = _read_answers(answers, kept or "")
+    known = _read_answers(answers, kept or "", enforced)
     allowed = known.associations or _shares(answers.get("shares", ""), user)
     missing: dict[str, Sequence[str]] = {}
-    if spec.account and not spec.qos and not allowed:
+    if spec.account and not spec.qos and not allowed and "associations" not in answers:
         # sshare showed no account, and accounting has not been asked yet.
         missing["associations"] = _associations_command(user)
     if "qos" not in answers and any(_needs_qos(one, known) for one in spec.components):
         missing |= {"associations": _associations_command(user), "qos": _QOS}
     if missing:
-        known = _read_answers({**answers, **_answers_to(missing)}, kept or "")
+        known = _read_answers({**answers, **_answers_to(missing)}, kept or "", enforced)
         allowed = known.associations or allowed
     faults = [_partition_faults(one, known) + _accounting_faults(one, allowed) for one in spec.components]
-    return list(dict.fromkeys(fault for found in faults for fault in found))
+    delays = [delay for one in spec.components for delay in _delays(one, known)]
+    flat = dict.fromkeys(fault for found in faults for fault in found)
+    return Objections(faults=tuple(flat), delays=() if flat else tuple(dict.fromkeys(delays)))
+
+
+def _delays(spec: JobSpec, known: _Known) -> list[str]:
+    """Return what the job waits for beside free nodes; nothing where one of its partitions has nothing to wait for."""
+    names = [name for name in _names(spec.partition, known.partitions) if name in known.partitions]
+    found = []
+    for name in names:
+        ask, fields = known.ask_at(spec, name), known.partitions[name]
+        pools, is_whole = known.pools_at(spec, name), is_on_whole_nodes(spec, fields)
+        found.append(delays_by(pools, ask, is_whole=is_whole, is_safe="safe" in known.enforced))
+    return found[0] if found and all(found) else []
 
 
 def live_names(families: Sequence[str]) -> dict[str, LiveNames]:
@@ -135,7 +234,7 @@ def longest_walltime(partition: str, qos: str = "") -> int | None:
         keep_answer("partitions", text)  # for objections(), and for the script's second reading in retry
     known = _read_answers({}, text)
     names = [name for name in _names(partition, known.partitions) if name in known.partitions]
-    lifted = "max_walltime" in limits_of_qos(_rows(_ask_all(_QOS)[0]).get(qos.lower(), {})).lifts if qos else False
+    lifted = "max_walltime" in lifted_by(_rows(_ask_all(_QOS)[0]).get(qos.lower(), {})) if qos else False
     longest = [None if lifted else limits_of_partition(known.partitions[name]).max_walltime for name in names]
     return max((seconds for seconds in longest if seconds), default=None) if all(longest) else None
 
@@ -146,9 +245,11 @@ def _answers_to(questions: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {**kept, **dict(zip(missing, _ask_all(*missing.values()), strict=True))}
 
 
-def _read_answers(answers: Mapping[str, str], partitions: str) -> _Known:
+def _read_answers(answers: Mapping[str, str], partitions: str, enforced: frozenset[str] = frozenset()) -> _Known:
     found = records(answers.get("partitions", partitions), "PartitionName")
     return _Known(
+        shares=answers.get("pools", ""),
+        enforced=enforced,
         partitions={one["PartitionName"]: one for one in found},
         qos=_rows(answers.get("qos", "")),
         associations=tuple(_associations(answers.get("associations", ""))),
@@ -167,14 +268,17 @@ def _needs_qos(spec: JobSpec, known: _Known) -> bool:
     """Whether the QOS of the job or of its partition may decide: the partition has one, names some, or is too small."""
     here = [known.partitions[name] for name in _names(spec.partition, known.partitions) if name in known.partitions]
     return any(
-        _own_qos(one) or names_in(one.get("AllowQos", "ALL")) or violations(limits_of_partition(one), _ask(spec))
+        _own_qos(one)
+        or names_in(one.get("AllowQos", "ALL"))
+        or violations(limits_of_partition(one), ask_of(spec, one, {}))
         for one in here
     )
 
 
-def _enforces_limits() -> bool:
-    enforced = split_list(configuration().get("AccountingStorageEnforce", "").lower())
-    return any(word in enforced for word in _ENFORCING)
+def _read_enforcement() -> frozenset[str]:
+    """Return what AccountingStorageEnforce names if it names limits, else nothing."""
+    enforced = frozenset(split_list(configuration().get("AccountingStorageEnforce", "").lower()))
+    return enforced if enforced & set(_ENFORCING) else frozenset()
 
 
 def _names(partition: str, known: Mapping[str, Fields]) -> list[str]:
@@ -280,19 +384,14 @@ def _faults_at_partition(spec: JobSpec, name: str, known: _Known) -> list[Fault]
             subject=violation.subject,
         )
         for whose, limits in known.limits_at(spec, name)
-        for violation in violations(limits, _ask(spec))
+        for violation in violations(limits, known.ask_at(spec, name))
     ]
+    jobs = spec.sweep.count if spec.sweep else len(spec.further) + 1
     where = f"Slurm's partition {name}"
-    return faults + [
+    return [*faults, *refusals_by(known.pools_at(spec, name), jobs)] + [
         Fault(where=where, what=what, allowed=allowed, next=would or step, subject="account")
         for what, allowed, step in _exclusions(spec, name, known)
     ]
-
-
-def _ask(spec: JobSpec) -> Ask:
-    return Ask(
-        node_type=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime
-    )
 
 
 def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
@@ -311,7 +410,7 @@ def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
         is_proposed = other == name or (other in needed and _is_open(every[other]))
         if is_proposed and not _exclusions(spec, other, known):
             places.append((f"--partition {shell_word(other)}", [limits for _, limits in known.limits_at(spec, other)]))
-    return suggestion(places, _ask(spec)) or ""
+    return suggestion(places, known.ask_at(spec, order[0])) or ""
 
 
 def _is_open(partition: Fields) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import JobIdentity, Jobs, Run, current_jobs
-from hpclaunch.schedulers import Estimate, JobUsage, QueuePlace, Status
+from hpclaunch.schedulers import Estimate, JobUsage, Objections, QueuePlace, Status
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
@@ -88,11 +88,12 @@ def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
     return interactive.shell_command(spec, shell)
 
 
-def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would never start this job; nothing if Slurm does not answer."""
+def objections(spec: JobSpec) -> Objections:
+    """Return why Slurm would refuse this job, never start it, or let it wait; nothing if Slurm does not answer."""
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
-    return [*limit_objections(spec), *array_objections(spec), *component_objections(spec)]
+    found = limit_objections(spec)
+    return replace(found, faults=(*found.faults, *array_objections(spec), *component_objections(spec)))
 
 
 def longest_walltime(partition: str, qos: str = "") -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from hpclaunch.config.limits import Liftable, Limits
 from hpclaunch.core.records import record
-from hpclaunch.core.units import format_walltime, parse_walltime
+from hpclaunch.core.units import format_memory, format_walltime, parse_walltime
 from hpclaunch.sites.describe.node_types import NodeGroup
 from hpclaunch.sites.slurm_limits import is_over_partition, limits_of_qos
 from hpclaunch.sites.slurm_text import Fields, names_in, numbers
@@ -144,6 +144,7 @@ def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) ->
 
 
 _LIFTABLE = get_args(Liftable)
+_MEMORIES = ("max_memory", "min_memory", "max_memory_per_node")
 
 
 def _member_of(limits: Limits) -> Member:
@@ -153,6 +154,7 @@ def _member_of(limits: Limits) -> Member:
     member = {key: value for key, value in values.items() if value != getattr(usual, key)}
     if limits.max_walltime:
         member["max_walltime"] = format_walltime(limits.max_walltime)
+    member |= {key: format_memory(member[key]) for key in _MEMORIES if key in member}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in member.items()}
 
 

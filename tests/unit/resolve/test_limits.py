@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hpclaunch.config.limits import Bin, Limits, Override
 from hpclaunch.resolve.limits import Ask, distance, flags, longest_walltime, nearest_allowed, suggestion, violations
 from tests.builders import HOUR
 
-ASK = Ask(node_type="gpu", nodes=4, gpus=4, walltime=2 * HOUR)
+ASK = Ask(node_type="gpu", nodes=4, gpus=4, walltime=2 * HOUR, gpu_type="a100", tasks=4, cpus=8, memory=1024)
 BINS = (Bin(max_nodes=2, max_walltime=HOUR), Bin(max_nodes=8, max_walltime=6 * HOUR))
 
 
@@ -19,8 +20,7 @@ def told(limits: Limits, **changes: Any) -> list[str]:
 
 
 def asked(**changes: Any) -> Ask:
-    values = {"node_type": ASK.node_type, "nodes": ASK.nodes, "gpus": ASK.gpus, "walltime": ASK.walltime}
-    return Ask(**{**values, **changes})
+    return replace(ASK, **changes)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,22 @@ def asked(**changes: Any) -> Ask:
         (Limits(max_walltime=HOUR), "walltime 02:00:00 requested; allowed: at most 01:00:00"),
         (Limits(max_gpus_per_node=2), "4 GPUs per node requested; allowed: at most 2 GPUs per node"),
         (Limits(max_gpus=15), "16 GPUs requested; allowed: at most 15 GPUs"),
+        (Limits(max_gpus=0), "16 GPUs requested; allowed: at most 0 GPUs"),
+        (Limits(max_gpus_of_type={"a100": 15}), "16 a100 GPUs requested; allowed: at most 15 a100 GPUs"),
+        (
+            Limits(max_gpus_of_type_per_node={"a100": 1}),
+            "4 a100 GPUs per node requested; allowed: at most 1 a100 GPU per node",
+        ),
+        (Limits(min_gpus_of_type={"h100": 1}), "0 h100 GPUs requested; allowed: at least 1 h100 GPU"),
+        (Limits(max_cpus=31), "32 CPUs requested; allowed: at most 31 CPUs"),
+        (Limits(min_cpus=33), "32 CPUs requested; allowed: at least 33 CPUs"),
+        (Limits(max_cpus_per_node=7), "8 CPUs per node requested; allowed: at most 7 CPUs per node"),
+        (Limits(max_memory=1024), "4G of memory requested; allowed: at most 1G of memory"),
+        (Limits(min_memory=5000), "4G of memory requested; allowed: at least 5000M of memory"),
+        (
+            Limits(max_memory_per_node=1000),
+            "1G of memory per node requested; allowed: at most 1000M of memory per node",
+        ),
         (Limits(node_types=("cpu", "knl")), "node type gpu requested; allowed: cpu, knl"),
         (Limits(by_node_type={"gpu": Override(max_nodes=2)}), "4 nodes requested; allowed: at most 2 nodes"),
         (
@@ -49,7 +65,9 @@ def test_each_limit_that_is_broken_is_told(limits: Limits, violation: str) -> No
     [
         Limits(),
         Limits(max_nodes=4, min_nodes=4, max_walltime=2 * HOUR, max_gpus_per_node=4, node_types=("cpu", "gpu")),
-        Limits(max_gpus=16),
+        Limits(max_gpus=16, max_gpus_of_type={"a100": 16, "h100": 0}, max_gpus_of_type_per_node={"a100": 4}),
+        Limits(max_cpus=32, min_cpus=32, max_cpus_per_node=8),
+        Limits(max_memory=4096, min_memory=4096, max_memory_per_node=1024),
         Limits(max_nodes=3, by_node_type={"gpu": Override(max_nodes=4)}),
         Limits(by_node_type={"cpu": Override(max_nodes=1)}),
     ],
@@ -101,6 +119,16 @@ def test_more_nodes_than_any_bin_has_are_refused_unless_there_is_a_walltime_for_
         ([Limits(min_nodes=6)], "--nodes 6"),
         ([Limits(max_nodes=3), Limits(max_nodes=2, max_walltime=HOUR)], "--nodes 2 --walltime 01:00:00"),
         ([Limits(max_gpus_per_node=1)], "--tasks-per-node 1 --gpus-per-node 1"),
+        ([Limits(max_gpus_of_type={"a100": 8})], "--nodes 2"),
+        ([Limits(max_gpus_of_type_per_node={"a100": 2})], "--tasks-per-node 2 --gpus-per-node 2"),
+        ([Limits(min_gpus_of_type={"a100": 20})], "--nodes 5"),
+        ([Limits(max_cpus=16)], "--nodes 2"),
+        ([Limits(max_cpus=7)], "--nodes 1 --cpus-per-task 1"),
+        ([Limits(max_cpus_per_node=7)], "--cpus-per-task 1"),
+        ([Limits(min_cpus=33)], "--nodes 5"),
+        ([Limits(max_memory=1024)], "--memory 256M"),
+        ([Limits(max_memory_per_node=1000)], "--memory 1000M"),
+        ([Limits(min_memory=8192)], "--memory 2G"),
         ([Limits(bins=BINS), Limits(max_nodes=1)], "--nodes 1 --walltime 01:00:00"),
     ],
 )
@@ -113,7 +141,17 @@ def test_the_nearest_request_that_all_take(several: list[Limits], typed: str) ->
 
 @pytest.mark.parametrize(
     "several",
-    [[Limits(node_types=("cpu",))], [Limits(max_nodes=2), Limits(min_nodes=3)], [Limits(min_nodes=9, bins=BINS)]],
+    [
+        [Limits(max_gpus=0)],
+        [Limits(max_gpus_of_type={"a100": 0})],
+        [Limits(max_nodes=0)],
+        [Limits(max_cpus=3)],
+        [Limits(min_gpus_of_type={"h100": 1})],
+        [Limits(max_memory_per_node=100), Limits(min_memory=8000)],
+        [Limits(node_types=("cpu",))],
+        [Limits(max_nodes=2), Limits(min_nodes=3)],
+        [Limits(min_nodes=9, bins=BINS)],
+    ],
 )
 def test_where_nothing_is_taken_nothing_is_near(several: list[Limits]) -> None:
     assert nearest_allowed(several, ASK) is None
@@ -140,3 +178,8 @@ def test_a_place_without_a_name_that_takes_all_is_not_taken_for_none() -> None:
 def test_a_request_is_told_as_a_person_would_say_it() -> None:
     assert str(ASK) == "4 gpu nodes for 02:00:00"
     assert str(asked(nodes=1, walltime=0)) == "1 gpu node"
+
+
+@pytest.mark.parametrize("limits", [Limits(max_cpus=1), Limits(max_memory=1), Limits(max_gpus_of_type={"a100": 1})])
+def test_what_is_not_known_of_a_request_breaks_nothing(limits: Limits) -> None:
+    assert told(limits, cpus=0, memory=0, gpu_type="") == []

@@ -14,9 +14,10 @@ import pytest
 
 from hpclaunch.config.site import Defaults
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.schedulers.slurm import limits as slurm_limits
-from hpclaunch.schedulers.slurm import scheduler
-from hpclaunch.schedulers.slurm.limits import _ask_all, objections
+from hpclaunch.schedulers.slurm import programs, scheduler
+from hpclaunch.schedulers.slurm.limits import _ask_all
 from tests.builders import HOUR, a_site, partition_line, planned
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -38,6 +39,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (tmp_path / name).chmod(0o755)
 
     return put
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    return list(slurm_limits.objections(spec).faults)
 
 
 def against(**typed: Any) -> list[Fault]:
@@ -310,7 +315,7 @@ def test_a_partition_may_have_blanks_in_its_name(slurm: Any) -> None:
 QOS_COLUMNS = (
     "Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|Flags|UsageThres|UsageFactor|GrpTRES|GrpTRESMins|"
     "GrpTRESRunMins|GrpJobs|GrpSubmit|GrpWall|MaxTRES|MaxTRESPerNode|MaxTRESMins|MaxWall|MaxTRESPU|MaxJobsPU|"
-    "MaxSubmitPU|MaxTRESPA|MaxJobsPA|MaxSubmitPA|MinTRES"
+    "MaxSubmitPU|MaxTRESPA|MaxJobsPA|MaxSubmitPA|MinTRES|LimitFactor"
 )
 LONG = {"Name": "long", "Flags": "DenyOnLimit,PartitionMaxNodes,PartitionTimeLimit", "MaxWall": "7-00:00:00"}
 
@@ -362,7 +367,10 @@ def test_the_line_of_a_partition_in_these_tests_has_its_qos() -> None:
             {"most": 2},
             [{**LONG, "MaxTRES": "cpu=64,node=3"}],
             {"nodes": 4},
-            ["Slurm's QOS long: 4 nodes requested; allowed: at most 3 nodes"],
+            [
+                "Slurm's QOS long: 4 nodes requested; allowed: at most 3 nodes",
+                "Slurm's QOS long: 128 CPUs requested; allowed: at most 64 CPUs",
+            ],
         ),
         # without the flag the partition's own limit holds
         (
@@ -405,7 +413,7 @@ def test_the_line_of_a_partition_in_these_tests_has_its_qos() -> None:
             {"qos": "part"},
             [{"Name": "long", "MaxWall": "7-00:00:00"}, {"Name": "part", "MaxWall": "02:00:00"}],
             {"walltime": 3 * HOUR},
-            ["Slurm's QOS long and QOS part: walltime 03:00:00 requested; allowed: at most 02:00:00"],
+            ["Slurm's QOS part: walltime 03:00:00 requested; allowed: at most 02:00:00"],
         ),
         (
             {"qos": "part"},
@@ -442,9 +450,99 @@ def test_a_default_qos_and_that_of_the_partition_count_without_being_named(with_
     assert told(partition="gpu", account="m1", walltime=72 * HOUR) == []
     with_qos(own(qos="part"), {"Name": "part", "MaxTRES": "node=1"})
     (fault,) = against(partition="gpu", account="m1", walltime=60, nodes=2)
-    assert fault.where == "Slurm's QOS normal and QOS part"
+    assert fault.where == "Slurm's QOS part"
+
+
+# --- limits of associations, and what other jobs use
+
+ASSOCIATION = (
+    "ClusterName=lab Account=m1 UserName={who} Partition= Priority=0 ID=8 ParentAccount= Lft=5 DefAssoc=Yes "
+    "GrpJobs=N(0) GrpJobsAccrue=N(0) GrpSubmitJobs={all}(3) GrpWall=N(0.00) GrpTRES={grp} GrpTRESMins=cpu=N(0) "
+    "GrpTRESRunMins=cpu=N(0) MaxJobs={jobs}(2) MaxJobsAccrue= MaxSubmitJobs={submit}(3) MaxWallPJ= MaxTRESPJ={one} "
+    "MaxTRESPN= MaxTRESMinsPJ={mins} MinPrioThresh="
+)
+
+
+def associations(**own: str) -> str:
+    """The user's association; ``grp`` is of the account."""
+    usual = {"all": "N", "grp": "cpu=N(0)", "jobs": "", "submit": "", "one": "", "mins": ""}
+    mine = ASSOCIATION.format(who=f"{ME}(1)", **{**usual, **own, "grp": usual["grp"]})
+    return f"{mine}\n{ASSOCIATION.format(who='', **{**usual, 'grp': own.get('grp', usual['grp'])})}"
+
+
+@pytest.mark.parametrize(
+    ("own_limits", "typed", "words"),
+    [
+        ({"one": "gres/gpu=8"}, {"nodes": 3}, ["12 GPUs requested; allowed: at most 8 GPUs"]),
+        ({"one": "mem=102400"}, {"memory": 200 * 1024}, ["200G of memory requested; allowed: at most 100G of memory"]),
+        ({"mins": "cpu=960"}, {}, ["walltime 01:00:00 requested; allowed: at most 00:30:00"]),
+        ({"grp": "node=2(1)"}, {"nodes": 3}, ["3 nodes requested; allowed: at most 2 nodes"]),
+        ({"submit": "3"}, {}, ["1 job submitted, beside 3 that wait or run; allowed: 3 jobs of yours at a time"]),
+        ({"submit": "4"}, {}, []),
+        ({"jobs": "0"}, {}, ["no job of it ever starts"]),
+        ({"one": "license/x=1,billing=2,mem=7Q"}, {"nodes": 3}, []),
+    ],
+)
+def test_limits_of_associations_count_where_slurm_enforces_limits(
+    with_qos: Any, own_limits: dict[str, str], typed: dict[str, Any], words: list[str]
+) -> None:
+    with_qos(f"{own()}\n{associations(**own_limits)}")
+    found = told(partition="gpu", **{"walltime": HOUR, **typed})
+    assert [text.partition("\n")[0].partition(": ")[2] for text in found] == words
+    with_qos(f"{own()}\n{associations(**own_limits)}".replace("ClusterName=lab Account", "Account"))
+    assert told(partition="gpu", **{"walltime": HOUR, **typed}) == [], "not shown, so not known"
+
+
+def test_what_a_qos_limits_the_association_does_not(with_qos: Any) -> None:
+    with_qos(f"{own()}\n{associations(one='gres/gpu=8')}", {"Name": "long", "MaxTRES": "gres/gpu=12"})
+    assert told(partition="gpu", walltime=60, qos="long", nodes=3) == []
+    (text,) = told(partition="gpu", walltime=60, qos="long", nodes=4)
+    assert text.startswith("Slurm's QOS long: 16 GPUs requested")
+
+
+@pytest.mark.parametrize(("factor", "refused"), [("", True), ("2.000000", False), ("?", False)])
+def test_a_qos_that_multiplies_limits_of_associations_leaves_them_unknown(
+    with_qos: Any, tmp_path: Path, factor: str, refused: bool
+) -> None:
+    programs._answers.clear()
+    with_qos(f"{own()}\n{associations(one='gres/gpu=8')}")
+    answer = f"Name|LimitFactor\\nnormal|{factor}" if factor != "?" else "no such field"
+    text = (tmp_path / "sacctmgr").read_text()
+    (tmp_path / "sacctmgr").write_text(text.replace("in *", f'in *LimitFactor*) printf "{answer}\\n" ;; *', 1))
+    assert bool(told(partition="gpu", walltime=60, nodes=3)) is refused
+
+
+def test_what_other_jobs_use_is_a_delay(with_qos: Any) -> None:
+    spec = planned(a_site(), nodes=1, tasks_per_node=4, cpus_per_task=4, walltime=60, partition="batch")
+    with_qos(f"{own('batch')}\n{associations(grp='cpu=16(8),gres/gpu=N(4)', jobs='2')}")
+    found = slurm_limits.objections(spec)
+    assert found.faults == ()
+    assert [text.partition("): ")[2] for text in found.delays] == [
+        "2 jobs of yours run, so this one waits until one has ended",
+        "8 CPUs of 16 CPUs are in use by all its jobs, so this one, with 16 CPUs, waits until enough are free",
+    ]
+
+
+@pytest.mark.parametrize("asked", ["show qos", "associations", "assoc_mgr"])
+def test_where_limits_are_enforced_each_question_is_asked_once(with_qos: Any, tmp_path: Path, asked: str) -> None:
+    with_qos(f"{own()}\n{associations()}")
     (tmp_path / "asked").write_text("")
+    scontrol = (tmp_path / "scontrol").read_text()
+    (tmp_path / "scontrol").write_text(scontrol.replace("printf", f'echo "$*" >> {tmp_path}/asked; printf', 1))
+    assert told(partition="gpu", account="m1", walltime=60) == []
+    assert sum(asked in line for line in (tmp_path / "asked").read_text().splitlines()) == 1
+
+
+def test_accounting_that_does_not_answer_refuses_nothing(with_qos: Any, tmp_path: Path) -> None:
     with_qos(own())
+    for name in ("sacctmgr", "sshare"):
+        (tmp_path / name).write_text("#!/bin/bash\necho 'slurm_persist_conn_open: Connection refused' >&2; exit 1\n")
+    assert told(partition="gpu", walltime=60, nodes=3) == []
+
+
+def test_where_no_limits_are_enforced_accounting_is_not_asked_for_them(with_qos: Any, tmp_path: Path) -> None:
+    (tmp_path / "asked").write_text("")
+    with_qos(own(), enforce="associations,qos")
     assert told(partition="gpu", account="m1", walltime=60) == []
     assert "show qos" not in (tmp_path / "asked").read_text(), "a quarter of a second, for nothing"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpclaunch.sites.describe.answers import gpu_files, gpus_of, mpi_types, nodes_of, nodes_of_sinfo
-from hpclaunch.sites.slurm_text import names_in, number_in, records, settings, table
+from hpclaunch.sites.slurm_text import amounts_in, names_in, records, settings, table
 from tests.unit.sites.describe.texts import answers
 
 
@@ -123,9 +123,15 @@ def test_tables_of_accounting_are_read_by_the_names_of_their_columns() -> None:
 
 
 def test_numbers_and_names_in_slurms_lists() -> None:
-    assert number_in("cpu=64,node=4,gres/gpu=8", "node") == 4
-    assert number_in("cpu=64,node=4,gres/gpu=8", "gres/gpu") == 8
-    assert number_in("cpu=64", "node") is None
+    assert amounts_in("cpu=64,node=4,gres/gpu=8,gres/gpu:a100=0") == {
+        "cpu": 64,
+        "node": 4,
+        "gres/gpu": 8,
+        "gres/gpu:a100": 0,
+    }
+    assert amounts_in("mem=100G") == {"mem": 102400} == amounts_in("mem=102400M(8)") == amounts_in("mem=102400")
+    assert amounts_in("mem=1.50T") == {"mem": 1536 * 1024}
+    assert amounts_in("cpu=1K,mem=5X,node=N(3),gres/gpu=,x") == {}, "a form that is not known is no limit"
     assert names_in("ALL") == names_in("(null)") == []
     assert names_in("astro,climate") == ["astro", "climate"]
 

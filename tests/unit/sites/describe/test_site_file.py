@@ -534,11 +534,30 @@ QOS = "Name|Flags|GrpTRES|MaxTRES|MaxWall|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MinTRE
         ),
         ("normal|PartitionMinNodes|||||||node=2,gres/gpu=8|", {"min_nodes": 2, "min_gpus": 8, "lifts": ["min_nodes"]}),
         ("normal||gres/gpu=32|||gres/gpu=16|2|5||", {"max_gpus": 16, "max_running": 2, "max_jobs": 5}),
+        ("normal|DenyOnLimit||gres/gpu:a100=2,mem=100G||||||", {"max_gpus_of_type": {"a100": 2}, "max_memory": "100G"}),
+        ("normal|||gres/gpu=0,cpu=64||||0||", {"max_gpus": 0, "max_cpus": 64, "max_jobs": 0}),
+        (
+            "normal||||||||cpu=4,mem=1.5G,gres/gpu:a100=2|cpu=8,mem=16G,gres/gpu:a100=1",
+            {
+                "min_gpus_of_type": {"a100": 2},
+                "max_gpus_of_type_per_node": {"a100": 1},
+                "min_cpus": 4,
+                "max_cpus_per_node": 8,
+                "min_memory": "1536M",
+                "max_memory_per_node": "16G",
+            },
+        ),
+        ("normal|Relative|cpu=50|gres/gpu=10|1:00:00|||||", {"max_walltime": "01:00:00"}),
+        ("normal||cpu=4K,energy=9|billing=3,mem=7Q||||||", {}),
         ("normal|OverPartQOS|||1-00:00:00|||||", {"max_walltime": "1-00:00:00", "lifts": ["max_walltime"]}),
     ],
 )
-def test_the_flags_of_a_qos_and_its_limits_on_whole_jobs_are_written(row: str, limits: dict[str, object]) -> None:
-    assert described("22.05", ROOT, qos=f"{QOS}{row}\n").values["qos"] == {"normal": limits}
+def test_the_flags_of_a_qos_and_its_limits_on_whole_jobs_are_written(
+    row: str, limits: dict[str, object], tmp_path: Path
+) -> None:
+    made = described("22.05", ROOT, qos=f"{QOS}{row}\n")
+    assert made.values["qos"] == {"normal": limits}
+    site_of(made, tmp_path)
 
 
 def test_limits_of_a_partitions_own_qos_count_in_place_of_those_of_the_jobs(tmp_path: Path) -> None:

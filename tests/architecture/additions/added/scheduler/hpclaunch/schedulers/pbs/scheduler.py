@@ -17,6 +17,7 @@ from hpclaunch.schedulers import (
     Estimate,
     HeldRequest,
     JobUsage,
+    Objections,
     QueuedJob,
     QueuePlace,
     Search,
@@ -49,9 +50,9 @@ def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
     return {}
 
 
-def objections(spec: JobSpec) -> list[Fault]:
+def objections(spec: JobSpec) -> Objections:
     """Return nothing: qsub itself refuses."""
-    return []
+    return Objections()
 
 
 def longest_walltime(partition: str, qos: str = "") -> None:
