@@ -35,7 +35,7 @@ from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import PYTORCH, TENSORFLOW, Request
+from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW, Request
 from hpclaunch.core.units import count
 from hpclaunch.core.version import __version__
 from hpclaunch.launchers import launcher_row
@@ -48,7 +48,7 @@ FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
 PROBE = str(FOLDER / SCRIPT)
 """The target in the request of a probe."""
-FRAMEWORKS = (TENSORFLOW, PYTORCH)
+FRAMEWORKS = (TENSORFLOW, PYTORCH, JAX)
 """What a probe can be made for."""
 WALLTIME = 10 * 60
 NODES = 2

@@ -29,8 +29,8 @@ def doctor(
         typer.Option(
             "--framework",
             metavar="NAME",
-            autocompletion=complete.one_of("tensorflow", "pytorch"),
-            help="The libraries to check: tensorflow (with Horovod), pytorch.",
+            autocompletion=complete.one_of("tensorflow", "pytorch", "jax"),
+            help="The libraries to check: tensorflow (with Horovod), pytorch, jax [default: the environment's].",
         ),
     ] = None,
     environment: flags.Environment = None,
@@ -72,6 +72,10 @@ def doctor(
         what, hint = f"doctor has no probe for {framework!r}", "leave it out, or name one of these"
         raise InvalidRequest(Fault(where="--framework", what=what, allowed=allowed, next=hint))
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    if environment is not None and framework is None:
+        from hpclaunch.actions.environments import kept
+
+        framework = kept.find(system, environment).value("framework") or None
     request = Request(
         target=doctor_actions.PROBE,
         site=THIS_MACHINE if local else site,

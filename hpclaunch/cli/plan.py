@@ -35,6 +35,7 @@ def plan(
     set_: flags.Set = [],  # noqa: B006
     recipe: flags.Recipe = None,
     hosts: flags.Hosts = None,
+    environment: flags.Environment = None,
     accept_unverified: flags.AcceptUnverified = False,
     global_batch: flags.GlobalBatch = None,
     deadline: flags.Deadline = None,
@@ -95,6 +96,7 @@ def plan(
         qos=qos,
         walltime=typed_values.seconds_of(walltime),
         memory=typed_values.megabytes_of(memory),
+        environment=environment,
         hosts_file=hosts,
         settings=typed_values.settings_of(set_),
         recipe=recipe,

@@ -128,9 +128,9 @@ def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
 
 
 def test_a_framework_without_a_probe_is_refused_before_anything_is_queued(cluster: Desk) -> None:
-    done = cluster.type("doctor", "--framework", "jax")
+    done = cluster.type("doctor", "--framework", "mpi")
     assert done.code == 2
-    assert "--framework: doctor has no probe for 'jax'" in done.err and "tensorflow, pytorch" in done.err
+    assert "--framework: doctor has no probe for 'mpi'" in done.err and "tensorflow, pytorch, jax" in done.err
     assert not (cluster.project / "runs").exists()
 
 

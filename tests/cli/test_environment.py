@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -365,6 +366,55 @@ def test_a_centre_that_builds_in_jobs_gets_one_unless_it_is_declined(at_a_cluste
     assert at_a_cluster.type(*make("--walltime", "9:00:00:00:00")).code == 2
     assert at_a_cluster.type(*make()).code == 0
     assert (at_a_cluster.spool / "script").exists()
+
+
+# --- doctor and plan
+
+TORCH = """
+class version:
+    cuda = None
+class cuda:
+    @staticmethod
+    def device_count():
+        return 0
+"""
+"""A torch that says what it is, and cannot join ranks: doctor finds the first, and the second."""
+
+
+def verdicts(report: Any) -> dict[str, str]:
+    return {check["name"]: check["verdict"] for check in report["checks"]}
+
+
+def test_doctor_tests_the_framework_that_the_environment_was_made_for(bench: Desk) -> None:
+    write_wheel(bench.project / "wheels", code=TORCH)
+    folder = bench.root / MADE / "1"
+    made = bench.type(*make("--doctor"))
+    assert made.code == 1, made.err
+    kept = json.loads((folder / "doctor.json").read_text())
+    (found,) = [check for check in kept["checks"] if check["name"] == "PyTorch"]
+    assert (found["verdict"], "9.9, built for CPUs" in found["what"], kept["passed"]) == ("PASS", True, False)
+    assert verdicts(kept)["MPI"] == "FAIL" and "TensorFlow" not in verdicts(kept)
+    assert bench.type("environment", "list", "--json").json["environments"][0]["state"] == "complete"
+
+    (folder / "doctor.json").unlink()
+    done = bench.type("doctor", "--environment", "mine", "--json")
+    assert (done.code, verdicts(done.json)["PyTorch"]) == (1, "PASS")
+    assert verdicts(json.loads((folder / "doctor.json").read_text())) == verdicts(done.json)
+    shown = bench.type("environment", "show", "mine", "--json").json
+    assert shown["doctor"]["passed"] is False
+    unknown = bench.type("doctor", "--environment", "nine")
+    assert (unknown.code, "there is no environment 'nine'" in unknown.err) == (1, True)
+
+
+def test_a_plan_can_name_an_environment(at_a_cluster: Desk) -> None:
+    folder = an_environment(at_a_cluster)
+    done = at_a_cluster.type("plan", "ddp", "--nodes", "2", "--environment", "mine", "--json")
+    assert done.code == 0, done.err
+    unknown = at_a_cluster.type("plan", "ddp", "--environment", "nine")
+    assert (unknown.code, "there is no environment 'nine'" in unknown.err) == (1, True)
+    shutil.rmtree(folder / "env")
+    gone = at_a_cluster.type("plan", "ddp", "--environment", "mine")
+    assert (gone.code, "its build is damaged" in gone.err) == (1, True)
 
 
 # --- in a container

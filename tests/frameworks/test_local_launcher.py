@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -57,3 +58,17 @@ def test_ranks_of_pytorch_sum_over_all(tmp_path: Path, typed: tuple[str, ...]) -
 def test_ranks_of_jax_sum_over_all(tmp_path: Path) -> None:
     told = log_of(tmp_path, jax_environment(), WITH_JAX)
     assert told == ["rank 0 of 2: 3.0", "rank 1 of 2: 3.0"]
+
+
+def test_doctor_probes_jax(tmp_path: Path) -> None:
+    environment = jax_environment()
+    path = f"{environment}/bin:{os.environ['PATH']}"
+    known = {"HOME": str(tmp_path), "PATH": path, "LANG": "C.UTF-8", "VIRTUAL_ENV": str(environment), **this_checkout()}
+    command = [sys.executable, "-m", "hpclaunch", "doctor", "--local", "--framework", "jax", "--tasks-per-node", "2"]
+    done = subprocess.run(
+        [*command, "--json"], cwd=tmp_path, env=known, capture_output=True, text=True, timeout=600, check=False
+    )
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (checks["JAX"]["verdict"], checks["MPI"]["verdict"]) == ("PASS", "PASS"), done.stdout + done.stderr
+    assert "2 ranks in one job" in checks["MPI"]["what"]
+    assert not {"TensorFlow", "Horovod", "PyTorch"} & {*checks}

@@ -104,6 +104,7 @@ class PlanOptions(PlaceOptions, total=False):
     """
 
     node_type: str | None
+    environment_name: Name | None
     global_batch: int | None
     deadline: Time | None
     budget: float | None
@@ -188,6 +189,7 @@ def plan_request(job: Name, options: PlanOptions) -> Request:
         **_place_of(options),
         node_type=_text("node_type", options.get("node_type")),
         nodes=_whole_number("nodes", options.get("nodes")),
+        environment=_text("environment_name", options.get("environment_name")),
         settings=typed_values.settings_of(_settings(options.get("settings"))),
         recipe=_text("recipe", options.get("recipe")),
     )

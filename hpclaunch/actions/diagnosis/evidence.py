@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
-from hpclaunch.core.spec import PYTORCH
+from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW
 from hpclaunch.launchers import LauncherRow, launcher_row
 from hpclaunch.schedulers import UNOPENED_LOG
 
@@ -56,11 +56,15 @@ class ProbeEvidence:
         return scheduler_row(self.spec["scheduler"])
 
     @property
-    def is_of_pytorch(self) -> bool:
-        """Whether the probe was made for PyTorch; otherwise it is for TensorFlow and Horovod."""
-        return any(
-            choice["key"] == "framework" and choice["value"] == PYTORCH for choice in self.spec.get("choices", ())
-        )
+    def framework(self) -> str:
+        """The framework that the probe was made for."""
+        chosen = [choice["value"] for choice in self.spec.get("choices", ()) if choice["key"] == "framework"]
+        return next((name for name in chosen if name in (PYTORCH, JAX)), TENSORFLOW)
+
+    @property
+    def framework_title(self) -> str:
+        """The framework's name for a reader."""
+        return {PYTORCH: "PyTorch", JAX: "JAX"}.get(self.framework, "TensorFlow")
 
     @property
     def has_no_log(self) -> bool:
@@ -93,9 +97,10 @@ class ProbeEvidence:
 
 
 def framework_build(rank: Facts) -> Facts:
-    """Return the build of the framework that a rank loaded, TensorFlow's or PyTorch's; nothing if it loaded none."""
-    found: Facts = rank.get("tensorflow") or rank.get("pytorch") or {}
-    return found
+    """Return the build of the framework that a rank loaded; nothing if it loaded none."""
+    found: Facts = next((rank[name] for name in (TENSORFLOW, PYTORCH, JAX) if rank.get(name)), {})
+    counted = (rank.get("world") or {}).get("gpus")  # JAX counts its GPUs only once the ranks have met
+    return found if counted is None else {**found, "gpus": counted}
 
 
 GPUS: Literal["GPUs"] = "GPUs"

@@ -26,7 +26,7 @@ def gpu_check(evidence: ProbeEvidence) -> Check:
     first = evidence.ranks[0]
     # Where no variable lists a rank's GPUs, the framework has counted them.
     each = len(_visible_gpus(first) or []) or framework_build(first).get("gpus", 0)
-    note = "stand-ins, which compute nothing" if stand_in else f"as {_framework_title(evidence)} sees them"
+    note = "stand-ins, which compute nothing" if stand_in else f"as {evidence.framework_title} sees them"
     return Check(name=GPUS, verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
 
 
@@ -48,7 +48,7 @@ def _unrequested_check(evidence: ProbeEvidence) -> Check:
 def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     """Return the check of ranks that see no GPU: failed, unless the GPUs were only found here."""
     has_devices = bool(_visible_gpus(blind[0])) or not evidence.scheduler.assigns_gpus
-    cause = f"{_framework_title(evidence)} sees none" if has_devices else f"{evidence.scheduler.title} gave none"
+    cause = f"{evidence.framework_title} sees none" if has_devices else f"{evidence.scheduler.title} gave none"
     first = f"rank {blind[0]['rank']} on {blind[0]['host']}: {cause}"
     requested = evidence.spec["layout"]["gpus_per_node"]
     what = f"{len(blind)} of {len(evidence.ranks)} ranks have no GPU ({first}); {requested} per node were requested"
@@ -56,14 +56,10 @@ def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     built_for_cpus = bool(builds) and not (builds[0]["cuda"] or builds[0]["rocm"])
     hint = hint_of(GPUS, evidence.scheduler)
     if has_devices and built_for_cpus:
-        built = f"this {_framework_title(evidence)} is built for CPUs"
+        built = f"this {evidence.framework_title} is built for CPUs"
         hint = f"{built}: name another module, venv or container under 'environment:'"
     was_found = dict(evidence.spec["environment"]).get("HPCLAUNCH_EXPECT_GPU") == "found"  # runs go on, on CPUs
     return Check(name=GPUS, verdict="WARN" if was_found else "FAIL", what=what, next=hint)
-
-
-def _framework_title(evidence: ProbeEvidence) -> str:
-    return "PyTorch" if evidence.is_of_pytorch else "TensorFlow"
 
 
 def _host_gpu_check(evidence: ProbeEvidence, host: str) -> Check | None:

@@ -1,4 +1,4 @@
-"""The TensorFlow and the Horovod, or the PyTorch, that a probe job's ranks loaded. Pure."""
+"""The TensorFlow and the Horovod, the PyTorch or the JAX that a probe job's ranks loaded. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence, Verdict
 from hpclaunch.actions.python_packages import NEXT
+from hpclaunch.core.spec import TENSORFLOW
+from hpclaunch.resolve.framework import PACKAGES
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 20)
 """TensorFlow versions that Horovod 0.28.1 was tried with (see training/rank/keras_version.py)."""
@@ -17,21 +19,22 @@ _OF_PYTORCH = "hpclaunch doctor --framework pytorch checks PyTorch instead"
 
 def library_checks(evidence: ProbeEvidence) -> list[Check]:
     """Return the checks of the libraries that the probe was made for."""
-    if evidence.is_of_pytorch:
-        return [pytorch_check(evidence)]
+    if evidence.framework != TENSORFLOW:
+        return [single_library_check(evidence)]
     return [tensorflow_check(evidence), horovod_check(evidence)]
 
 
-def pytorch_check(evidence: ProbeEvidence) -> Check:
-    """Return the check of PyTorch: all ranks load the same version, one that is built for the GPUs that compute."""
-    name, builds, layout = "PyTorch", evidence.values_of("pytorch"), evidence.spec["layout"]
-    hint = "name one under 'environment:' in the settings or the job, or under frameworks.pytorch in the site file"
+def single_library_check(evidence: ProbeEvidence) -> Check:
+    """Return the check of PyTorch or JAX: all ranks load the same version, one for the GPUs that compute."""
+    framework, name, layout = evidence.framework, evidence.framework_title, evidence.spec["layout"]
+    builds = evidence.values_of(framework)
+    hint = f"name one under 'environment:' in the settings or the job, or under frameworks.{framework} in the site file"
     versions = sorted({build["version"] for build in builds})
     if not builds:
-        lacking = lacking_check(evidence, name, "pytorch", "torch")
+        lacking = lacking_check(evidence, name, framework, PACKAGES[framework][0])
         if lacking:
             return lacking
-        problem = evidence.problem_in("pytorch") or "no rank has loaded it"
+        problem = evidence.problem_in(framework) or "no rank has loaded it"
         return Check(name=name, verdict="FAIL", what=f"{evidence.ranks[0]['python']}: {problem}", next=hint)
     if len(versions) > 1:
         return Check(name=name, verdict="FAIL", what=f"ranks have different versions: {', '.join(versions)}", next=hint)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence
+from hpclaunch.core.spec import JAX, PYTORCH, TENSORFLOW
 from hpclaunch.core.units import count
 
 _OWN_ERRORS = re.compile(r"OPAL ERROR|MPI_Init|PMIX? ERROR|PMI2?_Init|mpi/pmi")
@@ -61,10 +62,10 @@ def _missing_world_check(evidence: ProbeEvidence, launch: str) -> Check:
     reached_mpi = any(rank["step"] == "world" for rank in evidence.ranks)
     if not reached_mpi:
         what = f"it is unknown whether {launch} joins the ranks: no rank got as far as MPI"
-        libraries = "PyTorch" if evidence.is_of_pytorch else "TensorFlow and Horovod"
+        libraries = "TensorFlow and Horovod" if evidence.framework == TENSORFLOW else evidence.framework_title
         return Check(name="MPI", verdict="FAIL", what=what, next=f"correct {libraries} first (below)")
     error = evidence.problem_in("world") or _mpi_error_line(evidence)
-    library = "torch.distributed" if evidence.is_of_pytorch else "Horovod"
+    library = {PYTORCH: "torch.distributed", JAX: "jax.distributed"}.get(evidence.framework, "Horovod")
     what = f"{library} started on no rank under {launch}" + (f": {error[:_LONGEST_ERROR]}" if error else "")
     return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
 

@@ -17,7 +17,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.job import command_job
 from hpclaunch.core.errors import Refused, unwritable
 from hpclaunch.core.files import write_text
-from hpclaunch.core.spec import NO_FRAMEWORK, PYTORCH, Request
+from hpclaunch.core.spec import NO_FRAMEWORK, TENSORFLOW, Request
 from hpclaunch.runs import Run
 
 _BASH = "/bin/bash"
@@ -51,9 +51,9 @@ def build_in_job(
 
 
 def can_probe(build: KeptEnvironment) -> bool:
-    """Whether ``doctor`` has a probe for what the environment has: PyTorch, or TensorFlow with Horovod."""
+    """Whether ``doctor`` has a probe for what the environment has; TensorFlow's ranks find each other by Horovod."""
     framework = build.value("framework")
-    return framework in FRAMEWORKS and (framework == PYTORCH or bool(build.value("horovod")))
+    return framework in FRAMEWORKS and (framework != TENSORFLOW or bool(build.value("horovod")))
 
 
 def test_with_doctor(system: System, build: KeptEnvironment, place: Request) -> Report:

@@ -31,7 +31,7 @@ PATIENCE_S = 240
 """Seconds after which a hanging rank reports its step: TensorFlow may load slowly from a shared file system."""
 NVIDIA_SMI_S = 30
 """Seconds for an answer of nvidia-smi; a driver that is not kept loaded starts slowly."""
-PYTORCH = "pytorch"
+PYTORCH, JAX = "pytorch", "jax"
 
 
 class Teller:
@@ -229,12 +229,43 @@ class TorchWorld:
         return all_reduce.by_torch(torch, dist, self.device) if dist.is_initialized() else {}
 
 
+def jax_facts() -> dict[str, Any]:
+    """Version of JAX, and the makers of GPUs that its plug-ins are for; no device is touched."""
+    from importlib import metadata
+
+    import jax
+
+    names = [str(one.metadata["Name"]).lower().replace("_", "-") for one in metadata.distributions()]
+    return {
+        "version": jax.__version__,
+        "cuda": any(name.startswith("jax-cuda") for name in names),
+        "rocm": any(name.startswith("jax-rocm") for name in names),
+    }
+
+
+def jax_world_facts() -> dict[str, Any]:
+    """The world of jax.distributed as this rank sees it, with its GPUs, and a sum over it. A collective."""
+    import jax
+    import numpy as np
+    from jax.experimental.multihost_utils import process_allgather
+
+    from hpclaunch.training.rank import jax_ranks
+
+    world = jax_ranks.start("doctor", 0)
+    total = np.asarray(process_allgather(np.ones(1, np.float32))).sum() if world.size > 1 else 1.0
+    place = {name: getattr(world, name) for name in ("size", "rank", "local_rank", "local_size")}
+    gpus = sum(device.platform != "cpu" for device in jax.local_devices())
+    return {**place, "sum": float(total), "gpus": gpus, "libraries": []}
+
+
 def steps_of(spec: Mapping[str, Any]) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
-    """The steps that load the libraries and join the ranks: of PyTorch if the probe was typed for it, else Horovod."""
+    """The steps that load the libraries and join the ranks: of the framework that was typed, else of Horovod."""
     chosen = [choice["value"] for choice in spec.get("choices", ()) if choice["key"] == "framework"]
     if PYTORCH in chosen:
         world = TorchWorld()
         return [(PYTORCH, pytorch_facts), ("world", world.facts), ("all_reduce", world.all_reduce_facts)]
+    if JAX in chosen:
+        return [(JAX, jax_facts), ("world", jax_world_facts)]
     libraries: list[tuple[str, Callable[[], dict[str, Any]]]]
     libraries = [("tensorflow", tensorflow_facts), ("horovod", horovod_facts)]
     libraries += [("world", world_facts), ("all_reduce", all_reduce_facts)]

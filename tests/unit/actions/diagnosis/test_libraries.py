@@ -27,3 +27,17 @@ def test_no_nccl_is_a_warning_where_gpus_compute() -> None:
     for stand_in, verdict in ((False, "WARN"), (True, "PASS")):
         found = evidence(spec=a_spec(stand_in_gpus=stand_in), ranks=with_ranks(horovod=build))
         assert next(check.verdict for check in diagnose(found) if check.name == "Horovod") == verdict
+
+
+@pytest.mark.parametrize(("framework", "title", "package"), [("pytorch", "PyTorch", "torch"), ("jax", "JAX", "jax")])
+def test_a_probe_for_one_library_checks_it_alone(framework: str, title: str, package: str) -> None:
+    spec = a_spec(stand_in_gpus=False) | {"choices": [{"key": "framework", "value": framework, "origin": "x"}]}
+    for cuda, verdict in ((True, "PASS"), (False, "FAIL")):
+        build = {"version": "1.2", "cuda": cuda, "rocm": False}
+        checks = {check.name: check for check in diagnose(evidence(spec=spec, ranks=with_ranks(**{framework: build})))}
+        assert checks[title].verdict == verdict
+        assert not {"TensorFlow", "Horovod"} & {*checks}
+    problem = {"step": framework, "problem": f"ModuleNotFoundError: No module named '{package}'"}
+    lacking = evidence(spec=spec, ranks=with_ranks(**problem))
+    (found,) = [check for check in diagnose(lacking) if check.name == title]
+    assert (found.verdict, f"has no {package}" in found.what) == ("FAIL", True)
