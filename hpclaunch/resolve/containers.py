@@ -40,6 +40,11 @@ def container_of(site: Site, launcher: str, asked: ContainerRequest | None, deci
             f"at {site.name} containers are an option of {_TASK_LAUNCHER}, but the launcher is {launcher}",
             next=f"--launcher {_TASK_LAUNCHER}",
         )
+    if LAUNCHERS[launcher].usual_framework:  # it comes with that framework, which is in the image
+        decisions.warnings.append(
+            f"{launcher} starts outside the container, so {site.name} must have one of its own; "
+            f"--launcher {_TASK_LAUNCHER} starts every rank inside, with the same variables"
+        )
     for folder in asked.folders if row.splits_paths else ():
         if "," in folder or ":" in folder:
             decisions.fault(

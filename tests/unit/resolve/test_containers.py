@@ -220,6 +220,18 @@ def test_a_container_works_under_another_launcher() -> None:
     assert spec.command[:2] == ("apptainer", "exec")
 
 
+def test_a_launcher_that_comes_with_the_framework_starts_outside_the_image_which_is_said() -> None:
+    launchers = Launchers(default="srun", options={name: LauncherOptions() for name in ("srun", "torchrun", "mpirun")})
+    site = replace(boxed("singularity"), launchers=launchers)
+    typed: dict[str, Any] = {"framework": "pytorch", "nodes": 2}
+    (told,) = [text for text in contained(site, launcher="torchrun", **typed).warnings if "outside" in text]
+    assert told.startswith(
+        "torchrun starts outside the container, so cluster must have one of its own; --launcher srun "
+    )
+    for launcher in ("srun", "mpirun"):
+        assert not [text for text in contained(site, launcher=launcher, **typed).warnings if "outside" in text]
+
+
 def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
     shifter = contained(bundled_site("perlmutter"), account="m1")
     assert {("image", IMAGE), ("module", "gpu,nccl-plugin")} <= set(shifter.directives)
