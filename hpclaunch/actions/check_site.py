@@ -163,7 +163,8 @@ def _require_place(site: Site, faults: Sequence[Fault], environment: Mapping[str
         what = f"{site.name} has no scheduler: its file is not checked, but looked at whenever it is used"
         raise NotAsked(Fault(what=what, next=f"hpclaunch sites show {site.name}"))
     if faults:
-        raise NotAsked(faults)
+        step = f"log in at {site.name}, and type it there" if site.status != "retired" else "hpclaunch sites list"
+        raise NotAsked([one if one.where else replace(one, next=step) for one in faults])
     if shutil.which(row.start_command, path=environment.get("PATH", os.defpath)) is None:
         what = f"this machine has no {row.start_command}, so {row.title} cannot be asked about {site.name}"
         raise NotAsked(Fault(what=what, next=f"log in at {site.name}, and type it there"))

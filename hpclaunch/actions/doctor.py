@@ -29,7 +29,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
-from hpclaunch.config.source_age import age_words
+from hpclaunch.config.source_age import age_words, old_origins
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
@@ -55,6 +55,8 @@ NODES = 2
 _FILE_DELAY_S = 15
 """How long to wait for files of other nodes (NFS caches attributes for 3 to 60 s)."""
 _LONGEST_LOG = 200_000
+_MOST_OLD = 8
+"""Keys with old sources that are named."""
 
 
 @record
@@ -182,15 +184,19 @@ def _site_checks(prepared: Prepared) -> list[Check]:
     if not site.scheduler_row.has_queue or misplaced(prepared.case):
         return []
     found = scheduler_of(site.scheduler).compare(site)
-    words = age_words(site, date.fromisoformat(prepared.case.context.now[:10]))
+    today = date.fromisoformat(prepared.case.context.now[:10])
+    words, old = age_words(site, today), old_origins(site, today)
     age = f"; its newest source is {words}" if words else ""
+    if old:
+        age += f"; only old sources for {', '.join(old[:_MOST_OLD])}" + (", ..." if len(old) > _MOST_OLD else "")
     if found is None:
         return [Check(name="site file", verdict="PASS", what=age.removeprefix("; "))] if age else []
     if not found.differences:
         shown = f"{count(found.nodes, 'node')} in {count(found.partitions, 'partition')}"
         return [Check(name="site file", verdict="PASS", what=f"as {site.scheduler_row.title} shows its {shown}{age}")]
-    advice = f"correct it in {_place_of(prepared)}; to compare: hpclaunch sites detect --write FILE"
-    return [
+    advice = f"correct it in {_place_of(prepared)}; to compare all of it: hpclaunch sites check {site.name}"
+    aged = [Check(name="site file", verdict="PASS", what=age.removeprefix("; "))] if age else []
+    return aged + [
         Check(name="site file", verdict="FAIL" if one.wrong else "WARN", what=f"{one.key}: {one.what}", next=advice)
         for one in found.differences
     ]

@@ -105,11 +105,10 @@ def site_as_json(
     file_values = values(site, read_yaml(found.path))
     old = old_keys(site, file_values, today)
     provenance = [{**asdict(value), "old": value.key in old} for value in file_values]
-    newest = newest_of_file(site)
     place = {"path": str(found.path), "origin": found.origin}
     hardware = hardware_of(site, environment)
     seen = {"found": asdict(hardware)} if hardware else {}
-    dated = {"newest_source": newest.isoformat() if newest else None}
+    dated = {"newest_source": newest_of_file(site) or None}
     return {**place, **seen, **dated, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
 
 

@@ -37,9 +37,18 @@ def newest_source(site: Site, names: Iterable[str]) -> date | None:
     return max(known) if known and len(known) == len(found) else None
 
 
-def newest_of_file(site: Site) -> date | None:
-    """Return the date of the newest dated source of a site file; None if none is dated."""
-    return max((one for source in site.sources.values() if (one := date_of(source.read)) is not None), default=None)
+def newest_of_file(site: Site) -> str:
+    """Return the own date of the newest dated source of a site file (maybe a year alone); empty if none is dated.
+
+    A day comes before its month alone, and that before its year alone: how new those are is not known.
+    """
+    dated = [source.read for source in site.sources.values() if date_of(source.read) is not None]
+    return max(dated, key=lambda read: (read.split("-") + ["00", "00"])[:3], default="")
+
+
+def old_origins(site: Site, today: date) -> list[str]:
+    """Return the keys of ``origins`` whose sources are all old."""
+    return [key for key, names in site.origins.items() if is_old(site, names, today)]
 
 
 def months_between(source: date, today: date) -> int:
@@ -61,8 +70,11 @@ def old_keys(site: Site, file_values: Iterable[Value], today: date) -> frozenset
 def age_words(site: Site, today: date) -> str:
     """Return how old the newest source of a file is: ``of 2026-07-01, 4 months ago``; empty if none is dated."""
     newest = newest_of_file(site)
-    if newest is None:
+    latest = date_of(newest)
+    if latest is None:
         return ""
-    months = months_between(newest, today)
-    ago = "this month" if months == 0 else f"{months} {'month' if months == 1 else 'months'} ago"
-    return f"of {newest.isoformat()}, {ago}"
+    months = months_between(latest, today)
+    ago = f"{months} {'month' if months == 1 else 'months'} ago" if months else "this month"
+    if latest > today:
+        return f"of {newest}"  # a month or a year that is not over
+    return f"of {newest}, {ago}" + ("" if newest.count("-") == 2 else " or more")

@@ -9,7 +9,15 @@ import pytest
 
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import Source
-from hpclaunch.config.source_age import age_words, date_of, is_old, months_between, old_keys
+from hpclaunch.config.source_age import (
+    age_words,
+    date_of,
+    is_old,
+    months_between,
+    newest_of_file,
+    old_keys,
+    old_origins,
+)
 from tests.builders import a_site
 
 
@@ -60,3 +68,25 @@ def test_the_newest_source_of_a_file_in_words() -> None:
     sources["a"] = Source(ref="x", read="2026-10-20")
     assert age_words(replace(a_site(), sources=sources), today) == "of 2026-10-20, 1 month ago"
     assert age_words(replace(a_site(), sources={"b": sources["b"]}), today) == ""
+
+
+@pytest.mark.parametrize(
+    ("reads", "newest", "words"),
+    [
+        (("2026", "2026-08-12"), "2026-08-12", "of 2026-08-12, 3 months ago"),
+        (("2026", "2025-12-31"), "2026", "of 2026"),
+        (("2026-11", "2026"), "2026-11", "of 2026-11"),
+        (("2024", "undated"), "2024", "of 2024, 22 months ago or more"),
+        (("2026-09",), "2026-09", "of 2026-09, 1 month ago or more"),
+    ],
+)
+def test_a_year_alone_is_no_day_and_never_one_to_come(reads: tuple[str, ...], newest: str, words: str) -> None:
+    site = replace(a_site(), sources={read: Source(ref="x", read=read) for read in reads})
+    assert (newest_of_file(site), age_words(site, date(2026, 11, 28))) == (newest, words)
+
+
+def test_the_keys_whose_sources_are_all_old() -> None:
+    sources = {"old": Source(ref="x", read="2023"), "young": Source(ref="x", read="2026-05")}
+    origins = {"title": ("old",), "partitions.debug": ("old",), "defaults": ("old", "young")}
+    site = replace(a_site(), sources=sources, origins=origins)
+    assert old_origins(site, date(2026, 11, 28)) == ["title", "partitions.debug"]
