@@ -335,3 +335,12 @@ def test_a_task_that_slurm_has_removed_from_its_array_never_began(
         known[job._replace(job_id=other)] = Status(state="RUNNING")
     found = cancelled_while_waiting([job], Jobs([run]), known)
     assert found == ({job: NEVER_BEGUN} if never_begun else {})
+
+
+def test_a_run_of_an_earlier_job_was_submitted_with_the_array_and_not_with_its_last_job(tmp_path: Path) -> None:
+    """Of the last job are those with its whole number: 70 is not 7."""
+    array = replace(a_run(tmp_path, "7"), tasks=3, created="2026-01-02T00:00:00Z", submitted="2026-01-03T00:00:00Z")
+    array = replace(array, earlier=("70", "6"))
+    states = {index: runs.TaskState(job_id, "RUNNING") for index, job_id in enumerate(("7_0", "70_1", "6_2"))}
+    begun = {index: job.submitted for index, job in ArrayTasks(array, states).identities.items()}
+    assert begun[1] == begun[2] == identity_of(replace(array, submitted="")).submitted == begun[0] - 86400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -77,6 +78,16 @@ def test_an_entry_is_taken_away_under_the_lock(state: Path, run: Run, monkeypatc
     monkeypatch.setattr(ended, "locked", lambda folder: held.append(folder) or locks.locked(folder))
     ended.drop(state, run.path)
     assert held == [state] and run.path not in ended.EndedRuns(state)
+
+
+def test_an_entry_is_taken_away_also_where_there_is_no_lock(
+    state: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record changes in a moment: an entry that stays would show the state before."""
+    keep(state, run)
+    monkeypatch.setattr(ended, "locked", lambda folder: contextlib.nullcontext(False))
+    ended.drop(state, run.path)
+    assert run.path not in ended.EndedRuns(state)
 
 
 @pytest.mark.parametrize("shown", [[1], "x", None, 3])

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.core.errors import SchedulerError
 from hpclaunch.runs import Jobs, Run, identity_of
-from hpclaunch.schedulers import UNPROVEN, Status, local
+from hpclaunch.schedulers import UNPROVEN, Search, Status, local
 from tests.builders import leave_proof, local_run
 
 
@@ -56,6 +57,20 @@ def test_a_number_that_belongs_to_another_process_by_now_is_not_the_run(run: Run
 
 def test_a_run_of_another_machine_is_unknown_here(run: Run) -> None:
     assert state(replace(run, job_id="1", host="elsewhere")) == Status(state="UNKNOWN", reason="it runs on elsewhere")
+
+
+def test_a_run_of_another_machine_is_not_ended_here(run: Run) -> None:
+    """A process with its number is another one."""
+    with pytest.raises(SchedulerError, match=f"{run.label} runs on elsewhere") as caught:
+        local.cancel([run, replace(run, job_id=str(os.getpid()), host="elsewhere")])
+    assert caught.value.faults[0].next == f"cancel it there, not on {os.uname().nodename}"
+
+
+def test_what_markers_do_not_name_may_still_exist(run: Run) -> None:
+    for start in ("7.1", "7.0", "8.0"):
+        (run.path / "attempts" / start).mkdir()
+        (run.path / "attempts" / start / "started").touch()
+    assert local.search([run]) == Search(jobs={run.path: ("7", "8")}, answered=True, certain=False)
 
 
 def test_what_to_type_to_cancel(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +111,9 @@ def test_only_rank_0_looks_and_now_and_then(claims: Path, tmp_path: Path, monkey
     now = [100.0]
     monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
     assert on_ranks(2, tmp_path, stopping.state) == [(False, True), (False, False)]
+    now[0] += 100
+    assert stopping.state(SimpleNamespace(is_root=False)) == (False, False)  # type: ignore[arg-type]
+    assert on_ranks(1, tmp_path, stopping.state) == [(False, True)]
     for seconds, looks in ((9.5, False), (0.5, True), (9.9, False)):
         now[0] += seconds
         assert on_ranks(1, tmp_path, stopping.state) == [(False, looks)]
