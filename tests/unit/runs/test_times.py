@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch.runs.times import began_at, took
@@ -37,6 +38,18 @@ def test_a_script_that_was_ended_left_the_seconds_until_then(tmp_path: Path) -> 
     assert took(run) is None, "killed: nothing says when"
     (folder / "terminated").write_text("33")
     assert took(run) == 33.0
+
+
+def test_the_times_of_a_run_of_an_array_are_its_own(tmp_path: Path) -> None:
+    array = a_run(tmp_path, "7")
+    task = replace(array, path=array.path / "0001", index=1, job_id="7_1")
+    attempt(array.path, "7_1.0", "2026-01-01T00:00:00Z", exit_code="0")  # as another program may have left it
+    folder = attempt(task.path, "7_1.0", "2026-01-02T03:04:05Z", exit_code="0")
+    os.utime(folder / "exit-code", (1767323045.0 + 90,) * 2)
+    assert (began_at(task), took(task)) == (1767323045.0, 90.0)
+    (folder / "exit-code").unlink()
+    (folder / "terminated").write_text("33")
+    assert took(task) == 33.0
 
 
 def test_a_damaged_time_is_none(tmp_path: Path) -> None:
