@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
 
@@ -111,3 +112,25 @@ def test_what_is_no_file_that_can_be_read_is_empty(tmp_path: Path) -> None:
         assert files.read_text(tmp_path / name) == "" and files.read_end(tmp_path / name, 9) == b""
         assert list(files.json_lines(tmp_path / name)) == []
     assert [files.read_end(tmp_path / "file", most) for most in (2, 4, 9)] == [b"xt", b"text", b"text"]
+
+
+class Failing(io.BytesIO):
+    """A file whose file system fails after its second line."""
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def readline(self, size: int | None = -1) -> bytes:
+        self.lines -= 1
+        if self.lines < 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().readline(size)
+
+    descriptor, lines = 0, 2
+
+
+def test_the_events_before_a_failure_of_the_file_system_count(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text(text := '{"a": 1}\n{"b": 2}\n{"c": 3}\n')
+    with Failing(text.encode()) as file, (tmp_path / "events").open("rb") as real:
+        file.descriptor = real.fileno()
+        assert list(files.json_lines_of(file)) == [{"a": 1}, {"b": 2}]

@@ -101,6 +101,9 @@ def test_a_hard_link_of_the_same_owner_is_read_and_of_another_is_not(folder: Pat
     assert inside.read_text(folder, "linked") == ""
     assert "another owner" in inside.problem(folder, "linked")
     assert inside.read_text(folder, "top") == "top", "a file with one name may be of anybody"
+    os.link(folder.parent / "outside/top", folder / "logs/linked")
+    os.chown(folder / "logs", 0, 0)
+    assert inside.read_text(folder, "logs/linked") == "", "who owns a folder in it may own neither"
 
 
 def test_a_walk_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,6 +167,26 @@ def test_a_link_out_of_the_folder_stays_a_link_unless_it_is_code(tmp_path: Path)
     assert (tmp_path / "run/set/a.bin").read_text() == "set/a.bin"
 
 
+@pytest.mark.parametrize(
+    ("entry", "mode", "what", "todo"),
+    [
+        ("train.py", os.R_OK, "the script cannot be read", "chmod u+r {}/train.py"),
+        ("run", os.X_OK, "the script cannot be executed", "chmod u+x {}/run"),
+        ("train.py", os.X_OK, "you may not enter this folder", "ls -ld {} names its owner"),
+        ("gone.py", 0, "the script does not exist", "check the path, or hpclaunch jobs list"),
+        ("data", 0, "the script is not a file", "check the path, or hpclaunch jobs list"),
+    ],
+)
+def test_a_script_that_cannot_be_started_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, mode: int, what: str, todo: str
+) -> None:
+    put(tmp_path, "train.py", "run", "data/x")
+    closed = tmp_path if what.startswith("you may") else tmp_path / entry
+    monkeypatch.setattr(os, "access", lambda path, asked: (Path(path), asked) != (closed, mode))
+    (fault,) = faults_of(script(tmp_path, entry=entry))
+    assert (fault.what, fault.next) == (what, todo.format(tmp_path))
+
+
 @pytest.mark.parametrize("source_only", [True, False])
 def test_what_a_link_out_of_the_folder_led_to_is_copied_and_noted(tmp_path: Path, source_only: bool) -> None:
     put(tmp_path / "elsewhere", "shared.py", "notes.md")
