@@ -524,18 +524,6 @@ def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
     require_own_site(slurm.run("11", cluster="", controller=""))
 
 
-def test_a_site_that_is_only_the_default_is_not_where_this_machine_belongs(
-    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hpclaunch.actions.identity import require_own_site
-
-    (slurm.home / "config/hpclaunch").mkdir(parents=True)
-    (slurm.home / "config/hpclaunch/settings.yaml").write_text("site: perlmutter\n")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(slurm.home / "config"))
-    monkeypatch.setenv("HOME", str(slurm.home))
-    require_own_site(slurm.run("7", "FAILED", cluster="", controller=""))
-
-
 def test_the_site_of_the_machine_decides_where_no_cluster_is_recorded(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
