@@ -34,6 +34,7 @@ from hpclaunch.core.errors import (
 )
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.ended import EndedRuns
+from hpclaunch.schedulers import QueuedJob
 from tests.builders import leave_proof, partition_line
 from tests.processes.actions.conftest import FakeSlurm
 
@@ -973,6 +974,18 @@ def test_a_run_without_a_queue_runs_as_soon_as_it_is_submitted(slurm: FakeSlurm)
     first = hand_over(slurm.run("3", "FAILED", tasks=2), "#!/bin/sh\n", 60, earlier=("3",))
     assert first.job_id == "99"
     assert not list(first.path.glob("claims/*")), "each run of an array has claims of its own"
+
+
+def test_without_a_queue_the_number_of_an_earlier_start_is_that_of_another_process(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system gives the numbers of processes again; the run is not ended for that."""
+    run = slurm.run("7", "FAILED", scheduler="local", cluster="", controller="", host=os.uname().nodename)
+    ended: list[object] = []
+    monkeypatch.setattr("hpclaunch.schedulers.local.submit", lambda *_: QueuedJob(job_id="5"))
+    monkeypatch.setattr("hpclaunch.schedulers.local.cancel", ended.append)
+    found = hand_over(run, "", 60, earlier=("5", "7"))
+    assert (found.job_id, found.state, ended) == ("5", "RUNNING", [])
 
 
 def test_a_job_whose_record_cannot_be_written_is_named(slurm: FakeSlurm) -> None:

@@ -263,9 +263,10 @@ def test_without_sbatch_or_with_a_controller_that_is_down_nothing_is_submitted(
     slurm.says("Submitted batch job 12")
     slurm.put("scontrol", "echo 'Slurmctld(primary) at ctl is DOWN'")
     programs._answers.clear()
-    with pytest.raises(SchedulerError, match=r"controller is down \(ctl\), so run- was not submitted"):
-        slurm.submit()
-    assert not slurm.calls("sbatch")
+    for run in (slurm.run, again(slurm)):
+        with pytest.raises(SchedulerError, match=r"controller is down \(ctl\), so run- was not submitted"):
+            slurm.submit(run)
+    assert not slurm.calls("sbatch") and not slurm.calls("squeue"), "each program would wait for the controller"
 
 
 def test_jobs_are_found_by_their_folder_the_oldest_first(slurm: Slurm) -> None:
