@@ -21,8 +21,9 @@ class Launch:
     ``exported``: names of variables that mpirun passes to all nodes. ``gpus_by``: the option with which srun requests
     the GPUs again (``gpus-per-node``, ``gpus-per-task`` or ``gres``). ``tcp``: MPI communicates over TCP only.
     ``exit_wait``: how long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of
-    hosts, if the launcher needs one. ``started_by``: the launcher that starts this one on every node. ``further``: the
-    same for the further node types of a heterogeneous job.
+    hosts, if the launcher needs one. ``address_suffix``: what a host's name has behind it where it is the address of
+    the fast network. ``started_by``: the launcher that starts this one on every node. ``further``: the same for the
+    further node types of a heterogeneous job.
     """
 
     layout: Layout
@@ -35,6 +36,7 @@ class Launch:
     tcp: bool = False
     exit_wait: int = 60
     hosts_file: str = ""
+    address_suffix: str = ""
     started_by: str = ""
     further: tuple[Launch, ...] = ()
 
@@ -76,7 +78,19 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
         unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
         step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
     ranks = [f"--nnodes={layout.nodes}", f"--nproc_per_node={layout.tasks_per_node}", "--rdzv_backend=c10d"]
-    return (*step, "torchrun", *ranks, "--no_python")
+    shell = _told_its_address(launch.address_suffix) if launch.address_suffix and layout.nodes > 1 else ()
+    return (*step, *shell, "torchrun", *ranks, "--no_python")
+
+
+def _told_its_address(suffix: str) -> tuple[str, ...]:
+    """Return the shell that tells each node's torchrun its address, and whether it is the one where all meet.
+
+    torchrun compares the host of the rendezvous with the host's own name, which is another name than that of the fast
+    network, and names its own host to the ranks (PyTorch 2). JSC's torchrun_jsc changes both in PyTorch's code.
+    """
+    address = f'export PET_LOCAL_ADDR="${{PET_LOCAL_ADDR:-${{SLURMD_NODENAME}}{suffix}}}"'
+    is_host = 'export PET_RDZV_CONF="is_host=$((SLURM_NODEID == 0))${PET_RDZV_CONF:+,$PET_RDZV_CONF}"'
+    return ("bash", "-c", f'{address}; {is_host}; exec "$@"', "bash")
 
 
 def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:

@@ -1142,7 +1142,7 @@ set_rendezvous() { # set_rendezvous [HOST]: export the address where torchrun's 
   [ "$given_master" = no ] || port=$(port_of_job 1)
   [ "$given_master$port" != "yes$MASTER_PORT" ] || port=$(port_of_job 2) # there rank 0 itself listens
   export PET_RDZV_ID="${PET_RDZV_ID:-$job}"
-  export PET_RDZV_ENDPOINT="${PET_RDZV_ENDPOINT:-${1:-$(this_host)}:$port}" # torchrun compares it with its host's name
+  export PET_RDZV_ENDPOINT="${PET_RDZV_ENDPOINT:-${1:-$(this_host)$address_suffix}:$port}" # torchrun compares its host's name
 }
 
 set_workers() { # set_workers TASKS_PER_NODE: export the address where each rank listens, by rank

@@ -251,6 +251,7 @@ def launch_of(
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=0 if case.request.search else case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
+        address_suffix=site.address_suffix or "",
         started_by=starter,
     )
     further = (

@@ -101,5 +101,7 @@ def test_the_address_of_a_site_may_have_a_suffix() -> None:
     text = f"{scontrol}; scheduler=slurm address_suffix=i; set_master; echo $MASTER_ADDR"
     assert with_library(text, **known).stdout == "n1i\n"
     assert with_library(f"export MASTER_ADDR=n2; {text}", **known).stdout == "n2\n"
+    meeting = with_library(f"{ALL_ARE_FREE}; {text}; set_rendezvous; echo $PET_RDZV_ENDPOINT", job="4711", **known)
+    assert meeting.stdout == f"n1i\n{os.uname().nodename}i:24711\n"
     alone = with_library(text, **{**known, "HPCLAUNCH_WORLD_SIZE": "1"})
     assert alone.stdout == "localhost\n"
