@@ -66,9 +66,9 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
         return hand_over(run, text, walltime_of(run.spec()), earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
     prepared = follow_live_limit(system, prepared)
-    check(prepared)
+    delays = check(prepared)
     _refuse_untrusted(system, run, prepared)
-    warnings = [*prepared.notices, *remarks]
+    warnings = [*prepared.notices, *remarks, *delays]
     text = for_another_start(run, prepared.text, run.excluded)
     write = partial(_write, run, prepared, len(earlier))
     return hand_over(run, text, prepared.spec.walltime, write=write, earlier=earlier), warnings

@@ -117,7 +117,8 @@ def start_search(system: System, ready: PreparedSearch) -> Run:
     from hpclaunch.actions.this_machine import confirm_head_node
 
     prepared = follow_present(system, ready.prepared)
-    check(prepared)
+    for delay in check(prepared):
+        system.warn(delay)
     refuse_untrusted(system, prepared)
     confirm_head_node(system, prepared.case)
     run = create_run(system, prepared)

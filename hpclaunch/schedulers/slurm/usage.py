@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import JobIdentity, Jobs
@@ -12,6 +12,7 @@ from hpclaunch.schedulers import JobUsage
 from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.programs import ask
 from hpclaunch.schedulers.slurm.states import of_this_cluster, owners, portions
+from hpclaunch.sites.slurm_text import tres_in
 
 _FIELDS = (
     *("JobID", "ElapsedRaw", "NNodes", "NCPUS", "TotalCPU", "AllocTRES", "TRESUsageInTot", "ConsumedEnergyRaw"),
@@ -61,11 +62,11 @@ def _lines_of_jobs(text: str) -> Iterator[tuple[str, list[list[str]]]]:
 def _usage_in(lines: list[list[str]]) -> JobUsage:
     """Return what a job used. Memory is that of the step that used most, which sacct adds up over its tasks."""
     _, elapsed, nodes, cpus, total_cpu, allocated, _, energy, *_ = lines[0]
-    on_nodes = [(_bytes(_tres(step[6]).get("mem", "")), whole_number(step[2]) or 1) for step in lines[1:]]
+    on_nodes = [(_bytes(tres_in(step[6]).get("mem", "")), whole_number(step[2]) or 1) for step in lines[1:]]
     peaks = [math.ceil(memory / count) for memory, count in on_nodes if memory]
     steps_energy = [whole_number(step[7]) or 0 for step in lines[1:]]
     node_count = whole_number(nodes) or 1
-    asked = _bytes(_tres(allocated).get("mem", ""), "M")
+    asked = _bytes(tres_in(allocated).get("mem", ""), "M")
     return JobUsage(
         seconds=whole_number(elapsed) or 0,
         cpus=whole_number(cpus) or 0,
@@ -74,11 +75,6 @@ def _usage_in(lines: list[list[str]]) -> JobUsage:
         memory_asked=asked // node_count if asked else None,
         joules=whole_number(energy) or max(steps_energy, default=0) or None,
     )
-
-
-def _tres(text: str) -> Mapping[str, str]:
-    """Return the values of ``cpu=4,mem=8000M,node=2``."""
-    return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
 
 
 def _bytes(text: str, unit: str = "") -> int | None:
