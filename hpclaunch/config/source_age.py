@@ -12,7 +12,6 @@ from hpclaunch.config.site import Site
 
 OLD_MONTHS = 18
 """A value is marked if all its sources are older: partitions, limits and software of a cluster change in less."""
-_MONTH_DAYS = 365.25 / 12
 
 
 def date_of(read: str) -> date | None:
@@ -52,8 +51,9 @@ def old_origins(site: Site, today: date) -> list[str]:
 
 
 def months_between(source: date, today: date) -> int:
-    """Return the whole months since a source; 0 for a date that is not over."""
-    return max(0, int((today - source).days / _MONTH_DAYS))
+    """Return the whole months of the calendar since a source; 0 for a date that is not over."""
+    months = 12 * (today.year - source.year) + today.month - source.month
+    return max(0, months - (today.day < source.day))
 
 
 def is_old(site: Site, names: Iterable[str], today: date) -> bool:

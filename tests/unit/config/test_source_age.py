@@ -41,8 +41,8 @@ def test_a_date_is_the_last_day_that_it_can_mean(read: str, day: date | None) ->
 
 def test_months_are_whole_and_never_negative() -> None:
     today = date(2026, 11, 28)
-    sources = (date(2026, 11, 1), date(2026, 10, 20), date(2025, 11, 27))
-    assert [months_between(source, today) for source in sources] == [0, 1, 12]
+    sources = (date(2026, 11, 1), date(2026, 10, 20), date(2025, 11, 27), date(2025, 11, 28), date(2025, 11, 29))
+    assert [months_between(source, today) for source in sources] == [0, 1, 12, 12, 11]
     assert months_between(date(2026, 12, 31), today) == 0
 
 
@@ -50,7 +50,7 @@ def test_values_are_old_if_all_their_sources_are_dated_and_older_than_18_months(
     today = date(2026, 11, 28)
     sources = {
         "old": Source(ref="the guide of then", read="2025-05-27"),
-        "young": Source(ref="the guide of today", read="2025-05-30"),
+        "young": Source(ref="the guide of today", read="2025-05-29"),
         "some day": Source(ref="a page", read="undated"),
     }
     site = replace(a_site(), sources=sources)
