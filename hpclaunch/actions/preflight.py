@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpclaunch.actions.handed_over import unstartable_program, unsuitable_program
 from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.python_packages import missing_packages
@@ -99,12 +98,22 @@ def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> 
     return prepared.text.replace(f"\n{lines[0]}\n", f"\n{lines[1]}\n", 1)
 
 
+def _faults_of_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[Fault]]:
+    """Return why a program that the user hands over cannot be a rank's, and why it could not start."""
+    if not case.job.source_only:
+        return [], []
+    from hpclaunch.actions.handed_over import unstartable_program, unsuitable_program
+
+    return unsuitable_program(case, spec), unstartable_program(case, spec)
+
+
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
     spec, case = prepared.spec, prepared.case
     found = [*missing_program(case), *missing_python(case)]
-    if not unsuitable_program(case, spec):  # else its mode does not matter
-        found = [*faults_of(spec.code, case.code_folders), *found, *unstartable_program(case, spec)]
+    unsuitable, unstartable = _faults_of_program(case, spec)
+    if not unsuitable:  # else its mode does not matter
+        found = [*faults_of(spec.code, case.code_folders), *found, *unstartable]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted

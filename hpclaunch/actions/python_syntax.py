@@ -15,7 +15,7 @@ from hpclaunch.core.spec import JobSpec
 
 _OLDEST_CHECKED = (3, 7)
 """Since then the parser can be asked for the syntax of an earlier version (``ast.parse``, feature_version)."""
-_PYTHON_2 = re.compile(
+_PYTHON_2 = (
     r"print\s+[^\s(=.,)\]]"  # the statement
     r"|exec\s+['\"\w]"
     r"|except\s+[\w.()\s,]+,\s*\w+\s*:"
@@ -36,7 +36,7 @@ def syntax_faults(name: str, text: str, spec: JobSpec) -> list[Fault]:
     """
     version = python_version(spec.interpreter)
     error = _syntax_error(text, None)
-    if error is not None and _PYTHON_2.search(error.text or ""):
+    if error is not None and re.search(_PYTHON_2, error.text or ""):
         next_step = f"2to3 -w {shell_word(name)} rewrites it; or -- python2 {shell_word(name)}, where that is installed"
         what = "it is written for Python 2, and its ranks get Python 3"
         return [Fault(where=f"{name}, line {error.lineno}", what=what, next=next_step)]

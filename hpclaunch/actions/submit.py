@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
-from hpclaunch.actions.handed_over import doubtful_lines, unsuitable_program
 from hpclaunch.actions.load import load
 from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.system import System
@@ -67,16 +66,27 @@ def prepare_case(system: System, case: Case) -> Prepared:
     """
     if case.request.as_is:
         spec, faults = _foreign_spec(case)
+        doubts: list[str] = []
     else:
         from hpclaunch.resolve import resolve
 
         spec, found = resolve(case)
-        faults = [*unsuitable_program(case, spec), *found]
-    notices = [*spec.warnings, *case.context.notices, *doubtful_lines(case, spec)]
+        unsuitable, doubts = _look_at_program(case, spec)
+        faults = [*unsuitable, *found]
+    notices = [*spec.warnings, *case.context.notices, *doubts]
     if case.context.other_site:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
     return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
+
+
+def _look_at_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[str]]:
+    """Return the faults and the notices about a program that the user hands over; a job with a job file has none."""
+    if not case.job.source_only:
+        return [], []
+    from hpclaunch.actions.handed_over import doubtful_lines, unsuitable_program  # 3 ms, with the table of launchers
+
+    return unsuitable_program(case, spec), doubtful_lines(case, spec)
 
 
 def _foreign_spec(case: Case) -> tuple[JobSpec, list[Fault]]:

@@ -42,7 +42,6 @@ _WITH_VALUE = {
 _OTHER_NAMES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
 """Further names of options, and older ones, which sbatch still takes."""
 _LONG = {*_OTHER_NAMES, *_SHORT.values(), *_FLAGS, *_WITH_VALUE}
-_OTHERS = {other.title: re.compile(other.directive, re.MULTILINE) for other in OTHER_SCHEDULERS}
 
 
 @record
@@ -95,8 +94,10 @@ def head_of(text: str) -> BatchHead:
             directives += found
             unknown += [(number, word) for word in strange]
     late = tuple(number for number, line in enumerate(lines[end:], start=end + 1) if line.startswith(_MAGIC))
-    head = "\n".join(lines[:end])
-    of_others = [(title, match) for title, form in _OTHERS.items() if (match := form.search(head))]
+    head = "\n".join(lines[:end]).strip()
+    is_first_line = "\n" not in head and (not head or head.startswith("#!"))  # so most programs begin
+    forms = [] if is_first_line else [(other.title, other.directive) for other in OTHER_SCHEDULERS]
+    of_others = [(title, match) for title, form in forms if (match := re.search(f"(?m){form}", head))]
     title, first = of_others[0] if of_others else ("", None)
     return BatchHead(
         directives=tuple(directives),

@@ -26,9 +26,9 @@ _FUNCTIONS = (
 """The two forms in which a script defines a function."""
 _NO_PYTHON = {"--no-python", "--run-path", "-c", "--command-mode"}
 """Options with which a launcher of Python programs starts any program."""
-_ARRAY = re.compile(r"\([^$`'\"()\\#]*\)")
-_WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_ARRAY = r"\([^$`'\"()\\#]*\)"
+_WHOLE_ARRAY = r"\$\{([A-Za-z_]\w*)\[[@*]\]\}"
+_VARIABLE = r"\$\{?([A-Za-z_]\w*)\}?"
 
 
 @record
@@ -114,7 +114,7 @@ def launch_lines_in(text: str) -> list[LaunchLine]:
     before: list[ShellCommand] = []
     for command in commands:
         words = expanded_words(command, known)
-        array = _WHOLE_ARRAY.fullmatch(words[0]) if words else None
+        array = re.fullmatch(_WHOLE_ARRAY, words[0]) if words else None
         words = [*arrays.get(array[1], []), *words[1:]] if array else words
         is_certain = not command.depth and not _is_conditional(before)
         made = launch_line(words) if words[:1] and words[0] not in functions else None
@@ -133,7 +133,7 @@ def _arrays_in(commands: Sequence[ShellCommand]) -> dict[str, list[str]]:
     """Return the arrays that a script sets once, to words without quotes and expansions."""
     given = [(name, word.text) for one in commands for name, word in one.assignments]
     names = [name for name, _ in given]
-    return {name: text[1:-1].split() for name, text in given if _ARRAY.fullmatch(text) and names.count(name) == 1}
+    return {name: text[1:-1].split() for name, text in given if re.fullmatch(_ARRAY, text) and names.count(name) == 1}
 
 
 def _is_conditional(before: Sequence[ShellCommand]) -> bool:
@@ -166,7 +166,7 @@ def expanded_words(command: ShellCommand, known: dict[str, str]) -> list[str]:
     """Return the words of a command; a leading word that is one known variable as the words of its value."""
     words = list(command.values)
     if command.words:
-        variable = _VARIABLE.fullmatch(command.words[0].text)
+        variable = re.fullmatch(_VARIABLE, command.words[0].text)
         if variable and variable[1] in known:
             return [*known[variable[1]].split(), *words[1:]]
     return words

@@ -46,7 +46,9 @@ from hpclaunch.config.launch_lines import launch_line, launch_lines_in
         ("podman run --rm -v /a:/b img torchrun t.py", "torchrun", {}, "python3 t.py"),
         ("mpiexec.mpich -n 2 ./a", "mpiexec.mpich", {"tasks": "2"}, "./a"),
         ("oshrun -np 2 ./a", "oshrun", {"tasks": "2"}, "./a"),
-        ("flux mini run -n4 ./a", "flux", {}, "./a"),
+        ("flux mini run -n4 ./a", "flux", {"tasks": "4"}, "./a"),
+        ("flux run -N 2 -c 8 ./a", "flux", {"nodes": "2", "cpus_per_task": "8"}, "./a"),
+        ("sbatch -N2 --parsable ./job.slurm x", "sbatch", {"nodes": "2"}, "./job.slurm x"),
     ],
 )  # fmt: skip
 def test_a_launcher_is_known_with_what_it_starts(typed: str, starter: str, sizes: dict[str, str], program: str) -> None:
