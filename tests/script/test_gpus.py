@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,6 +79,12 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     return reason
 
 
+def started(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """What a rank was left with that was started without a word."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return told(done)
+
+
 CHECK = "check_gpus {} 1 || return 78"
 
 
@@ -131,8 +138,8 @@ def test_nothing_is_said_of_a_node_that_tells_nothing(tmp_path: Path, vendor: st
 def test_a_rank_without_a_number_and_a_gpu_that_is_only_expected_are_not_looked_at(tmp_path: Path) -> None:
     node = nvidia(tmp_path, 4, closed=(0, 1, 2, 3))
     assert "it sees no GPU (CUDA_VISIBLE_DEVICES is not set)" in refusal(rank(node, CHECK.format("NVIDIA")))
-    assert rank(node, CHECK.format("NVIDIA"), HPCLAUNCH_EXPECT_GPU="found").returncode == 0
-    assert rank(node, f"unset LOCAL_RANK; {CHECK.format('NVIDIA')}").returncode == 0
+    assert started(rank(node, CHECK.format("NVIDIA"), HPCLAUNCH_EXPECT_GPU="found"))["LOCAL_RANK"] == "0"
+    assert started(rank(node, f"unset LOCAL_RANK; {CHECK.format('NVIDIA')}")) == {"LOCAL_WORLD_SIZE": "4"}
 
 
 @pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
@@ -173,13 +180,14 @@ def test_ranks_do_not_share_mig_devices_and_each_can_have_one(
     tmp_path: Path, variables: dict[str, str], divided: tuple[int, ...]
 ) -> None:
     node = nvidia(tmp_path, 2, divided=divided)
-    assert rank(node, CHECK.format("NVIDIA"), 0, 2, **variables).returncode == 0
+    place = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    assert started(rank(node, CHECK.format("NVIDIA"), 0, 2, **variables)) == {**variables, **place}
     assert refusal(rank(node, CHECK.format("NVIDIA"), 1, 2, **variables)).startswith(
         "a process sees one MIG device only, so GPU 1 of LOCAL_RANK=1 is not there"
     )
     if "MIG-a,MIG-b" in variables.values():
         done = rank(node, "show_one_gpu NVIDIA || return 78; check_gpus NVIDIA 1 || return 78", 1, 2, **variables)
-        assert (done.returncode, told(done)["CUDA_VISIBLE_DEVICES"], told(done)["LOCAL_RANK"]) == (0, "MIG-b", "0")
+        assert (started(done)["CUDA_VISIBLE_DEVICES"], told(done)["LOCAL_RANK"]) == ("MIG-b", "0")
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -190,10 +198,17 @@ def test_ranks_that_would_all_take_the_first_mig_device_are_refused(tmp_path: Pa
         "CUDA_VISIBLE_DEVICES is not set, so all 2 ranks of this node would take the first MIG device: name one"
     )
     (tmp_path / "run/attempts/7.0/first-failure").unlink()
-    assert rank(node, lines, 0, 1).returncode == 0
-    assert rank(node, lines, number, 2, CUDA_VISIBLE_DEVICES=f"MIG-{number}").returncode == 0
+    assert "CUDA_VISIBLE_DEVICES" not in started(rank(node, lines, 0, 1))
+    own = started(rank(node, lines, number, 2, CUDA_VISIBLE_DEVICES=f"MIG-{number}"))
+    assert (own["CUDA_VISIBLE_DEVICES"], own["HPCLAUNCH_LOCAL_RANK"]) == (f"MIG-{number}", str(number))
     shared = rank(node, lines.replace("NVIDIA 1", "NVIDIA 1 shared"), number, 2)
-    assert (shared.returncode, "warning: " in shared.stderr) == (0, True)
+    assert shared.returncode == 0
+    assert re.fullmatch(
+        rf"hpclaunch: warning: rank {number} on \S+: CUDA_VISIBLE_DEVICES is not set, so all 2 ranks of this node "
+        r"would take the first MIG device: name one for each rank in CUDA_VISIBLE_DEVICES \(nvidia-smi -L\), or type "
+        r"--tasks-per-node 1\n",
+        shared.stderr,
+    ), shared.stderr
 
 
 def test_of_whole_gpus_beside_divided_ones_it_is_not_known_which_a_process_sees(tmp_path: Path) -> None:
@@ -233,12 +248,18 @@ def test_where_sharing_was_asked_for_it_is_a_warning(tmp_path: Path, shared: str
     word = "shared " if shared == "shared" else ""
     done = rank(node, f"check_gpus NVIDIA 1 {word}|| return 78", 3, CUDA_VISIBLE_DEVICES="0", **own)
     assert done.returncode == 0
-    assert done.stderr.startswith("hpclaunch: warning: rank 3 on ")
+    beginning, _, reason = done.stderr.partition(": a program takes ")
+    assert beginning.startswith("hpclaunch: warning: rank 3 on ")
+    assert reason == (
+        "GPU 3 by LOCAL_RANK=3, and sees only 1 (CUDA_VISIBLE_DEVICES=0): type --gpu-view one, or fewer tasks per "
+        "node\n"
+    )
+    assert told(done)["LOCAL_RANK"] == "3"
 
 
 def test_ranks_that_take_pairs_need_both(tmp_path: Path) -> None:
     node = nvidia(tmp_path, 4)
-    assert rank(node, "check_gpus NVIDIA 2 || return 78", 1, 2).returncode == 0
+    assert started(rank(node, "check_gpus NVIDIA 2 || return 78", 1, 2))["LOCAL_RANK"] == "1"
     reason = refusal(rank(node, "check_gpus NVIDIA 2 || return 78", 1, 2, CUDA_VISIBLE_DEVICES="0,1,2"))
     assert reason.startswith("a program takes GPU 3 by LOCAL_RANK=1, and sees only 3 ")
     overlapping = (
@@ -282,7 +303,8 @@ def test_one_gpu_is_that_of_the_ranks_number_and_then_number_0(
 def test_a_gpu_that_a_cgroup_has_bound_is_left_as_it_is(tmp_path: Path) -> None:
     node = nvidia(tmp_path, 4, closed=(0, 1, 3))
     done = rank(node, "show_one_gpu NVIDIA || return 78; check_gpus NVIDIA 1 || return 78", 2)
-    assert (done.returncode, "CUDA_VISIBLE_DEVICES" in told(done)) == (0, False)
+    place = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "HPCLAUNCH_LOCAL_RANK": "2"}
+    assert started(done) == place, "the list of its GPUs is left unset"
 
 
 def test_a_list_without_a_gpu_for_the_rank_is_said(tmp_path: Path) -> None:
