@@ -67,28 +67,28 @@ REFUSED = (
 )
 """The table, beside what the rows of launchers and schedulers say of their variables. Any other variable is kept."""
 
-_ASSIGNED = re.compile(
-    r"""(?:^|[\n;&|(]|\b(?:then|do|else)\b)\s*(?:export|declare\s+-x|typeset\s+-x)
-        ((?:[ \t]+[A-Za-z_]\w*(?:=(?:"[^"]*"|'[^']*'|\$\([^()]*\)|[^\s;&|"'])*)?)+)""",
-    re.VERBOSE,
-)
-_NAME = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
+_ASSIGNED = r"""(?x)(?:^|[\n;&|(]|\b(?:then|do|else)\b)\s*(?:export|declare\s+-x|typeset\s+-x)
+        ((?:[ \t]+[A-Za-z_]\w*(?:=(?:"[^"]*"|'[^']*'|\$\([^()]*\)|[^\s;&|"'])*)?)+)"""
+_NAME = r"(?:^|\s)([A-Za-z_]\w*)="
 
 
 def exported_by(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the variables that lines of bash export with a value (``export A=1 B=2``), as far as the lines show it."""
     found = (
-        name for line in lines for words in _ASSIGNED.findall(line) for name in _NAME.findall(_unquoted_words(words))
+        name
+        for line in lines
+        for words in re.findall(_ASSIGNED, line)
+        for name in re.findall(_NAME, _unquoted_words(words))
     )
     return tuple(dict.fromkeys(found))
 
 
 def may_export(lines: Iterable[str]) -> bool:
     """Whether lines of bash could export variables, be it by a file or a module that they read."""
-    return any(_CHANGES.search(line) for line in lines)
+    return any(re.search(_CHANGES, line) for line in lines)
 
 
-_CHANGES = re.compile(r"\b(export|declare|typeset|source|eval|module|ml|spack|conda|set)\b|(^|[\s;&|])\.\s|\w=")
+_CHANGES = r"\b(export|declare|typeset|source|eval|module|ml|spack|conda|set)\b|(^|[\s;&|])\.\s|\w="
 
 
 def _unquoted_words(words: str) -> str:
@@ -168,7 +168,7 @@ def _refusals(case: Case, name: str, layout: Layout, launcher: str, launch: tupl
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(pattern == name or ("*" in pattern and fnmatchcase(name, pattern)) for pattern in patterns)
 
 
 def _is_port(text: str) -> bool:
