@@ -309,6 +309,12 @@ def test_only_a_folder_that_nobody_else_can_change_is_trusted(open_folder: Path)
 
 def test_a_list_that_others_can_change_is_empty_and_gets_no_folder(open_folder: Path) -> None:
     project = Project(open_folder)
+    (open_folder / "state/hpclaunch").mkdir(parents=True)
+    (open_folder / "state/hpclaunch").chmod(0o777)
+    with pytest.raises(ChangeableByOthers, match="others can change what is kept here"):
+        trust.trust_folder(project.environment, project.folder)
+    (open_folder / "state/hpclaunch").chmod(0o755)
+    assert trust.trusted_folders(project.environment) == [], "nor the first one"
     trust.trust_folder(project.environment, project.folder)
     (open_folder / "state/hpclaunch").chmod(0o777)
     assert trust.trusted_folders(project.environment) == []
