@@ -96,7 +96,8 @@ def start(options: Options) -> None:
 
 def _require_tools(options: Options) -> None:
     tools = ["slurmctld", "slurmd", "sinfo", "munged", "ip", "nsenter", "unshare"]
-    tools += ["slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr"] if options.accounting else []
+    tools += ["slurmdbd", "mariadbd", "mariadb-install-db"] if options.has_slurmdbd else []
+    tools += ["sacctmgr"] if options.accounting else []
     missing = [tool for tool in tools if shutil.which(tool, path=daemons.PATH) is None]
     if missing:
         raise ClusterError(f"not installed: {', '.join(missing)}; run: python3 {HERE / 'cluster.py'} install")
@@ -151,7 +152,7 @@ def _link_configuration(root: Path) -> None:
 def _start_all(options: Options) -> None:
     root = Path(options.root)
     services.add_users()
-    services.start_munged(root)
+    services.start_munged(options)
     if options.accounting:
         services.start_accounting(options)
     daemons.spawn(root, "slurmctld", ["slurmctld", "-D", "-f", str(root / "etc" / "slurm.conf")])
@@ -241,7 +242,7 @@ def _is_same(options: Options) -> bool:
 
 def _expected(options: Options) -> set[str]:
     names = {"munged", "slurmctld", *(f"slurmd-{node}" for node in options.node_names)}
-    return names | ({"mariadb", "slurmdbd"} if options.accounting else set())
+    return names | ({"mariadb", "slurmdbd"} if options.has_slurmdbd else set())
 
 
 def _dead(options: Options) -> list[str]:
@@ -309,8 +310,15 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--share", default=checkout_below_tmp(), help="folder below /tmp that the nodes see too")
         sub.add_argument("--max-array-size", type=int, default=standard.max_array_size, help="Slurm's own: 1001")
         sub.add_argument("--enforce", default="", help="for AccountingStorageEnforce, as in limits,qos (default: none)")
+        sub.add_argument("--first-job-id", type=int, default=standard.first_job_id, help="default: %(default)s")
         sub.add_argument("--cluster-name", default=standard.cluster_name)
         sub.add_argument("--no-accounting", dest="accounting", action="store_false", help="no slurmdbd, no sacct")
+        sub.add_argument(
+            "--accounting-of",
+            default="",
+            type=lambda text: os.path.realpath(text) if text else "",
+            help="root of a running cluster whose slurmdbd serves this one",
+        )
         sub.add_argument("--no-preempt", dest="preempt", action="store_false", help="no preemption, no such partition")
     return parser
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import socket
 from pathlib import Path
 from string import Template
 
 HERE = Path(__file__).resolve().parent
 MAX_NODES = 64
-MAX_SLOTS = 19
+MAX_SLOTS = 40
 SLURMCTLD_PORT = 26817
 SLURMD_PORT = 26818
 SLURMDBD_PORT = 26819
@@ -39,9 +40,11 @@ class Options:
     memory: int = 8000
     partitions: tuple[str, ...] = ("batch", "debug")
     accounting: bool = True
+    accounting_of: str = ""  # the root of a running cluster whose slurmdbd serves this one too: then -M reaches both
     preempt: bool = True
     enforce: str = ""  # what AccountingStorageEnforce names; memory and GPUs of a type are counted then, too
     max_array_size: int = 100_001
+    first_job_id: int = 1001
     slot: int = 1  # clusters beside each other differ in root, name and slot: each slot has its own network and ports
     share: str = ""  # a folder below /tmp that the nodes shall see all the same, such as this checkout
 
@@ -66,6 +69,11 @@ class Options:
         if self.share and Path("/tmp") not in Path(self.share).parents:
             found.append(f"--share {self.share}: only a folder below /tmp needs sharing; the nodes see all the rest")
         return found
+
+    @property
+    def has_slurmdbd(self) -> bool:
+        """Whether it has an accounting daemon of its own."""
+        return self.accounting and not self.accounting_of
 
     @property
     def node_names(self) -> list[str]:
@@ -113,7 +121,7 @@ def config_files(options: Options, version: tuple[int, int]) -> dict[str, str]:
     }
     if version >= CGROUPS_CAN_BE_DISABLED:
         files["cgroup.conf"] = "CgroupPlugin=disabled\n"
-    if options.accounting:
+    if options.has_slurmdbd:
         files["slurmdbd.conf"] = _render("slurmdbd.conf.in", values)
         files["mariadb.cnf"] = _render("mariadb.cnf.in", values)
     return files
@@ -137,6 +145,7 @@ def _values(options: Options) -> dict[str, str | int]:
         "processors": _processors(options.cpus),
         "memory": options.memory,
         "max_array_size": options.max_array_size,
+        "first_job_id": options.first_job_id,
         "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
         "preemption": _preemption(options.preempt),
         "select": "CR_Core_Memory\nDefMemPerCPU=500" if options.enforce else "CR_Core",
@@ -161,10 +170,14 @@ def _preemption(wanted: bool) -> str:
 def _accounting(options: Options) -> str:
     if not options.accounting:
         return "AccountingStorageType=accounting_storage/none"
+    serving = options
+    if options.accounting_of:
+        slot = json.loads((Path(options.accounting_of) / "cluster.json").read_text(encoding="utf-8"))["slot"]
+        serving = dataclasses.replace(options, slot=slot)
     lines = (
         "AccountingStorageType=accounting_storage/slurmdbd",
-        f"AccountingStorageHost={host_address(options.slot)}",
-        f"AccountingStoragePort={_port(SLURMDBD_PORT, options)}",
+        f"AccountingStorageHost={host_address(serving.slot)}",
+        f"AccountingStoragePort={_port(SLURMDBD_PORT, serving)}",
         '# With MUNGE the "password" is the socket\'s name.',
         f"AccountingStoragePass={options.root}/run/munge.socket",
         *_enforced(options.enforce),

@@ -23,9 +23,12 @@ def add_users() -> None:
             run("useradd", "--create-home", "--shell", "/bin/bash", name)
 
 
-def start_munged(root: Path) -> None:
+def start_munged(options: Options) -> None:
+    """Start munged. Clusters of one slurmdbd have one key, as both sides read the credentials of the other."""
+    root = Path(options.root)
     key, run = root / "run" / "munge.key", root / "run"
-    key.write_bytes(os.urandom(128))
+    serving = Path(options.accounting_of, "run", "munge.key") if options.accounting_of else None
+    key.write_bytes(serving.read_bytes() if serving else os.urandom(128))
     key.chmod(0o600)
     command = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={run / 'munge.socket'}"]
     command += [f"--pid-file={run / 'munged.own.pid'}", f"--seed-file={run / 'munged.seed'}"]
@@ -35,19 +38,21 @@ def start_munged(root: Path) -> None:
 
 def start_accounting(options: Options) -> None:
     root = Path(options.root)
-    cnf, client = str(root / "etc" / "mariadb.cnf"), f"--socket={root / 'run' / 'mariadb.socket'}"
-    run("mariadb-install-db", f"--defaults-file={cnf}", "--skip-test-db", "--skip-name-resolve")
-    daemons.spawn(root, "mariadb", ["mariadbd", f"--defaults-file={cnf}"])
-    daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 120)
-    daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
+    if options.has_slurmdbd:
+        cnf, client = str(root / "etc" / "mariadb.cnf"), f"--socket={root / 'run' / 'mariadb.socket'}"
+        run("mariadb-install-db", f"--defaults-file={cnf}", "--skip-test-db", "--skip-name-resolve")
+        daemons.spawn(root, "mariadb", ["mariadbd", f"--defaults-file={cnf}"])
+        daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 120)
+        daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
     daemons.wait_for("slurmdbd", lambda: _answers(root, "sacctmgr", "-n", "list", "cluster"), 180)
     users = sorted({"root", os.environ.get("SUDO_USER", "root"), *USERS})
+    here = f"Cluster={options.cluster_name}"
     for words in (
         ("add", "cluster", options.cluster_name),
-        ("add", "qos", "short", "MaxWall=00:30:00"),
-        ("add", "account", "research,physics", "Description=tests", "Organization=tests"),
-        ("add", "user", ",".join(users), "Account=research,physics", "DefaultAccount=research"),
-        ("modify", "account", "where", "Account=research,physics", "set", "QOS=normal,short"),
+        *([("add", "qos", "short", "MaxWall=00:30:00")] if options.has_slurmdbd else []),
+        ("add", "account", "research,physics", here, "Description=tests", "Organization=tests"),
+        ("add", "user", ",".join(users), here, "Account=research,physics", "DefaultAccount=research"),
+        ("modify", "account", "where", "Account=research,physics", here, "set", "QOS=normal,short"),
     ):
         run("env", f"SLURM_CONF={root / 'etc' / 'slurm.conf'}", "sacctmgr", "-i", *words)
 
