@@ -18,6 +18,7 @@ hangs_by=          # a function that tells of a launcher that may not end althou
 hung=no            # whether the launcher was killed, as it did not end after all ranks had
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 given_master=no    # whether a person gave one of them
+leads_astray=      # variables that send what the scheduler's programs do to another cluster
 address_suffix=    # what a host's name has behind it where it is the address of the fast network, as at JSC
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 samples=yes        # whether a sampler measures every node while its ranks run
@@ -211,11 +212,17 @@ given_variables() { # print a line that exports each variable which was given si
 
 warn_of_places() { # say that a line of set-up has set what each rank gets from its launcher
   local name
+  keep_to_own_cluster
   for name in RANK LOCAL_RANK NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE; do
     [ -z "${!name-}" ] || [ "$name=${!name}" = "WORLD_SIZE=${HPCLAUNCH_WORLD_SIZE-}" ] ||
       say "$name=${!name}, which a line of set-up sets, does not reach the ranks: the launcher gives each its own"
     unset "$name"
   done
+}
+
+keep_to_own_cluster() { # a login profile or a module may have set what sends the job's questions and steps to another one
+  # shellcheck disable=SC2086 # names of variables
+  unset $leads_astray
 }
 
 own_directory() { # own_directory FOLDER: stop if the run directory or the code in it is neither this user's nor root's,
@@ -850,6 +857,7 @@ count_rank() { # write the kernel's account of this rank: core-milliseconds, and
 broadcast() { # broadcast required|optional FOLDER [ENVIRONMENT|IMAGE]: copy it, and the code, to FOLDER on every node.
   # The ranks use the copies. If it fails, stop, or let them use the originals.
   local place="$2/hpclaunch-$UID-$start" problem='' base='' files=() size=0 began=$SECONDS text=''
+  keep_to_own_cluster
   copies=()
   if has_safe_owner "$2" && pack_copies "${3-}" "$place" && has_room "$2" && send_copies "$place"; then
     text+=", $(in_megabytes "$size"), copied to $place on every node"
@@ -1169,6 +1177,7 @@ launch() { # launch [LAUNCHER ARGUMENT...]: start the ranks and wait for their e
 launch_search() { # launch_search NODES PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUMENT...]: start a worker of the search on
   # every node. It shares CPUS and GPUS of the node among TRIALS trials at a time; each runs the script's function rank.
   local sampled=$samples
+  keep_to_own_cluster
   ranks=$1 # the workers; HPCLAUNCH_WORLD_SIZE is that of a trial
   shift
   samples=no # of each trial; the worker has a sampler
@@ -1773,6 +1782,8 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 # NAME_memory                 print the memory of the job on a node in MB; 0 if it has no limit of its own
 
 slurm_job() {
+  leads_astray='SLURM_CLUSTERS SBATCH_CLUSTERS'
+  keep_to_own_cluster
   restart=${SLURM_RESTART_COUNT:-0}
   [ -z "${SLURM_JOB_ID-}" ] || signal_by=signal_step
   hangs_by=may_hang

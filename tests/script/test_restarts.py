@@ -6,6 +6,7 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ echo '{word}'
 """
 
 
-def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNING", **typed: str) -> tuple[str, str]:
+def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNING", **typed: Any) -> tuple[str, str]:
     """Run a script whose program has saved; return (what it asked for, what it said). Slurm fails so many times."""
     (folder / "bin").mkdir()
     (folder / "run/code").mkdir(parents=True)
@@ -39,7 +40,8 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
         "scontrol": FAILS.format(name="scontrol", folder=folder, times=scontrol, word=""),
     }
     for name, text in programs.items():
-        (folder / "bin" / name).write_text(text)
+        shown = f'echo "{name} ${{SLURM_CLUSTERS-}} ${{SBATCH_CLUSTERS-}}" >> {folder}/variables'
+        (folder / "bin" / name).write_text(text.replace("\n", f"\n{shown}\n", 1))
         (folder / "bin" / name).chmod(0o755)
     ready_script(spec)
     os.utime(folder / "run/job.sh", (0, 0))
@@ -47,6 +49,17 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
     done = subprocess.run(["bash", folder / "run/job.sh"], env=path, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 75, done.stderr
     return (folder / "asked").read_text(), done.stderr
+
+
+def test_what_a_module_leaves_in_the_job_sends_no_question_to_another_cluster(tmp_path: Path) -> None:
+    """At some centres a module that is loaded in a job sets SLURM_CLUSTERS, also for requeueing and for srun."""
+    module = tmp_path / "module.sh"
+    module.write_text("export SLURM_CLUSTERS=elsewhere SBATCH_CLUSTERS=elsewhere\n")
+    asked, said = asked_of_slurm(tmp_path, squeue=0, scontrol=0, setup=(f"source {module}",))
+    assert "scontrol requeue 7" in asked, said
+    seen = (tmp_path / "variables").read_text().splitlines()
+    assert {line.partition(" ")[0] for line in seen} >= {"srun", "squeue", "scontrol"}
+    assert not [line for line in seen if "elsewhere" in line]
 
 
 def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tmp_path: Path) -> None:
