@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hpclaunch import runs
 from hpclaunch.actions.hand_over import hand_over
+from hpclaunch.actions.identity import elsewhere
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
 from hpclaunch.core.spec import digits_of
@@ -35,7 +36,10 @@ def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[R
     Raises Refused, SchedulerError, Interrupted; the error says how many of the runs are queued.
     """
     walltime, at_once = _walltime_and_limit(array)
-    parts = divide(indices, scheduler_of(array.scheduler).largest_array(), at_once)
+    scheduler = scheduler_of(array.scheduler)
+    with scheduler.asking(elsewhere(array)):
+        largest = scheduler.largest_array()
+    parts = divide(indices, largest, at_once)
     is_divided = bool(array.offsets) or any(part.offset for part in parts)
     busy = _busy_jobs(array) if is_divided and at_once else []
     row, jobs = scheduler_row(array.scheduler), list[str]()

@@ -181,9 +181,11 @@ def _installation_checks(prepared: Prepared) -> list[Check]:
 def _site_checks(prepared: Prepared) -> list[Check]:
     """Return the checks of the site file against the nodes and partitions that the scheduler shows, if it does."""
     site = prepared.case.site
-    if not site.scheduler_row.has_queue or misplaced(prepared.case):
+    if not site.scheduler_row.has_queue or misplaced(prepared.case, prepared.spec):
         return []
-    found = scheduler_of(site.scheduler).compare(site)
+    scheduler = scheduler_of(site.scheduler)
+    with scheduler.asking(prepared.spec.clusters):
+        found = scheduler.compare(site)
     today = date.fromisoformat(prepared.case.context.now[:10])
     words, old = age_words(site, today), old_origins(site, today)
     age = f"; its newest source is {words}" if words else ""
@@ -213,7 +215,8 @@ def _place_of(prepared: Prepared) -> str:
 def _refusal_checks(prepared: Prepared, error: HpclaunchError) -> list[Check]:
     """Return a failed check for every reason why the probe was refused."""
     name = prepared.spec.scheduler
-    offered = [] if misplaced(prepared.case) else scheduler_of(name).gpu_types()
+    with scheduler_of(name).asking(prepared.spec.clusters):
+        offered = [] if misplaced(prepared.case, prepared.spec) else scheduler_of(name).gpu_types()
     return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
 
 

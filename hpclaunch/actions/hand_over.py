@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
+from hpclaunch.actions.identity import destination_of, placed
 from hpclaunch.core.errors import (
     Fault,
     Interrupted,
@@ -57,7 +58,7 @@ def hand_over(
     except SchedulerError as error:
         outcome = leases.end(lease, leases.NOT_SUBMITTED)
         if outcome != leases.NOT_SUBMITTED:  # hpclaunch status has found the job meanwhile
-            return _record_job(started, QueuedJob(job_id=outcome))
+            return _record_job(_read_place(started), QueuedJob(job_id=outcome))
         with contextlib.suppress(OSError, NotFound):
             reason = " ".join(f"{fault.where}: {fault.what}".removeprefix(": ") for fault in error.faults)
             runs.change(started, state="NOT_SUBMITTED", reason=" ".join(reason.split()))
@@ -66,7 +67,7 @@ def hand_over(
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
         what = f"interrupted while {run.label} was being submitted: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
-    job_id = queued.job_id
+    job_id, started = queued.job_id, placed(started, queued.cluster)
     try:
         if _decide(lease, started, job_id) != job_id and not _belongs_to_a_start(started, job_id):
             _cancel_second(started, job_id)
@@ -88,7 +89,7 @@ def _submit_with_new_number(started: Run, text: str, walltime: int, options: Seq
         is_repeated = scheduler_row(started.scheduler).has_queue and queued.job_id in started.earlier
         if not is_repeated:
             return queued
-        scheduler.cancel([replace(started, job_id=queued.job_id)])
+        scheduler.cancel([replace(placed(started, queued.cluster), job_id=queued.job_id)])
     what = f"the cluster gives {started.label} the number of an earlier start, {queued.job_id}, again and again"
     raise SchedulerError(Fault(what=what, next=f"see that this job has ended, then hpclaunch retry {started.label}"))
 
@@ -105,14 +106,13 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise unwritable(run.path, error) from None
     if lease is None:
         raise _busy_error(run)
-    cluster = scheduler_of(run.scheduler).cluster()
+    place = destination_of(run)
     if run.final:
         runs.drop_ended(state_folder(os.environ), run.path)
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
     claimed.update({"allocation": "", "repaired": "", "submitted": runs.utc_now()})
     claimed.update({"printed": "", "held": {}, "differs": ""})
-    controller = next(iter(cluster.controllers), "")
-    claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
+    claimed.update({"host": os.uname().nodename, **place})
     started = None
     try:
         if write:
@@ -129,6 +129,15 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         os.mkdir(run.path / "logs")
     runs.release(run)
     return started, lease
+
+
+def _read_place(started: Run) -> Run:
+    """Return a run with the place of its job that another process has recorded."""
+    try:
+        now = runs.load(started.path)
+    except (OSError, NotFound):
+        return started
+    return replace(started, cluster=now.cluster, via=now.via, controller=now.controller)
 
 
 def _busy_error(run: Run) -> Refused:
@@ -203,6 +212,7 @@ def _write_job(started: Run, queued: QueuedJob, held: HeldRequest) -> Run:
     """Record the job, whatever became of the record meanwhile. Raises NotRecorded."""
     row, job_id = scheduler_row(started.scheduler), queued.job_id
     words: RecordChange = {"printed": queued.printed, "held": held.values, "differs": held.differs}
+    words.update({"cluster": started.cluster, "via": started.via, "controller": started.controller})
     news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch", **words}
     try:
         if row.has_queue and not started.tasks:
@@ -212,7 +222,11 @@ def _write_job(started: Run, queued: QueuedJob, held: HeldRequest) -> Run:
         if job_id not in (run.job_id, *run.earlier):
             corrected: RecordChange = {**news, "reason": "", "earlier": started.earlier}
             run = runs.change(run, **corrected)
-        elif run.job_id == job_id and (run.printed, run.held) != (queued.printed, held.values):
+        elif run.job_id == job_id and (run.printed, run.held, run.place) != (
+            queued.printed,
+            held.values,
+            started.place,
+        ):
             run = runs.change(run, durable=False, **words)  # another process has found the job, but no more of it
         return run
     except (OSError, NotFound) as error:

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
+from hpclaunch import runs
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.runs import RECORD, Run, is_own, is_unlisted
+from hpclaunch.runs import RECORD, RecordChange, Run, is_own, is_unlisted
 from hpclaunch.schedulers import ClusterIdentity, scheduler_of
 
 
 def obstacle(run: Run) -> Fault | None:
     """Return why hpclaunch neither asks about the run nor acts on it from here; None if it does.
 
-    It is another user's, or its job is on another cluster, where the same job ID belongs to another job.
+    It is another user's, or its job is on another cluster that cannot be asked from here, where the same job ID belongs
+    to another job.
     """
     return other_users(run) or cluster_obstacle(run)
 
 
 def cluster_obstacle(run: Run) -> Fault | None:
-    """Return on which other cluster the run's job is; None if it is here, or if that is not known."""
-    if not run.cluster:
-        return None
-    here = scheduler_of(run.scheduler).cluster()
-    return None if here.name in ("", run.cluster) else _other_cluster(run, here)
+    """Return on which other cluster the run's job is; None if it can be asked from here, or if that is not known."""
+    scheduler = scheduler_of(run.scheduler)
+    return None if not run.cluster or scheduler.reaches(run) else _other_cluster(run, scheduler.cluster())
 
 
 def other_users(run: Run) -> Fault | None:
@@ -71,6 +72,40 @@ def _other_cluster(run: Run, here: ClusterIdentity) -> Fault:
     title, verb = scheduler_row(run.scheduler).title, "status" if not run.final else "resume"
     what = f"{run.label} is a run of the cluster {there}; {title} on this machine is the cluster {here.name}"
     return Fault(what=what, next=f"log in to {run.cluster} and type there: hpclaunch {verb} {run.label}")
+
+
+def placed(run: Run, cluster: str) -> Run:
+    """Return a submitted run with the place of its job, after the scheduler named its cluster (empty: it named none).
+
+    Nothing is recorded.
+    """
+    if cluster in ("", run.cluster):
+        return run
+    here = scheduler_of(run.scheduler).cluster()
+    if cluster == here.name:
+        return replace(run, cluster=cluster, via="", controller=next(iter(here.controllers), ""))
+    return replace(run, cluster=cluster, via=here.name or runs.UNKNOWN_CLUSTER, controller="")
+
+
+def destination_of(run: Run) -> RecordChange:
+    """Return what the record says of the place of a run that is submitted now.
+
+    It is the cluster of its earlier starts, as their jobs have their numbers there; else the one that its script is
+    for, or several; else that of this machine.
+    """
+    scheduler = scheduler_of(run.scheduler)
+    here, asked = scheduler.cluster(), run.spec().get("clusters")
+    is_bound = bool(run.job_id or run.earlier) and bool(run.cluster) and scheduler.reaches(run)
+    clusters = run.cluster if is_bound else asked if isinstance(asked, str) else ""
+    is_elsewhere = clusters not in ("", here.name)
+    if not is_elsewhere or (is_bound and not (here.name or run.via)):
+        return {"cluster": here.name, "via": "", "controller": next(iter(here.controllers), "")}
+    return {"cluster": clusters, "via": here.name or runs.UNKNOWN_CLUSTER, "controller": ""}
+
+
+def elsewhere(run: Run) -> str:
+    """Return the other cluster to ask about what holds for the run, or several; empty: that of this machine."""
+    return str(place.get("cluster", "")) if (place := destination_of(run)).get("via") else ""
 
 
 def controller_differs(run: Run) -> bool:

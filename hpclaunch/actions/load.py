@@ -17,6 +17,7 @@ from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.core.version import __version__
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.clusters import asked_clusters
 from hpclaunch.resolve.folders import expanded, has_variables
 from hpclaunch.resolve.framework import needs_reading
 from hpclaunch.resolve.placement import unlisted_places
@@ -70,7 +71,9 @@ def _add_live_names(case: Case) -> Case:
 
     if misplaced(case):
         return case
-    live = scheduler_of(case.site.scheduler).live_names([*unlisted])
+    scheduler = scheduler_of(case.site.scheduler)
+    with scheduler.asking(asked_clusters(case)[1]):
+        live = scheduler.live_names([*unlisted])
     return replace(case, context=replace(case.context, live=live))
 
 
@@ -104,6 +107,7 @@ def context_at(system: System, request: Request, chosen: SiteChoice) -> Context:
         other_site=chosen.elsewhere,
         at_site=chosen.here,
         own_site=chosen.own,
+        cluster=chosen.cluster,
     )
 
 

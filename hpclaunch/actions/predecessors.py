@@ -38,9 +38,12 @@ def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor
     return (*runs_of, *(_other_job(number, must, "UNKNOWN") for number, must in others.items()))
 
 
-def present_predecessors(system: System, request: Request, scheduler: str) -> tuple[Predecessor, ...]:
+def present_predecessors(
+    system: System, request: Request, scheduler: str, clusters: str = ""
+) -> tuple[Predecessor, ...]:
     """Return the runs and jobs that the request names, in their present states: the scheduler is asked.
 
+    ``clusters``: the other cluster to which the new run goes, and where the jobs that are no runs are looked for.
     Raises InvalidRequest and NotFound.
     """
     from hpclaunch.actions.states import refreshed
@@ -48,7 +51,8 @@ def present_predecessors(system: System, request: Request, scheduler: str) -> tu
     found, others = _find_named(system, request)
     present = refreshed([run for run, _ in found])
     runs_of = [_predecessor_of(run, must, present=True) for run, (_, must) in zip(present, found, strict=True)]
-    states = scheduler_of(scheduler).job_states(list(others)) if others else {}
+    with scheduler_of(scheduler).asking(clusters):
+        states = scheduler_of(scheduler).job_states(list(others)) if others and "," not in clusters else {}
     jobs = [_other_job(number, must, states.get(number, "UNKNOWN")) for number, must in others.items()]
     return (*runs_of, *jobs)
 
@@ -133,6 +137,8 @@ def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor
         site=run.site,
         state=run.state,
         jobs=() if run.final else tuple(job.job_id for job in runs.jobs_of(run)),
+        cluster=run.cluster,
+        sent_from=run.via,
         has_failed=runs.has_failed(run),
         refusal=refusal,
         next=next_step,

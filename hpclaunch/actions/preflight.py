@@ -16,7 +16,7 @@ from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.python_packages import missing_packages
 from hpclaunch.actions.submit import Prepared
-from hpclaunch.actions.this_machine import misplaced
+from hpclaunch.actions.this_machine import cluster_remarks, misplaced, redirected
 from hpclaunch.config.data_sets import layout_in
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
@@ -38,8 +38,8 @@ def check(prepared: Prepared) -> tuple[str, ...]:
 
     Returns what the scheduler knows that the run will wait for, beside free nodes.
     """
-    spec, wrong_place, delays = prepared.spec, misplaced(prepared.case), tuple[str, ...]()
-    faults = [*wrong_place, *prepared.faults, *missing(prepared)]
+    spec, wrong_place, delays = prepared.spec, misplaced(prepared.case, prepared.spec), tuple[str, ...]()
+    faults = list(dict.fromkeys([*wrong_place, *prepared.faults, *missing(prepared)]))
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
@@ -72,7 +72,9 @@ def check_resolved(prepared: Prepared) -> None:
 def _objections(spec: JobSpec) -> Objections:
     from hpclaunch.schedulers import scheduler_of
 
-    return scheduler_of(spec.scheduler).objections(spec)
+    scheduler = scheduler_of(spec.scheduler)
+    with scheduler.asking(spec.clusters):
+        return scheduler.objections(spec)
 
 
 def estimate(prepared: Prepared) -> str:
@@ -81,7 +83,8 @@ def estimate(prepared: Prepared) -> str:
 
     delays = check(prepared)
     scheduler = scheduler_of(prepared.spec.scheduler)
-    words = scheduler.estimate(_first_part(prepared, scheduler.largest_array)).words
+    with scheduler.asking(prepared.spec.clusters):
+        words = scheduler.estimate(_first_part(prepared, scheduler.largest_array)).words
     return "; ".join([words, *delays])
 
 
@@ -108,9 +111,9 @@ def _faults_of_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[Fau
 
 
 def missing(prepared: Prepared) -> list[Fault]:
-    """Return what the run needs and this machine lacks."""
+    """Return what the run needs and this machine lacks, and what of its shell leads the run astray."""
     spec, case = prepared.spec, prepared.case
-    found = [*missing_program(case), *missing_python(case)]
+    found = [*redirected(case, spec), *missing_program(case), *missing_python(case)]
     unsuitable, unstartable = _faults_of_program(case, spec)
     if not unsuitable:  # else its mode does not matter
         found = [*faults_of(spec.code, case.code_folders), *found, *unstartable]
@@ -137,7 +140,7 @@ def _waits(case: Case) -> bool:
 
 def notices_of(prepared: Prepared) -> list[str]:
     """Return all that the user should know of the submission, whether it is submitted or only shown."""
-    return [*prepared.notices, *_remarks(prepared)]
+    return [*prepared.notices, *cluster_remarks(prepared.case, prepared.spec), *_remarks(prepared)]
 
 
 def _remarks(prepared: Prepared) -> list[str]:

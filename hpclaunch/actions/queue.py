@@ -56,7 +56,9 @@ def _estimate(system: System, question: Question, nodes: int) -> float | None:
         prepared = prepare_case(system, replace(case, request=replace(case.request, nodes=nodes)))
         if prepared.faults:
             return None
-        start = scheduler_of(prepared.spec.scheduler).estimate(prepared.text).start
+        scheduler = scheduler_of(prepared.spec.scheduler)
+        with scheduler.asking(prepared.spec.clusters):
+            start = scheduler.estimate(prepared.text).start
     except HpclaunchError:
         return None
     now = system.now().astimezone().replace(tzinfo=None)  # an estimate is in local time

@@ -11,7 +11,7 @@ from hpclaunch import runs
 from hpclaunch.actions.active_python import without_active_python
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.identity import require_own_site
+from hpclaunch.actions.identity import elsewhere, require_own_site
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.recorded_job import named_job, nodes_before, recorded_job
@@ -114,6 +114,8 @@ def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepar
         next_step = "resume it without --nodes; for other numbers of nodes: hpclaunch submit --node-type NAME:NODES,…"
         raise Refused(Fault(what=what, where="--nodes", next=next_step))
     request = replace(typed, site=run.site, after=(), after_any=())  # what it waited for is over
+    if clusters := elsewhere(run):
+        request = replace(request, sbatch=(*request.sbatch, f"--clusters={clusters}"))
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)

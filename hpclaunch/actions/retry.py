@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from hpclaunch import runs
 from hpclaunch.actions.array_parts import submit_array
 from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.identity import require_own_site
+from hpclaunch.actions.identity import elsewhere, require_own_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import state_folder
@@ -85,7 +85,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     is_single = run.index >= 0
     failed = [] if is_single else [task for task in runs.tasks_of(run) if task.final and task.state != "COMPLETED"]
     ended = [run] if is_single else failed
-    ask_once = lru_cache(scheduler_of(run.scheduler).unwell)  # once for each list of nodes
+    ask_once = lru_cache(partial(_find_unwell, run))  # once for each list of nodes
     decisions = {task.index: decide(ending_of(task, lambda nodes, _: ask_once(nodes))) for task in ended}
     again = {index: decision for index, decision in decisions.items() if decision.again}
     if not again:
@@ -189,7 +189,8 @@ def _refuse_longer_walltime(run: Run) -> None:
     spec, scheduler = run.spec(), scheduler_of(run.scheduler)
     walltime = walltime_of(spec)
     qos = options_of(spec).get("qos", "")
-    limits = [scheduler.longest_walltime(name, qos) for name in partitions_of(spec)] if walltime else []
+    with scheduler.asking(elsewhere(run)):
+        limits = [scheduler.longest_walltime(name, qos) for name in partitions_of(spec)] if walltime else []
     longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or walltime <= longest:
         return
@@ -202,7 +203,7 @@ def _refuse_longer_walltime(run: Run) -> None:
 
 def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
     """Return how a run ended, for the decision about a new start. ``unwell``: see ``schedulers.Scheduler``."""
-    unwell = unwell or scheduler_of(run.scheduler).unwell
+    unwell = unwell or partial(_find_unwell, run)
     start = last_start(run)
     blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")  # only then is a question about the nodes worth a call
     return Ending(
@@ -214,6 +215,12 @@ def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
         tasks_per_node=_tasks_per_node(run),
         unwell=unwell(run.nodes, _start_time(run, start)) if blamable else {},
     )
+
+
+def _find_unwell(run: Run, nodes: str, since: float | None = None) -> Mapping[str, str]:
+    scheduler = scheduler_of(run.scheduler)
+    with scheduler.asking(elsewhere(run)):
+        return scheduler.unwell(nodes, since)
 
 
 def _start_time(run: Run, start: str) -> float | None:

@@ -16,6 +16,7 @@ from hpclaunch.actions.identity import (
     controller_differs,
     may_be_own,
     other_users,
+    placed,
     require_permission,
 )
 from hpclaunch.actions.progress import ProgressOfRuns, progress_from, to_keep
@@ -82,9 +83,9 @@ def _list_proven(found: Sequence[Run]) -> dict[Path, Fault | None]:
     doubtful = [run for run in queued if scheduler_row(run.scheduler).has_queue and may_be_own(run)]
     proven: list[Run] = []
     for name in {run.scheduler for run in doubtful}:
-        here = scheduler_of(name).cluster().name
-        asked = [run for run in doubtful if run.scheduler == name and run.cluster in ("", here)]
-        jobs = scheduler_of(name).search(asked).jobs if asked else {}
+        scheduler = scheduler_of(name)
+        asked = [run for run in doubtful if run.scheduler == name and (not run.cluster or scheduler.reaches(run))]
+        jobs = scheduler.search(asked).jobs if asked else {}
         for run in asked:
             own = jobs.get(run.path, ())
             if run.job_id in own or (run.state == "SUBMITTING" and own):
@@ -270,13 +271,13 @@ def is_lost(run: Run) -> bool:
 def _settle_all(found: Sequence[Run]) -> list[Run]:
     """Find out what became of unanswered submissions: from their marker files, else by asking the scheduler."""
     settled = {run.path: run for run in found}
-    for name in {run.scheduler for run in found}:
-        lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
-        if lost:
-            # First: what is found later is newer, and a later submission is not judged by this search.
-            before = {run.path: (leases.newest(run.path), leases.silence(run.path)) for run in lost}
-            search = scheduler_of(name).search(lost)
-            settled.update({run.path: _settle_run(run, search, *before[run.path]) for run in lost})
+    unsettled = [run for run in found if run.state == "SUBMITTING"]
+    for name, place in {(run.scheduler, run.place) for run in unsettled}:  # one that is silent proves nothing of others
+        lost = [run for run in unsettled if (run.scheduler, run.place) == (name, place)]
+        # First: what is found later is newer, and a later submission is not judged by this search.
+        before = {run.path: (leases.newest(run.path), leases.silence(run.path)) for run in lost}
+        search = scheduler_of(name).search(lost)
+        settled.update({run.path: _settle_run(run, search, *before[run.path]) for run in lost})
     return [settled[run.path] for run in found]
 
 
@@ -297,7 +298,10 @@ def _settle_run(run: Run, search: Search, lease: Lease | None, silence: float) -
     outcome = leases.settle(lease, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
     job_id = outcome if runs.JOB_ID.fullmatch(outcome) else (*new_ids, "")[0]
     if job_id:
-        return _record_news(run, job_id=job_id, state="PENDING", reason="", submission="hpclaunch")
+        there = placed(run, search.clusters.get((run.path, job_id), ""))
+        news: RecordChange = {"job_id": job_id, "state": "PENDING", "reason": "", "submission": "hpclaunch"}
+        news.update({"cluster": there.cluster, "via": there.via, "controller": there.controller})
+        return _record_news(run, **news)
     if outcome:
         reason = "the scheduler knows no job of this run, queued or ended"
         return _record_news(run, state="NOT_SUBMITTED", reason=reason)

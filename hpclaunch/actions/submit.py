@@ -114,9 +114,11 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     from hpclaunch.schedulers import scheduler_of
 
     spec, context = prepared.spec, prepared.case.context
-    if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case):
+    if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case, spec):
         return prepared
-    limits = [scheduler_of(spec.scheduler).longest_walltime(one.partition, one.qos) for one in spec.components]
+    scheduler = scheduler_of(spec.scheduler)
+    with scheduler.asking(spec.clusters):
+        limits = [scheduler.longest_walltime(one.partition, one.qos) for one in spec.components]
     longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or longest >= spec.walltime:
         return prepared
@@ -138,9 +140,9 @@ def follow_predecessors(system: System, prepared: Prepared) -> Prepared:
     from hpclaunch.actions.predecessors import present_predecessors
     from hpclaunch.actions.this_machine import misplaced
 
-    if misplaced(case):
+    if misplaced(case, prepared.spec):
         return prepared
-    now = present_predecessors(system, case.request, case.site.scheduler)
+    now = present_predecessors(system, case.request, case.site.scheduler, prepared.spec.clusters)
     if now == case.context.predecessors:
         return prepared
     followed = prepare_case(system, replace(case, context=replace(case.context, predecessors=now)))

@@ -14,8 +14,9 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler
-from hpclaunch.core.spec import Context
+from hpclaunch.core.spec import CLUSTER, Context, JobSpec
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.clusters import asked_clusters
 from hpclaunch.schedulers import scheduler_of
 from hpclaunch.sites.detect import TYPED, UNDETECTED, cluster_name, detect_site, is_other_cluster, machine
 
@@ -25,8 +26,17 @@ def is_foreign(site_status: str, other_site: str) -> bool:
     return bool(other_site) or site_status == "retired"
 
 
-def misplaced(case: Case) -> list[Fault]:
-    """Return why this machine is not the place of the run; then its scheduler must not be asked about the run."""
+def misplaced(case: Case, spec: JobSpec | None = None) -> list[Fault]:
+    """Return why this machine is not the place of the run; then its scheduler must not be asked about the run.
+
+    Without the ``spec``, the clusters that get the script are those that the case itself names.
+    """
+    origin, clusters = _clusters_in(spec) if spec else asked_clusters(case)
+    if clusters and case.site.status != "retired":
+        found = _redirected_faults(case, origin, clusters)
+        # The scheduler here sends the script to the site's own cluster, or a person of the site named another one.
+        if found or case.context.at_site or not _clusters_of_others(case, clusters):
+            return found
     return misplaced_at(case.site, case.context)
 
 
@@ -39,8 +49,6 @@ def misplaced_at(site: Site, context: Context) -> list[Fault]:
         return _head_node_faults(context) if context.site_origin == UNDETECTED else []
     if not _has_program(context.environment, row.start_command):
         return []
-    if row.clusters_variable and context.environment.get(row.clusters_variable):
-        return _redirected_faults(site, context)
     return [] if context.at_site else _other_cluster_faults(site, context)
 
 
@@ -56,29 +64,49 @@ def _known_faults(site: Site, other_site: str) -> list[Fault]:
 # --- The script of another cluster
 
 
-def _redirected_faults(site: Site, context: Context) -> list[Fault]:
+def redirected(case: Case, spec: JobSpec) -> list[Fault]:
     """Return why the shell sends the job to another cluster than the site's: a variable of the scheduler names it.
 
-    A centre's module may have set it. A site file that gives no ClusterName means the cluster of this machine.
+    A centre's module may have set it, so nobody may have meant it. Of a site file that gives no ClusterName nothing is
+    known: the run then follows the variable.
     """
-    row = site.scheduler_row
-    value = context.environment[row.clusters_variable]
-    named = site.detect.cluster_name if site.detect is not None else None
-    here = cluster_name(context.environment)
-    others = [
-        name
-        for name in filter(None, value.split(","))
-        if is_other_cluster(site, name, own=context.own_site)
-        or (named is None and context.own_site and here and name.casefold() != here.casefold())
-    ]
-    if not others:
+    return _redirected_faults(case, *_clusters_in(spec))
+
+
+def _redirected_faults(case: Case, origin: str, clusters: str) -> list[Fault]:
+    row = case.site.scheduler_row
+    if origin not in row.clusters_variables or not _clusters_of_others(case, clusters):
         return []
-    what = f"this shell has {row.clusters_variable}={value}, so {row.start_command} would not submit to {site.name}"
+    site, typed = case.site.name, row.clusters_option.format(clusters)
+    what = f"this shell has {origin}={clusters}, so {row.start_command} would not submit to {site}"
     next_step = (
-        f"unset {row.clusters_variable} (a module may have set it); "
-        f"or name the site of that cluster: hpclaunch sites list, then --site"
+        f"unset {origin} (a module may have set it); or name the site of that cluster: hpclaunch sites list, "
+        f"then --site; or if {site}'s site file fits there, too: --sbatch={typed}"
     )
-    return [Fault(where=row.clusters_variable, what=what, next=next_step, subject="scheduler")]
+    return [Fault(where=origin, what=what, next=next_step, subject="scheduler")]
+
+
+def cluster_remarks(case: Case, spec: JobSpec) -> list[str]:
+    """Return that a cluster which was named is not the one that the site file describes."""
+    origin, clusters = _clusters_in(spec)
+    others = _clusters_of_others(case, clusters)
+    if not others or origin in case.site.scheduler_row.clusters_variables:
+        return []
+    return [
+        f"the site file of {case.site.name} describes another cluster than {', '.join(others)}, which gets the script"
+    ]
+
+
+def _clusters_of_others(case: Case, clusters: str) -> list[str]:
+    """Return the clusters that get the script and are known not to be the site's."""
+    names = clusters.split(",") if clusters else []
+    return [name for name in names if is_other_cluster(case.site, name, own=case.context.own_site)]
+
+
+def _clusters_in(spec: JobSpec) -> tuple[str, str]:
+    """Return who named the other clusters that get the script, and their names."""
+    origin = next((choice.origin for choice in spec.choices if choice.key == CLUSTER), "")
+    return origin, spec.clusters
 
 
 def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:

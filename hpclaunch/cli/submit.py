@@ -251,7 +251,7 @@ def render(
     script_file.check_output(Path(output))
     run = create_run(system, prepared)
     script_file.write_script(Path(output), prepared.text)
-    start_command = scheduler_row(run.scheduler).start_command
+    start_command = " ".join(scheduler_row(run.scheduler).start_words(prepared.spec.clusters))
     _warn_of_strays(system, prepared, start_command)
     console.say(f"rendered; to submit it: {start_command} {output}")
     submission.show_run(run, json, prepared.spec.recipe)

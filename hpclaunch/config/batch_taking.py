@@ -48,7 +48,6 @@ _NOT_TAKEN = {
     "image": ("the image is the business of the settings", "'environment: container:' in the settings"),
     "export-file": ("variables are typed", "--env NAME=VALUE"),
     "input": ("ranks read nothing from a file", "read the file in the program"),
-    "clusters": ("a run belongs to the cluster where it is submitted", "log in there"),
     "wrap": ("it has no meaning in a script", "leave it out"),
 }  # fmt: skip
 _QUIET = ("echo", "date", "printf", "wait", "true", ":", "hostname", "sleep", "sacct", "seff", "sstat", "squeue")

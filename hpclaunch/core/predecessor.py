@@ -10,8 +10,9 @@ class Predecessor:
     """A run that another one waits for: that it has completed (``must_complete``), or that it has ended.
 
     ``is_run``: whether it is a run of hpclaunch, and not any other job of the scheduler. Then ``site`` is empty.
-    ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
-    completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
+    ``jobs``: the IDs of its jobs that have not ended, and ``cluster`` where they are (empty: not known). ``sent_from``:
+    the cluster from which they were sent to that other one. ``has_failed``: it, or a run of the array, has ended
+    without completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
     ``command``: the words of its program, without the values of a sweep.
     """
 
@@ -20,6 +21,8 @@ class Predecessor:
     site: str
     state: str
     jobs: tuple[str, ...] = ()
+    cluster: str = ""
+    sent_from: str = ""
     has_failed: bool = False
     refusal: str = ""
     next: str = ""

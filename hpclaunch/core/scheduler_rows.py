@@ -85,8 +85,10 @@ class SchedulerRow:
     """Whether it reports the state of a cancelled run as CANCELLED; else hpclaunch records it."""
     shell_choices: tuple[tuple[str, str], ...] = ()
     """(key of the settings, shell variable that sets the same value)."""
-    clusters_variable: str = ""
-    """The variable of a shell that sends what its programs do to other clusters; empty: there is none."""
+    clusters_variables: tuple[str, ...] = ()
+    """The variables of a shell that send what its programs do to other clusters, the one that counts most first."""
+    clusters_option: str = ""
+    """The option that sends a script to other clusters, with ``{}`` for their names; empty if there is none."""
     inside_job: str = ""
     """A variable that every job has. Inside a job the scheduler itself sets ``shell_choices``, to that job's values."""
     host_variable: str = ""
@@ -102,6 +104,10 @@ class SchedulerRow:
     first_pause_s: float
     longest_pause_s: float
     """Seconds between two queries for the states of runs that a command waits for; the pause grows."""
+
+    def start_words(self, clusters: str = "") -> list[str]:
+        """Return the command that submits a script by hand, without the script; ``clusters``: to which others."""
+        return [self.start_command, *([self.clusters_option.format(clusters)] if clusters else [])]
 
     def excluding(self, nodes: str) -> list[str]:
         """Return the options that exclude these nodes from a job; none without nodes or without such an option."""
@@ -194,7 +200,8 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         keeps_shell_out=True,
         remembers_cancelled=True,
         shell_choices=(("account", "SBATCH_ACCOUNT"), ("partition", "SBATCH_PARTITION"), ("qos", "SBATCH_QOS")),
-        clusters_variable="SLURM_CLUSTERS",
+        clusters_variables=("SLURM_CLUSTERS", "SBATCH_CLUSTERS"),
+        clusters_option="--clusters={}",
         inside_job="SLURM_JOB_ID",
         host_variable="SLURMD_NODENAME",
         variables=("SLURM_", "SLURMD_"),

@@ -115,7 +115,8 @@ class Context:
     ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
     of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``own_site``: the
     site file is the user's or the project's. ``notices``: remarks for the user on the files that were read.
-    ``longest_job``: the longest walltime (seconds) that the scheduler accepts now; 0: not asked, or no limit.
+    ``cluster``: the name of this machine's cluster, as files tell it. ``longest_job``: the longest walltime (seconds)
+    that the scheduler accepts now; 0: not asked, or no limit.
     ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
     submitting shell, in words, if the request has it from there. ``allocation``: the one in which the run begins at
     once (None: it is submitted). ``hardware``: that of this machine, where the site is this machine (None: it is not,
@@ -136,6 +137,7 @@ class Context:
     at_site: bool = False
     own_site: bool = False
     notices: tuple[str, ...] = ()
+    cluster: str = ""
     longest_job: int = 0
     predecessors: tuple[Predecessor, ...] = ()
     active: str = ""
@@ -336,6 +338,8 @@ def digits_of(count: int) -> int:
     return max(4, len(str(count - 1)))
 
 
+CLUSTER = "cluster"
+"""The key of the choice of another cluster."""
 OWN = {"own": True}
 """Marks a field that differs between runs, or follows from other fields, so that comparing runs ignores it."""
 
@@ -356,8 +360,10 @@ class JobSpec:
     plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
     ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
     ``packages``: those that the Python in ``python_folder`` (empty: not known) must have. ``samples``: a sampler runs.
-    ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of ``environment`` that count only where no
-    line of set-up exports them. ``way_on``: the last of the ``warnings`` if the site has no software for the program.
+    ``clusters``: the other cluster that gets the script, or several, joined by commas, of which the scheduler chooses
+    one; empty: that of the submitting machine. ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of
+    ``environment`` that count only where no line of set-up exports them. ``way_on``: the last of the ``warnings`` if
+    the site has no software for the program.
     """
 
     name: str
@@ -416,6 +422,7 @@ class JobSpec:
     defaults: tuple[str, ...] = ()
     address_suffix: str = ""
     way_on: str = field(default="", metadata=OWN)
+    clusters: str = ""
 
     @property
     def components(self) -> tuple[JobSpec, ...]:

@@ -45,6 +45,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         trials=_place_trials(parts.trials, lines.command, case.request.arguments),
         broadcast=parts.broadcast,
         samples=parts.samples,
+        clusters=parts.clusters,
         packages=lines.packages,
         python_folder=parts.software.folder if lines.packages else "",
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),

@@ -11,6 +11,7 @@ from hpclaunch.core.spec import AS_IS, Choice, Code, JobSpec, Layout, Restarts
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.launchers import NO_LAUNCHER
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.clusters import clusters_of_script
 from hpclaunch.resolve.decisions import Decisions
 
 _REPLACED = ("chdir", "error", "open-mode", "output", "job-name")
@@ -18,7 +19,6 @@ _REPLACED = ("chdir", "error", "open-mode", "output", "job-name")
 _WITHOUT_EFFECT = ("parsable", "quiet", "test-only", "verbose", "wait")
 _REFUSED = {
     "array": "each of its jobs would be the same run",
-    "clusters": "a run belongs to the cluster of the machine where it is submitted",
     "container": "hpclaunch's own lines would run in the container",
     "container-image": "hpclaunch's own lines would run in the container",
     "wrap": "it has no meaning in a script",
@@ -45,7 +45,11 @@ def as_is_spec(case: Case, head: BatchHead, shebang: str) -> tuple[JobSpec, list
     for name in ("output", "error"):
         if name in asked:
             decisions.warnings.append(f"{asked[name]}: its output goes to the run directory instead: hpclaunch logs")
-    pairs = {one.name: one.value for one in foreign}
+    named = asked.get("clusters")
+    clusters = clusters_of_script(
+        case, named.value if named else None, f"line {named.line}" if named else "", decisions
+    )
+    pairs = {one.name: one.value for one in foreign if one.name != "clusters"}
     script = f"{run_dir}/code/{_name_of(case)}"
     spec = JobSpec(
         name=case.run_name,
@@ -85,9 +89,13 @@ def as_is_spec(case: Case, head: BatchHead, shebang: str) -> tuple[JobSpec, list
         code=Code(folder=case.job.folder, entry="", source_only=True, include=(_name_of(case),)),
         data=None,
         unverified=(),
-        choices=tuple(Choice(key=one.name, value=one.value, origin=f"line {one.line}") for one in foreign),
+        choices=(
+            *decisions.choices,
+            *(Choice(key=one.name, value=one.value, origin=f"line {one.line}") for one in foreign if one is not named),
+        ),
         warnings=tuple(decisions.warnings),
         samples=False,
+        clusters=clusters,
     )
     return spec, decisions.faults
 

@@ -9,6 +9,7 @@ from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.clusters import names_clusters
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
@@ -55,11 +56,6 @@ _EXCLUDED = {
     "ntasks-per-gpu": "ntasks-per-node",
 }
 """sbatch options that sbatch refuses beside another one, which hpclaunch always writes (seen with Slurm 22.05)."""
-_REFUSED = {
-    "clusters": "a run's job ID, files and site belong to the cluster of the machine where it is submitted",
-}
-"""sbatch options that no run may have, and why."""
-_OTHER_CLUSTER = "log in to the other cluster, and submit there with its site"
 
 
 def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
@@ -72,7 +68,7 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
     pairs = [*_place(node, case.run_name, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    waiting = _wait_options(case, typed, decisions)
+    waiting = _wait_options(case, parts.clusters, typed, decisions)
     pairs += [*_conduct(case, parts.restarts, parts.sweep, waiting), *_mail(case), *container.directives]
     dropped = {*typed, *(_REPLACED[name] for name in typed if name in _REPLACED)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
@@ -188,12 +184,12 @@ def _mail(case: Case) -> list[tuple[str, str]]:
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _wait_options(case: Case, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
+def _wait_options(case: Case, clusters: str, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
     """Return the directives with which the job waits for others. If one of them fails, the job is cancelled.
 
     Else it would stay in the queue for ever, as it does at a site that does not want the option.
     """
-    name, _, value = wait_option_of(case, decisions).removeprefix("--").partition("=")
+    name, _, value = wait_option_of(case, clusters, decisions).removeprefix("--").partition("=")
     if name in typed:
         what = "the job would wait for two things, but a script has one such line"
         decisions.fault(
@@ -244,7 +240,7 @@ def _full_name(name: str) -> str:
     """Return the owned option that sbatch would read from this abbreviation, as getopt_long does, or empty text."""
     if name in OWNED or name == "signal":
         return ""
-    return next((full for full in (*OWNED, *_REFUSED, "signal") if full.startswith(name)), "")
+    return next((full for full in (*OWNED, "clusters", "signal") if full.startswith(name)), "")
 
 
 def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) -> list[tuple[str, str]]:
@@ -253,10 +249,8 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         match = re.fullmatch(_OPTION, option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
             decisions.fault("hpclaunch writes the request for GPUs", where=where, next="use --gpus-per-node instead")
-        elif option.strip().startswith("-M"):
-            decisions.fault(f"-M is refused: {_REFUSED['clusters']}", where=where, next=_OTHER_CLUSTER)
-        elif match is not None and match[1] in _REFUSED:
-            decisions.fault(f"--{match[1]} is refused: {_REFUSED[match[1]]}", where=where, next=_OTHER_CLUSTER)
+        elif names_clusters(option):
+            continue  # it is no directive: a job that submits its successor would ask for the way to its own cluster
         elif match is None or CONTROL.search(option):
             decisions.fault(
                 f"{option!r} is not a single sbatch option",

@@ -9,6 +9,7 @@ from hpclaunch.core.spec import Layout, Restarts, Sweep
 from hpclaunch.core.trials import TrialLayout
 from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.clusters import clusters_of
 from hpclaunch.resolve.components import check_components
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.effects import check_effects
@@ -44,6 +45,7 @@ class Parts:
     broadcast: Broadcast | None
     samples: bool
     trials: TrialLayout | None = None
+    clusters: str = ""
 
     @property
     def rank_layout(self) -> Layout:
@@ -88,4 +90,5 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         broadcast=broadcast_of(case, sizing.layout, software, decisions),
         samples=has_samples(case, decisions),
         trials=trials,
+        clusters=clusters_of(case, sizing.placement, software, decisions),
     )

@@ -7,10 +7,11 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
 
-def wait_option_of(case: Case, decisions: Decisions) -> str:
+def wait_option_of(case: Case, clusters: str, decisions: Decisions) -> str:
     """Return the option with which the scheduler starts the run after others; empty if it waits for none.
 
-    A run that has ended as it must needs no waiting. One that can never end so becomes a fault.
+    ``clusters``: the other cluster that gets the script, or several. A run that has ended as it must needs no waiting.
+    One that can never end so becomes a fault.
     """
     row = case.site.scheduler_row
     if not row.wait_option:  # flags of a queue are refused elsewhere where there is none
@@ -18,7 +19,7 @@ def wait_option_of(case: Case, decisions: Decisions) -> str:
     ok: list[str] = []
     ended: list[str] = []
     for run in case.context.predecessors:
-        fault = _refusal(case, run)
+        fault = _refusal(case, run, clusters)
         if fault:
             what, next_step = fault
             decisions.fault(
@@ -33,13 +34,29 @@ def wait_option_of(case: Case, decisions: Decisions) -> str:
     return row.wait_option.format(",".join(words)) if words else ""
 
 
-def _refusal(case: Case, run: Predecessor) -> tuple[str, str] | None:
+def _other_cluster(case: Case, run: Predecessor, clusters: str) -> tuple[str, str] | None:
+    """Return why a job cannot wait for one that is elsewhere; None if both go to one cluster, or one is not known."""
+    if not run.is_run and "," in clusters:
+        return f"{run.run} may be a job of any of the clusters {clusters}", "name the one that has it"
+    target = (clusters or case.context.cluster or run.sent_from).lower()
+    if not (run.jobs and run.cluster and target) or run.cluster.lower() == target:
+        return None
+    what = f"{run.run} is on the cluster {run.cluster}, and a job can wait only for jobs of its own cluster"
+    is_home = run.cluster.lower() == case.context.cluster.lower()
+    there = f"--sbatch={case.site.scheduler_row.clusters_option.format(run.cluster)}"
+    step = "submit to this machine's own cluster" if is_home else there
+    return what, f"{step}; or when it has ended (hpclaunch wait {run.run}), submit without {_flag(run)}"
+
+
+def _refusal(case: Case, run: Predecessor, clusters: str) -> tuple[str, str] | None:
     """Return why the scheduler cannot start a run after this one, and the next step; None if it can."""
     if run.refusal:
         return run.refusal, run.next
     if run.is_run and run.site != case.site.name:
         after = f"when it has ended (hpclaunch wait {run.run}), submit without {_flag(run)}"
         return f"{run.run} is a run of {run.site}, and this one is for {case.site.name}", after
+    if elsewhere := _other_cluster(case, run, clusters):
+        return elsewhere
     if run.must_complete and run.has_failed:
         what = f"{run.run} cannot complete any more: its state is {run.state}"
         if not run.is_run:

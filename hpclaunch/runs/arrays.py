@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -22,7 +22,7 @@ from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.job_identity import JobIdentity, epoch_of, identity_of
-from hpclaunch.runs.record import FINAL, JOB_ID, STATE, RecordChange, Run, change, load
+from hpclaunch.runs.record import FINAL, JOB_ID, STATE, JobPlace, RecordChange, Run, change, load
 from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
@@ -121,6 +121,7 @@ class ArrayTasks:
 
     def __init__(self, array: Run, states: Mapping[int, TaskState]) -> None:
         self.home = str(array.path)
+        self.place = array.place
         self.states = {index: state for index, state in states.items() if state.job_id}
         self._array = array
 
@@ -155,6 +156,7 @@ class Jobs(Mapping[JobIdentity, Run]):
 
     def __init__(self, single: Iterable[Run], arrays: Iterable[ArrayTasks] = ()) -> None:
         arrays = list(arrays)
+        self._arrays = arrays
         self._single = {identity_of(run): run for run in single if run.job_id}
         self.lines = len(self._single) + sum(tasks.lines for tasks in arrays)
         """The most lines about jobs in a scheduler's answer."""
@@ -181,6 +183,18 @@ class Jobs(Mapping[JobIdentity, Run]):
 
     def __bool__(self) -> bool:
         return bool(self._single or self._tasks)
+
+    @property
+    def places(self) -> set[JobPlace]:
+        """Where they are."""
+        return {run.place for run in self._single.values()} | {tasks.place for tasks in self._arrays}
+
+    def at(self, places: Container[JobPlace]) -> Jobs:
+        """Return those that are at these places."""
+        if all(place in places for place in self.places):
+            return self
+        single = [run for run in self._single.values() if run.place in places]
+        return Jobs(single, [tasks for tasks in self._arrays if tasks.place in places])
 
     @property
     def single(self) -> Mapping[JobIdentity, Run]:
@@ -256,6 +270,7 @@ def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None
         token=array.token,
         cluster=array.cluster,
         controller=array.controller,
+        via=array.via,
         submitted=array.submitted if chain[-1].job_id == array.job_id else "",
         git=array.git,
         submission=array.submission,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, NewerFormat
@@ -38,6 +38,8 @@ FINAL = frozenset(
 )
 """States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
 and FORGOTTEN (a person closed it, because its state stays unknown)."""
+UNKNOWN_CLUSTER = "unknown"
+"""The name of a submitting machine's cluster that nothing told."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 METRICS = "metrics.jsonl"
@@ -56,6 +58,13 @@ _FROM_SCHEDULER = {"from_scheduler": True}
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
+class JobPlace(NamedTuple):
+    """Where a job is: on which cluster, and from which other one it was sent there (empty: from none)."""
+
+    cluster: str
+    via: str
+
+
 @record
 class Run:
     """One submission, as its run directory records it.
@@ -65,6 +74,8 @@ class Run:
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
     - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
+      With ``via``, which is the cluster of the submitting machine, it is another one, which the scheduler's programs
+      there reach too. Until its answer names the one that has the job, it may be several names, joined by commas.
     - ``repaired``: when a person changed the record of the ended run; ``reason`` says who, why, and what it was before.
     - ``submitted``: when the present job was submitted, at the earliest (UTC, by the clock of the submitting host).
     - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
@@ -99,6 +110,7 @@ class Run:
     token: str = ""
     cluster: str = ""
     controller: str = ""
+    via: str = ""
     submitted: str = ""
     repaired: str = ""
     git: str = ""
@@ -118,6 +130,11 @@ class Run:
     index: int = -1
     edition: int = 0
     inode: int = 0
+
+    @property
+    def place(self) -> JobPlace:
+        """Where the job is."""
+        return JobPlace(self.cluster, self.via)
 
     @property
     def label(self) -> str:
@@ -151,7 +168,9 @@ class Run:
     @property
     def start_command(self) -> str:
         """The command that starts the script by hand. Raises NotFound for an unknown scheduler."""
-        return shlex.join([scheduler_row(self.scheduler).start_command, str(self.script)])
+        clusters = self.spec().get("clusters")
+        words = scheduler_row(self.scheduler).start_words(clusters if isinstance(clusters, str) else "")
+        return shlex.join([*words, str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
@@ -259,6 +278,7 @@ class RecordChange(TypedDict, total=False):
     token: str
     cluster: str
     controller: str
+    via: str
     submitted: str
     repaired: str
     submission: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from datetime import datetime
 from importlib import import_module
@@ -65,7 +66,7 @@ class JobUsage:
 
 @record
 class Search:
-    """The jobs of each run directory, oldest first.
+    """The jobs of each run directory, oldest first, and the ``clusters`` of those that are elsewhere, by name.
 
     ``answered``: whether the scheduler answered. ``certain``: whether its accounting of ended jobs did too, so that a
     run which is not in ``jobs`` was never queued. ``words``: why the scheduler did not answer.
@@ -75,6 +76,7 @@ class Search:
     answered: bool
     certain: bool
     words: str = ""
+    clusters: Mapping[tuple[Path, str], str] = field(default_factory=dict)
 
 
 @record
@@ -90,9 +92,13 @@ class ClusterIdentity:
 
 @record
 class QueuedJob:
-    """A job that was queued: its ID, and what the scheduler's program ``printed`` beside it, such as a banner."""
+    """A job that was queued: its ID, and what the scheduler's program ``printed`` beside it, such as a banner.
+
+    ``cluster``: where it was queued, if the program named one.
+    """
 
     job_id: str
+    cluster: str = ""
     printed: str = ""
 
 
@@ -143,6 +149,8 @@ class Objections:
 class Scheduler(Protocol):
     """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program.
 
+    With several clusters it is one call for each of them.
+
     What is asked about a job, and what is answered, has its identity: job IDs are given again.
     """
 
@@ -154,6 +162,15 @@ class Scheduler(Protocol):
 
         Returns None if its clusters have no names.
         """
+
+    def asking(self, clusters: str) -> AbstractContextManager[None]:
+        """Let what is asked meanwhile go to these clusters, that of this machine if the text is empty.
+
+        What is asked about runs goes to theirs by itself.
+        """
+
+    def reaches(self, run: Run) -> bool:
+        """Whether its programs on this machine reach the cluster where the run's job is, or it is not known."""
 
     def objections(self, spec: JobSpec) -> Objections:
         """Return the known reasons why it would refuse the run, never start it, or let it wait for other jobs."""

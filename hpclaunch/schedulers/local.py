@@ -8,6 +8,7 @@ import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,16 @@ def cluster_name() -> None:
 def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
     """Return nothing: this machine has no partitions and no QOS."""
     return {}
+
+
+def asking(clusters: str) -> AbstractContextManager[None]:
+    """Ask no other cluster: there is none."""
+    return contextlib.nullcontext()
+
+
+def reaches(run: Run) -> bool:
+    """Return True: no run is on another cluster."""
+    return True
 
 
 def objections(spec: JobSpec) -> Objections:

@@ -108,7 +108,7 @@ class SiteChoice:
     """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
 
     ``here``: whether this machine is known to be one of the site's. ``own``: the site file is the user's or the
-    project's.
+    project's. ``cluster``: the name of this machine's cluster, as slurm.conf tells it.
     """
 
     site: Site
@@ -116,6 +116,7 @@ class SiteChoice:
     elsewhere: str
     here: bool
     own: bool = False
+    cluster: str = ""
 
 
 def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
@@ -141,7 +142,7 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     elsewhere = "" if fits or detected in (None, name) else str(detected)
     known_here = detected == name or _belongs(site, here, unknown=detected is None)
-    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here, own=own)
+    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here, own=own, cluster=here.cluster)
 
 
 def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:

@@ -56,7 +56,7 @@ def test_row_01_inside_a_job_sbatch_sees_nothing_of_that_job(cluster: Desk) -> N
         "PMIX_RANK": "0",
         "OMPI_COMM_WORLD_SIZE": "1",
     }
-    kept = {"SLURM_CLUSTERS": "a", "SLURM_TIME_FORMAT": "b", "SLURM_CONF": cluster.environment["SLURM_CONF"]}
+    kept = {"SLURM_TIME_FORMAT": "b", "SLURM_CONF": cluster.environment["SLURM_CONF"]}
     assert cluster.type("submit", "./train.py", **inside, **kept).code == 0
     seen = cluster.environment_of("sbatch")
     assert not inside.keys() & seen.keys()

@@ -15,13 +15,44 @@ from tests.builders import leave_proof
 from tests.cli.conftest import Desk, Done
 
 # The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER|SUBMITTED (seconds of the epoch);
-# FOLDER/calls has PROGRAM and IDs.
+# FOLDER/calls has PROGRAM and IDs. All clusters have one slurmdbd, so that --clusters reaches the others, and so does
+# SLURM_CLUSTERS for all programs but sacct. With FOLDER/moves a plugin sends each job to the cluster that it names.
 SLURM = """#!/bin/bash
 program=${{0##*/}}
 asked=
+clusters=
+[ $program = sacct ] || clusters=${{SLURM_CLUSTERS-}}
 for word in "$@"; do
-  case $word in --jobs=*) asked=${{word#--jobs=}} ;; esac
+  case $word in
+    --jobs=*) asked=${{word#--jobs=}} ;;
+    --clusters=*) clusters=${{word#--clusters=}} ;;
+  esac
 done
+words=()
+for word in "$@"; do
+  [[ $word == --clusters=* ]] || words+=("$word")
+done
+set -- "${{words[@]}}"
+if [ $program = sbatch ] && [ -z "$clusters" ] && [ -e {folder}/moves ]; then
+  clusters=$(< {folder}/moves)
+fi
+if [ -n "$clusters" ]; then
+  known=
+  for one in ${{clusters//,/ }}; do
+    if [ ! -e {folder}/../$one/bin ]; then
+      echo "$program: error: No cluster '$one' known by database." >&2
+      continue
+    fi
+    known=yes
+    CLUSTER=$one SLURM_CLUSTERS= {folder}/../$one/bin/$program "$@" || exit
+    [ $program != sbatch ] || exit 0
+  done
+  [ -z "$known" ] || exit 0
+  [ $program != sacct ] || exit 0
+  echo "$program: error: '$clusters' can't be reached now, or it is an invalid entry for --cluster.  Use 'sacctmgr list\
+ clusters' to see available clusters." >&2
+  exit 1
+fi
 [ "$program" != scancel ] || asked=$*
 echo "$program ${{asked//,/ }}" >> {folder}/calls
 jobs=()
@@ -33,7 +64,7 @@ case $program in
       case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
     done < "${{@: -1}}"
     echo "$((${{#jobs[@]}} + 1))|RUNNING|$folder|$EPOCHSECONDS" >> {folder}/jobs
-    echo "Submitted batch job $((${{#jobs[@]}} + 1))" ;;
+    echo "Submitted batch job $((${{#jobs[@]}} + 1))${{CLUSTER:+ on cluster $CLUSTER}}" ;;
   squeue | sacct)
     for job in "${{jobs[@]}}"; do
       IFS='|' read -r id state folder when <<< "$job"
@@ -338,11 +369,126 @@ def test_the_script_of_an_older_record_is_not_given_to_another_sites_scheduler(a
     assert alpha.type("retry", run.name).code == 0
 
 
-def test_an_option_that_sends_the_job_to_another_cluster_is_refused_with_the_reason(alpha: Cluster) -> None:
-    for option in ("--clusters=beta", "-Mbeta", "-M beta"):
-        done = alpha.type("submit", "./train.py", f"--sbatch={option}")
-        assert (done.code, "is refused: a run's job ID, files and site belong to" in done.err) == (1, True), done.err
-    assert not [call for call in alpha.calls() if call[0] == "sbatch"]
+def send(here: Cluster, *options: str, **variables: str) -> Path:
+    done = here.type("submit", "./train.py", "--json", *options, **variables)
+    assert done.code == 0, done.err
+    return Path(done.json["run_dir"])
+
+
+@pytest.mark.parametrize("option", ["--clusters=beta", "-Mbeta", "-M beta"])
+def test_a_run_that_is_sent_to_another_cluster_is_followed_and_ended_there(
+    alpha: Cluster, beta: Cluster, option: str
+) -> None:
+    """The job of its number here is somebody else's, and the one of a run that stays here is another one there."""
+    alpha.jobs(*(f"{number}|RUNNING|/elsewhere/{number}" for number in (1, 2, 3)))
+    stays, sent = alpha.submit(), send(alpha, f"--sbatch={option}")
+    assert record(stays)["job_id"] == record(sent)["job_id"] == "4"
+    assert (record(stays)["cluster"], record(stays)["via"]) == ("alpha", "")
+    assert (record(sent)["cluster"], record(sent)["via"], record(sent)["controller"]) == ("beta", "alpha", "")
+    alpha.calls(), beta.calls()
+    told = {row["run"]: row["state"] for row in alpha.type("status", "--json").runs}
+    assert told == {stays.name: "RUNNING", sent.name: "RUNNING"}
+    assert [call for call in alpha.calls() if call[0] == "squeue"] == [["squeue", "4"]]
+    assert beta.calls() == [["squeue", "4"]]
+    assert beta.type("status", sent.name, "--json").runs[0]["state"] == "RUNNING"
+    alpha.calls(), beta.calls()
+    assert alpha.type("cancel", sent.name).code == 0
+    assert not [call for call in alpha.calls() if len(call) > 1]
+    assert [call for call in beta.calls() if call[0] == "scancel"] == [["scancel", "4"]]
+    beta.jobs(*(f"{number}|RUNNING|/elsewhere/{number}" for number in (1, 2, 3)), f"4|NODE_FAIL|{sent}")
+    (ended,) = alpha.type("status", sent.name, "--json").runs
+    assert ended["state"] == "NODE_FAIL"
+    assert alpha.type("status", stays.name, "--json").runs[0]["state"] == "RUNNING"
+    again = alpha.type("retry", sent.name, "--json")
+    assert (again.code, again.json["job_id"], again.json["cluster"]) == (0, "5", "beta"), again.err
+
+
+def test_who_uses_one_cluster_is_asked_nothing_more(alpha: Cluster, beta: Cluster) -> None:
+    run = alpha.submit()
+    assert [call[0] for call in alpha.calls()] == ["scontrol", "scontrol", "scontrol", "sbatch", "squeue"]
+    assert alpha.type("status").code == 0
+    assert [call[0] for call in alpha.calls()] == ["scontrol", "scontrol", "squeue"]
+    assert (alpha.type("cancel", run.name).code, beta.calls()) == (0, [])
+
+
+@pytest.mark.parametrize("clusters", ["beta,alpha", "alpha,beta", "mars,beta"])
+def test_of_several_clusters_the_answer_names_the_one(alpha: Cluster, beta: Cluster, clusters: str) -> None:
+    run = send(alpha, f"--sbatch=--clusters={clusters}")
+    chosen = next(name for name in clusters.split(",") if name != "mars")
+    assert (record(run)["cluster"], record(run)["via"]) == (chosen, "" if chosen == "alpha" else "alpha")
+    assert alpha.type("status", run.name, "--json").runs[0]["state"] == "RUNNING"
+
+
+def test_a_cluster_that_was_not_asked_for_is_believed_if_sbatch_names_it(alpha: Cluster, beta: Cluster) -> None:
+    (alpha.folder / "moves").write_text("beta")
+    run = alpha.submit()
+    assert (record(run)["job_id"], record(run)["cluster"], record(run)["via"]) == ("4", "beta", "alpha")
+    assert alpha.type("status", run.name, "--json").runs[0]["state"] == "RUNNING"
+    assert alpha.type("cancel", run.name).code == 0
+    assert ["scancel", "4"] in beta.calls()
+    assert not [call for call in alpha.calls() if call[0] == "scancel"]
+
+
+def test_a_cluster_that_nobody_knows_gets_nothing_and_leaves_no_doubt(alpha: Cluster, beta: Cluster) -> None:
+    done = alpha.type("submit", "./train.py", "--sbatch=--clusters=mars")
+    assert (done.code, "'mars' can't be reached now" in done.err) == (1, True), done.err
+    (told,) = alpha.type("status", "--json").runs
+    assert (told["state"], told["job_id"]) == ("NOT_SUBMITTED", "")
+
+
+@pytest.mark.parametrize("sent_by", ["an option", "a variable"])
+def test_a_submission_that_was_interrupted_is_found_where_it_was_sent(
+    alpha: Cluster, beta: Cluster, sent_by: str
+) -> None:
+    option = ("--sbatch=--clusters=mars,beta",) if sent_by == "an option" else ()
+    variables = {} if option else {"SLURM_CLUSTERS": "beta"}
+    run = send(alpha, *option, **variables)
+    lost = {**record(run), "state": "SUBMITTING", "job_id": "", "cluster": "mars,beta" if option else "beta"}
+    (run / "run.json").write_text(json.dumps(lost))
+    (run / "states.jsonl").unlink()
+    for lease in (run / "submitting").glob("*"):
+        lease.unlink()
+    (told,) = alpha.type("status", run.name, "--json").runs
+    assert (told["state"], told["job_id"], told["cluster"]) == ("RUNNING", "4", "beta")
+
+
+@pytest.mark.parametrize("how", ["--as-is", "--from-script"])
+def test_a_batch_script_goes_to_the_cluster_that_it_names(alpha: Cluster, beta: Cluster, how: str) -> None:
+    alpha.desk.write("t.slurm", "#!/bin/bash\n#SBATCH --clusters=beta\nsrun python3 ./train.py\n")
+    words = (how, "./t.slurm") if how == "--as-is" else (how, "./t.slurm", "--nodes", "1")
+    shown = alpha.type("submit", *words, "--dry-run")
+    assert "cluster         beta" in shown.err, shown.err
+    done = alpha.type("submit", *words, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["cluster"], done.json["via"]) == ("beta", "alpha")
+    assert alpha.type("cancel", done.json["run"]).code == 0
+    assert ["scancel", done.json["job_id"]] in beta.calls()
+
+
+def test_a_variable_of_the_shell_reaches_a_run_that_was_submitted_there(alpha: Cluster, beta: Cluster) -> None:
+    run = beta.submit()
+    assert "log in to beta and type there" in alpha.type("cancel", run.name).err
+    assert alpha.type("status", run.name, "--json", SLURM_CLUSTERS="beta").runs[0]["state"] == "RUNNING"
+    assert alpha.type("cancel", run.name, SLURM_CLUSTERS="beta").code == 0
+    assert ["scancel", record(run)["job_id"]] in beta.calls()
+
+
+def test_a_variable_of_the_shell_leads_no_question_about_a_run_of_this_cluster_astray(
+    alpha: Cluster, beta: Cluster
+) -> None:
+    run = alpha.submit()
+    beta.calls()
+    assert alpha.type("status", run.name, "--json", SLURM_CLUSTERS="beta").runs[0]["state"] == "RUNNING"
+    assert alpha.type("cancel", run.name, SLURM_CLUSTERS="beta").code == 0
+    assert beta.calls() == []
+
+
+def test_a_job_waits_for_a_run_on_its_own_cluster_alone(alpha: Cluster, beta: Cluster) -> None:
+    first = send(alpha, "--sbatch=-M beta")
+    refused = alpha.type("submit", "./train.py", "--after", first.name)
+    assert (refused.code, "is on the cluster beta, and a job can wait only" in refused.err) == (1, True), refused.err
+    second = send(alpha, "--sbatch=-M beta", "--after", first.name)
+    assert "#SBATCH --dependency=afterok:4\n" in (second / "job.sh").read_text()
 
 
 def test_the_run_of_another_user_is_shown_as_theirs_and_left_alone(alpha: Cluster) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import AS_IS, Cost, JobSpec, RunRecipe, Sweep, digits_of
+from hpclaunch.core.spec import AS_IS, CLUSTER, Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.runs import Run, current_jobs
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SUBMISSION_CHOICES = (
     *("node type", "nodes", "tasks per node", "launcher", "framework", "strategy"),
-    *("account", "partition", "qos", "walltime", "memory", "data", "python", "software", "option"),
+    *(CLUSTER, "account", "partition", "qos", "walltime", "memory", "data", "python", "software", "option"),
 )
 """The choices that a submission shows; the spec has all."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
@@ -43,7 +43,8 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     if spec.sweep:
         _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]
-    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SUBMISSION_CHOICES]
+    shown = sorted(spec.choices, key=lambda choice: choice.key != CLUSTER)  # beside the site
+    rows += [(choice.key, choice.value, choice.origin) for choice in shown if choice.key in _SUBMISSION_CHOICES]
     for key, value, origin in rows:
         text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
         say(f"  {key:<15} {text:<24} ({origin})")
@@ -183,7 +184,8 @@ def _submission_message(run: Run) -> str:
         return str(run.path)
     jobs = jobs_words(run) if run.offsets else run.job_id
     noun = "jobs" if "," in jobs else "job"
-    return f"submitted {run.label} as {noun} {jobs} at {run.site}"
+    where = f", on the cluster {run.cluster}" if run.via else ""
+    return f"submitted {run.label} as {noun} {jobs} at {run.site}{where}"
 
 
 def jobs_words(run: Run) -> str:

@@ -22,6 +22,8 @@ _PER_NODE = re.compile(r"\bNodes=\S+ CPU_IDs=([0-9,-]*) Mem=\S* GRES=(\S*)")
 """What a job has of some of its nodes, in the answer of ``scontrol --detail show job``."""
 _SPAN = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _OF_A_JOB = ("SLURM_JOB_", "SLURM_GPUS", "SLURM_MEM_PER_", "SLURM_SUBMIT_", "SLURM_CLUSTER", "SLURM_TOPOLOGY_")
+_NOT_OF_A_JOB = ("SLURM_CLUSTERS",)
+"""What looks like one of them: it would send what the run asks Slurm to another cluster."""
 _OF_A_JOB_TOO = ("SLURM_CONF", "SLURM_JOBID", "SLURM_NODE_ALIASES", "SLURM_TIME_FORMAT")
 """The variables that Slurm sets for the script of a job. Others belong to the step in which a shell runs, or are
 options that it was given: srun would take them for the options of the ranks' step."""
@@ -116,7 +118,7 @@ def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[st
     its end for ever.
     """
     foreign = {name for name in leaking(environment) if not name.startswith(_OF_A_JOB) and name not in _OF_A_JOB_TOO}
-    kept = {name: value for name, value in environment.items() if name not in foreign}
+    kept = {name: value for name, value in environment.items() if name not in foreign and name not in _NOT_OF_A_JOB}
     hosts = allocation.hosts[: layout.nodes]
     nodes = allocation.nodes if len(hosts) == len(allocation.hosts) else ",".join(hosts)
     by_node = f"{layout.tasks_per_node}(x{layout.nodes})" if layout.nodes > 1 else f"{layout.tasks_per_node}"
@@ -148,4 +150,5 @@ def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
     options = [
         f"--{name}={value}" if value else f"--{name}" for name, value in spec.directives if name not in _OF_THE_SCRIPT
     ]
+    options += [f"--clusters={spec.clusters}"] if spec.clusters else []
     return ("salloc", *options, "srun", "--interactive", "--preserve-env", "--pty", *shell)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from hpclaunch.schedulers import ClusterIdentity
-from hpclaunch.schedulers.slurm.programs import ask, cluster_key, down_controllers
+from hpclaunch.schedulers.slurm.programs import ask, asking, cluster_key, down_controllers
 from hpclaunch.sites.slurm_text import settings
 
 _CONTROLLER = r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)"
@@ -43,11 +43,12 @@ def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
 
 
 def cluster() -> ClusterIdentity:
-    """Return the name of the cluster, and the hosts of its controllers, the primary one first.
+    """Return the name of this machine's cluster, and the hosts of its controllers, the primary one first.
 
     If scontrol does not answer, the name is that in slurm.conf, and the controllers are not known.
     """
-    fields = configuration()
+    with asking(""):
+        fields = configuration()
     hosts = [value.partition("(")[0].strip() for name, value in fields.items() if re.fullmatch(_CONTROLLER, name)]
     name = fields.get("ClusterName", "")
     if not name:

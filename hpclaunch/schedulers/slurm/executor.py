@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpclaunch.schedulers.slurm.programs import leaking
+from hpclaunch.schedulers.slurm.programs import leaking, with_address
 
 if TYPE_CHECKING:
     from submitit import SlurmExecutor
@@ -44,7 +44,7 @@ def script_executor(folder: Path, options: Sequence[str], seconds: int) -> Slurm
             unset = [word for name in leaking(os.environ) for word in ("-u", name)]
             patience = ["timeout", "--kill-after=5", str(seconds)] if shutil.which("timeout") else []
             sbatch, *rest = super()._make_submission_command(submission_file_path)
-            return ["env", *unset, *patience, sbatch, *options, *rest]
+            return ["env", *unset, *patience, *with_address([sbatch, *options, *rest])]
 
     return ScriptExecutor(folder=folder)
 

@@ -9,8 +9,9 @@ from hpclaunch.core.units import format_walltime, parse_walltime
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import directives_of
 from hpclaunch.schedulers import HeldRequest
+from hpclaunch.schedulers.slurm.addresses import address_of
 from hpclaunch.schedulers.slurm.components import component_of
-from hpclaunch.schedulers.slurm.programs import ask, room_for
+from hpclaunch.schedulers.slurm.programs import ask, asking, room_for
 
 _SECONDS = 10
 _OPTIONS = {"nodes": "nodes", "walltime": "time", "account": "account", "qos": "qos", "partition": "partition"}
@@ -25,7 +26,8 @@ def held(run: Run) -> HeldRequest:
     The values of a heterogeneous job's components are joined by ``+``. Their walltime and account are the first one's.
     """
     command = ["squeue", "--noheader", "--states=all", f"--jobs={run.job_id}", f"--format={_FORMAT}"]
-    answer = ask(command, seconds=_SECONDS, undecodable="surrogateescape", most=room_for(max(1, run.tasks)))
+    with asking(address_of(run.place) or ""):
+        answer = ask(command, seconds=_SECONDS, undecodable="surrogateescape", most=room_for(max(1, run.tasks)))
     components: dict[int, dict[str, str]] = {}
     for line in answer.text.split("\n"):
         named, *texts, folder = [*line.split("|", len(_OPTIONS) + 1), ""][: len(_OPTIONS) + 2]

@@ -27,7 +27,14 @@ from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
 from hpclaunch.schedulers import Objections
 from hpclaunch.schedulers.slurm.configuration import configuration
-from hpclaunch.schedulers.slurm.programs import down_controllers, keep_answer, recent_answer
+from hpclaunch.schedulers.slurm.programs import (
+    asked_cluster,
+    down_controllers,
+    keep_answer,
+    recent_answer,
+    undirected,
+    with_address,
+)
 from hpclaunch.schedulers.slurm.request import ask_of, exact_about, is_on_whole_nodes
 from hpclaunch.schedulers.slurm.shared_limits import delays_by, minute_limits, refusals_by
 from hpclaunch.sites.detect import cluster_name
@@ -288,7 +295,7 @@ def _names(partition: str, known: Mapping[str, Fields]) -> list[str]:
 
 
 def _associations_command(user: str) -> list[str]:
-    here = cluster_name(os.environ)  # one slurmdbd may serve several clusters
+    here = asked_cluster() or cluster_name(os.environ)  # one slurmdbd may serve several clusters
     where = [f"user={user}", f"cluster={here}"] if here else [f"user={user}"]
     columns = "format=Account,QOS,DefaultQOS"
     return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, columns]
@@ -323,7 +330,8 @@ def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(
-            command,
+            with_address(command),
+            env=undirected(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 
 from hpclaunch.core import waiting
 from hpclaunch.core.records import record
@@ -21,15 +22,21 @@ _PING_SECONDS = 4
 _KILLED_S = 5
 _RECENT_SECONDS = 5
 """How long an answer counts as the present one: the steps of one submission ask the same in turn."""
-_CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
+_CHOOSING = ("PATH", "SLURM_CONF")
 """The variables that decide which cluster Slurm's programs ask."""
+_REDIRECTING = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
+"""Variables of a shell that would send a question about one cluster to others: its programs never get them."""
+_ADDRESSABLE = frozenset({"sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "sshare"})
+"""The programs that can ask another cluster, with --clusters; each gets its address from slurmdbd."""
+_addressed: ContextVar[str] = ContextVar("addressed", default="")
+"""The other cluster that is asked now, or several, joined by commas; empty: that of this machine."""
 NO_NODES = ("", "None assigned")
 """The nodes of a job that has none, as squeue and sacct print them."""
 _answers: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """Recent answers: (question, cluster) -> time (seconds of the monotonic clock), text."""
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
 _LEAKING = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI", "OMPI_")
-_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
+_KEPT = frozenset({"SLURM_CONF", "SLURM_TIME_FORMAT"})
 _REFORMATTING = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
 
 
@@ -47,6 +54,33 @@ class Answer:
         return " ".join(self.messages.split()) or "failed without a message"
 
 
+@contextlib.contextmanager
+def asking(clusters: str) -> Iterator[None]:
+    """Let the programs ask these clusters meanwhile, that of this machine if the text is empty."""
+    before = _addressed.set(clusters)
+    try:
+        yield
+    finally:
+        _addressed.reset(before)
+
+
+def asked_cluster() -> str:
+    """Return the other cluster that the programs ask now, or several; empty: that of this machine."""
+    return _addressed.get()
+
+
+def with_address(command: Sequence[str]) -> list[str]:
+    """Return a command of Slurm's, with the option that lets it ask the cluster which is to be asked now."""
+    program, *rest = command
+    clusters = asked_cluster()
+    return [program, *([f"--clusters={clusters}"] if clusters and program in _ADDRESSABLE else []), *rest]
+
+
+def undirected(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a shell without those that send what Slurm's programs do to other clusters."""
+    return {name: value for name, value in environment.items() if name not in _REDIRECTING}
+
+
 def ask(
     command: Sequence[str],
     without: Iterable[str] = (),
@@ -58,6 +92,8 @@ def ask(
 ) -> Answer:
     """Run one of Slurm's programs with ``text`` as its input; one that is missing or hangs gives a failed answer.
 
+    It asks the cluster of ``asking``, whatever the shell says.
+
     So does one that writes more than ``most`` bytes. It is ended then, as one that hangs is.
 
     ``without``: variables to remove, in addition to those that would change the format of the output.
@@ -65,13 +101,13 @@ def ask(
     ``epoch_times``: print times as seconds of the epoch, which are the same in every time zone.
     """
     unseen = {*without, *(name for name in os.environ if name.startswith(_REFORMATTING))}
-    environment = {name: value for name, value in os.environ.items() if name not in unseen}
+    environment = {name: value for name, value in undirected(os.environ).items() if name not in unseen}
     environment["SLURM_BITSTR_LEN"] = "0"  # else Slurm shortens long lists of an array's tasks
     if epoch_times:
         environment["SLURM_TIME_FORMAT"] = "%s"
     content = text.encode("utf-8", errors="surrogateescape")
     try:
-        code, output, complaints = _run(command, content, seconds, environment, most)
+        code, output, complaints = _run(with_address(command), content, seconds, environment, most)
     except subprocess.TimeoutExpired:
         return Answer(ok=False, messages=f"did not answer within {seconds:g} s")
     except waiting.TooLong as error:
@@ -110,7 +146,7 @@ def room_for(jobs: int) -> int:
 
 def cluster_key() -> tuple[str | None, ...]:
     """Return what decides which cluster Slurm's programs ask."""
-    return tuple(os.environ.get(name) for name in _CHOOSING)
+    return (*(os.environ.get(name) for name in _CHOOSING), asked_cluster())
 
 
 def recent_answer(question: str) -> str | None:
@@ -129,9 +165,10 @@ def down_controllers() -> str:
     """Return the controllers' host names if Slurm itself reports that all of them are down; else an empty text.
 
     ``scontrol ping`` says so in milliseconds, where other programs try again for MessageTimeout (10 to 100 s). If it
-    is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds.
+    is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds. Of another
+    cluster nothing is known: ping asks the controllers in slurm.conf.
     """
-    if recent_answer("ping") is not None:
+    if asked_cluster() or recent_answer("ping") is not None:
         return ""
     answer = ask(["scontrol", "ping"], seconds=_PING_SECONDS)
     states = _PING.findall(answer.text)

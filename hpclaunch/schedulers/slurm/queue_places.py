@@ -1,4 +1,4 @@
-"""The places of waiting jobs in Slurm's queue, and the starts that it expects, with one call of squeue."""
+"""The places of waiting jobs in Slurm's queue, and the starts that it expects, with one call of squeue a cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import JobIdentity, Jobs
 from hpclaunch.schedulers import QueuePlace
+from hpclaunch.schedulers.slurm.addresses import jobs_by_address
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.configuration import configuration
-from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.schedulers.slurm.states import of_this_cluster
+from hpclaunch.schedulers.slurm.programs import ask, asking
 
 
 @record
@@ -36,9 +36,14 @@ def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, Que
     sorts (squeue manual). Backfill may start a job with a lower priority first. Where the site hides the jobs of
     others (PrivateData), no job has a known number before it.
     """
-    wanted = of_this_cluster(list(jobs))
-    if not wanted:
-        return {}
+    found: dict[JobIdentity, QueuePlace] = {}
+    for address, there in jobs_by_address(jobs):
+        with asking(address):
+            found |= _places_at_one(there, partitions)
+    return found
+
+
+def _places_at_one(wanted: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
     some = [f"--partition={','.join(sorted(set(partitions)))}"] if partitions and all(partitions) else []
     options = ["--noheader", "--states=PENDING", *some, "--format=%i|%P|%Q|%S|%V|%Z"]
     answer = ask(["squeue", *options], epoch_times=True)

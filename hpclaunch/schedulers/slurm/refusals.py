@@ -53,11 +53,18 @@ _NUMBER = (
     r"|\bsubmitted\b[^\n]{0,40}\bjob\b[\s:#]{0,3}(?:id\b)?[\s:#=]{0,3}[0-9]"
 )
 """What may be a job ID, in a form that is not sbatch's own: of ``--parsable``, or in a wrapper's sentence."""
-_SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)?[ \t\r]*$", re.MULTILINE)
+_SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster (\S+))?[ \t\r]*$", re.MULTILINE)
 # Most submissions are accepted, so what follows is compiled only where it is needed.
 _FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
 _FILTERED = r"(?m)^(?:sbatch: (?:error|fatal): )?cli_filter plugin terminated with error\s*$"
 """Before anything is sent to the controller."""
+_NO_CLUSTER = (
+    r"(?m)^sbatch: error: (?:"
+    r".* can't be reached now, or it is an invalid entry for .*"
+    r"|No clusters can be reached now\..*"
+    r"|There is a problem talking to the database: .*)$"
+)
+"""What it says of the clusters of ``--clusters`` before it sends a script to one (print_db_notok, slurmdb_defs.c)."""
 _CONVERSATION = r"(?m)^sbatch: error: (_?slurm_\w+\b.*)$"
 """What Slurm's functions that talk with the controller say, which are named first."""
 _NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
@@ -75,15 +82,19 @@ _SIGNALS = range(129, 193)
 class SbatchAnswer:
     """One call of sbatch: its meaning, the job ID of a queued job, and its ``words`` for the user, on one line.
 
+    ``cluster``: where the job is, if sbatch names a cluster. ``unsent``: no cluster was asked to queue the script.
+
     ``printed``: what it printed beside the line with the job ID, line by line.
     ``own_words``: whether sbatch itself, and not only a wrapper, said why it failed.
     """
 
     meaning: Meaning
     job_id: str = ""
+    cluster: str = ""
     words: str = ""
     printed: str = ""
     own_words: bool = False
+    unsent: bool = False
 
 
 def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
@@ -92,15 +103,24 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
     A job ID counts whatever else was printed, in any encoding, and whatever the exit code.
     """
     for stream in (out, err):
-        ids = {found[1].decode() for found in _SUBMITTED.finditer(stream)}
-        if len(ids) == 1:
+        jobs = {found.groups() for found in _SUBMITTED.finditer(stream)}
+        if len(jobs) == 1:
+            job_id, cluster = jobs.pop()
             rest = _SUBMITTED.sub(b"", out + b"\n" + err) if err or len(out.splitlines()) > 1 else b""
-            return SbatchAnswer(meaning="queued", job_id=ids.pop(), printed=_lines_in(rest))
+            name = (cluster or b"").decode("utf-8", errors="replace")
+            return SbatchAnswer(meaning="queued", job_id=job_id.decode(), cluster=name, printed=_lines_in(rest))
     text = _lines_in(err + b"\n" + out)
     words = " ".join(re.sub(_PREFIX, "", text).split())
     own_words = re.search(_OWN_WORDS, text) is not None
     meaning = _meaning_of(code, text, _lines_in(out))
-    return SbatchAnswer(meaning=meaning, words=words or _silent_ending(code), printed=text, own_words=own_words)
+    unsent = meaning != "queued" and bool(code and code > 0) and re.search(_NO_CLUSTER, text) is not None
+    return SbatchAnswer(
+        meaning="refused" if unsent else meaning,
+        words=words or _silent_ending(code),
+        printed=text,
+        own_words=own_words,
+        unsent=unsent,
+    )
 
 
 def _lines_in(text: bytes) -> str:

@@ -11,12 +11,13 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import JobIdentity, Jobs, Run, current_jobs
 from hpclaunch.schedulers import Estimate, JobUsage, Objections, QueuePlace, Status
-from hpclaunch.schedulers.slurm.arrays import largest_array
+from hpclaunch.schedulers.slurm.addresses import address_of, jobs_by_address
+from hpclaunch.schedulers.slurm.arrays import largest_array as largest_array_at_one
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
 from hpclaunch.schedulers.slurm.configuration import cluster, cluster_name
 from hpclaunch.schedulers.slurm.held import held
-from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
+from hpclaunch.schedulers.slurm.programs import ask, asked_cluster, asking, down_controllers, leaking
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allocation",
+    "asking",
     "cancel",
     "cancel_command",
     "check",
@@ -50,6 +52,7 @@ __all__ = [
     "overriding",
     "past_jobs",
     "queue_places",
+    "reaches",
     "search",
     "shell_command",
     "states",
@@ -89,7 +92,12 @@ def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
 
 
 def objections(spec: JobSpec) -> Objections:
-    """Return why Slurm would refuse this job, never start it, or let it wait; nothing if Slurm does not answer."""
+    """Return why Slurm would refuse this job, never start it, or let it wait; nothing if Slurm does not answer.
+
+    Nor is anything known while Slurm may choose the cluster.
+    """
+    if _is_open():
+        return Objections()
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
     found = limit_objections(spec)
@@ -97,17 +105,42 @@ def objections(spec: JobSpec) -> Objections:
 
 
 def longest_walltime(partition: str, qos: str = "") -> int | None:
-    """Return the longest walltime (seconds) that the partition accepts now; None without a limit or an answer."""
+    """Return the longest walltime (seconds) that the partition accepts now; None without a limit or an answer.
+
+    Nor is it known while Slurm may choose the cluster.
+    """
+    if _is_open():
+        return None
     from hpclaunch.schedulers.slurm.limits import longest_walltime as of_partition
 
     return of_partition(partition, qos)
 
 
 def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
-    """Return the names of all partitions, of all QOS or of both; nothing of what Slurm does not answer."""
+    """Return the names of all partitions, of all QOS or of both; nothing of what Slurm does not answer.
+
+    Nor are they known while Slurm may choose the cluster.
+    """
+    if _is_open():
+        return {}
     from hpclaunch.schedulers.slurm.limits import live_names as names_of
 
     return names_of(families)
+
+
+def largest_array() -> int | None:
+    """Return how many tasks, numbered from 0, one array may have; None without an answer, or for several clusters."""
+    return None if _is_open() else largest_array_at_one()
+
+
+def _is_open() -> bool:
+    """Whether several clusters are asked, each of which has limits of its own."""
+    return "," in asked_cluster()
+
+
+def reaches(run: Run) -> bool:
+    """Whether Slurm's programs on this machine reach the run's cluster, or it is not known."""
+    return address_of(run.place) is not None
 
 
 def estimate(text: str) -> Estimate:
@@ -135,7 +168,11 @@ def states(jobs: Jobs) -> dict[JobIdentity, Status]:
         return queued
     from hpclaunch.schedulers.slurm.here import states as in_allocations
 
-    return {**in_allocations([*inside.values()]), **queued}
+    found: dict[JobIdentity, Status] = {}
+    for address, there in jobs_by_address(Jobs(inside.values())):
+        with asking(address):
+            found |= in_allocations([*there.single.values()])
+    return {**found, **queued}
 
 
 def queue_places(jobs: Jobs, partitions: Sequence[str]) -> dict[JobIdentity, QueuePlace]:
@@ -153,7 +190,7 @@ def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
 
 
 def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
-    """Cancel the runs' own jobs with one call of scancel, and return them.
+    """Cancel the runs' own jobs with one call of scancel a cluster, and return them.
 
     A job is cancelled only if squeue confirms that it is the run's. Of a run that began in an allocation the processes
     are ended, and not the allocation. Raises SchedulerError in Slurm's words.
@@ -170,15 +207,18 @@ def cancel(runs: Sequence[Run]) -> list[JobIdentity]:
 def _cancel_queued(runs: Sequence[Run]) -> list[JobIdentity]:
     from hpclaunch.schedulers.slurm.states import own_jobs
 
-    jobs = own_jobs(runs)
-    if not jobs:
-        return []
-    answer = ask(["scancel", *(job.job_id for job in jobs)])
-    if not answer.ok:
-        denied = "denied" in answer.words.lower()
-        next_step = "only its owner can cancel it" if denied else "try again; until then the run continues"
-        raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
-    return jobs
+    ended: list[JobIdentity] = []
+    for address, there in jobs_by_address(Jobs(runs)):
+        for one in address.split(","):  # the same number on each of several may be a job of its own
+            with asking(one):
+                jobs = own_jobs(there)
+                answer = ask(["scancel", *(job.job_id for job in jobs)]) if jobs else None
+            if answer and not answer.ok:
+                denied = "denied" in answer.words.lower()
+                next_step = "only its owner can cancel it" if denied else "try again; until then the run continues"
+                raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
+            ended += jobs
+    return ended
 
 
 def job_states(numbers: Sequence[str]) -> dict[str, str]:
@@ -193,7 +233,9 @@ def cancel_command(run: Run) -> str:
     if run.allocation:
         return f"hpclaunch cancel {run.label}"
     jobs = current_jobs(run) if run.tasks else [run.job_id]
-    return f"hpclaunch cancel {run.label} (or: scancel {' '.join(jobs)})"
+    address = address_of(run.place)
+    words = ["scancel", *([f"--clusters={address}"] if address else []), *jobs]
+    return f"hpclaunch cancel {run.label} (or: {' '.join(words)})"
 
 
 def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
@@ -258,7 +300,7 @@ def compare(site: Site) -> Comparison | None:
     from hpclaunch.schedulers.slurm.describe import nodes_and_partitions
     from hpclaunch.sites.describe.comparison import compare as compare_with
 
-    return None if down_controllers() else compare_with(site, nodes_and_partitions())
+    return None if _is_open() or down_controllers() else compare_with(site, nodes_and_partitions())
 
 
 def check(site: Site) -> SchedulerFindings:

@@ -1,8 +1,9 @@
 """The states of runs, in three steps: squeue, then sacct, then the markers in the run directory; it never guesses.
 
 squeue knows every job that waits or runs, and for some minutes those that have ended. sacct knows ended jobs, perhaps
-with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs. A line
-of an answer is about a run's job only if its identity is that job's: numbers are given again (decision 61).
+with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs of a
+cluster. A line of an answer is about a run's job only if its identity is that job's: numbers are given again (decision
+61).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import FINAL, JobIdentity, Jobs, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
+from hpclaunch.schedulers.slurm.addresses import jobs_by_address
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query
 from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes
-from hpclaunch.schedulers.slurm.configuration import cluster
 from hpclaunch.schedulers.slurm.markers import memory_kill, status_by_markers, with_proof
-from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, room_for
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, asking, room_for
 
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
@@ -50,26 +51,26 @@ class _Queue:
 
 
 def states(jobs: Jobs, leave_out: Collection[JobIdentity] = ()) -> dict[JobIdentity, Status]:
-    """Return job -> status for the jobs, without those to ``leave_out``, and those of other clusters.
+    """Return job -> status for the jobs, without those to ``leave_out``, and those that are out of reach from here.
 
     For several runs of an array the query names the array; the answer has a line for each task. An array may have
     100,000 of them, so a run is looked up in ``jobs`` only where the answers leave a doubt.
     """
-    wanted = of_this_cluster([job for job in jobs if job not in leave_out])
+    found: dict[JobIdentity, Status] = {}
+    for address, there in jobs_by_address(jobs):
+        with asking(address):
+            found.update(_states_at_one(there, leave_out))
+    return found
+
+
+def _states_at_one(jobs: Jobs, leave_out: Collection[JobIdentity]) -> dict[JobIdentity, Status]:
+    wanted = [job for job in jobs if job not in leave_out]
     found: dict[JobIdentity, Status] = {}
     for queried in portions(ids_to_query(job.job_id for job in wanted)):
         numbers = set(queried)
         mine = [job for job in wanted if job.job_id in numbers or job.array_id in numbers]
         found.update(_states_of(mine, jobs, _squeue(queried, jobs)))
     return found
-
-
-def of_this_cluster(jobs: Sequence[JobIdentity]) -> list[JobIdentity]:
-    """Return the jobs without those of other clusters: Slurm's programs on this machine know nothing about them."""
-    if not any(job.cluster for job in jobs):
-        return list(jobs)
-    here = cluster().name
-    return [job for job in jobs if not here or job.cluster in ("", here)]
 
 
 def portions(numbers: Sequence[str]) -> Iterator[list[str]]:
@@ -130,13 +131,12 @@ def owners(jobs: Jobs, number: str, folder: str, submitted: str) -> list[JobIden
     return [job for job in jobs.numbered(number) if job.is_job(folder, when)]
 
 
-def own_jobs(found: Sequence[Run]) -> list[JobIdentity]:
-    """Return the runs' jobs that squeue lists as theirs.
+def own_jobs(jobs: Jobs) -> list[JobIdentity]:
+    """Return those of the jobs, all of one cluster, that squeue lists as the runs'.
 
     Raises SchedulerError if squeue does not answer: a job whose folder is not known may be another run's.
     """
-    jobs = Jobs(found)
-    wanted = of_this_cluster(list(jobs))
+    wanted = list(jobs)
     confirmed: set[JobIdentity] = set()
     for numbers in portions(list(dict.fromkeys(job.job_id for job in wanted))):
         command = ["squeue", "--noheader", "--states=all", "--format=%i|%V|%Z", f"--jobs={','.join(numbers)}"]
@@ -217,7 +217,7 @@ def _sacct(ended: Iterable[JobIdentity], jobs: Jobs) -> dict[JobIdentity, Status
         further += _further_of(jobs, named, nodes, folder, submitted)
         for number in ids_in(named):
             for job in owners(jobs, number, folder, submitted):
-                if job.cluster in ("", name) or not name:
+                if not (job.cluster and name) or name in job.cluster.split(","):
                     found[job] = _status_of_line(word, code, nodes)
     _add_nodes(found, further)
     return found

@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch.core import waiting
@@ -20,9 +21,10 @@ from hpclaunch.runs import JOB_ID, Run, leases
 from hpclaunch.runs.directories import weak_around
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import QueuedJob, Search
+from hpclaunch.schedulers.slurm.addresses import address_of
 from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.executor import script_executor
-from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, asked_cluster, asking, down_controllers
 from hpclaunch.schedulers.slurm.refusals import SbatchAnswer, read_answer
 
 _PAUSES = (1.0, 2.0, 4.0)
@@ -35,7 +37,7 @@ _MOST_WORDS = 4 * 2**20
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> QueuedJob:
-    """Submit the script with sbatch and further ``options``.
+    """Submit the script with sbatch and further ``options``, to the cluster of the run's record.
 
     sbatch is called again only if no controller was reached. A request that timed out is usually obeyed later, so a
     second one would queue a second job. Raises Unanswered if it is unknown whether the script was queued, and
@@ -44,25 +46,33 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> Q
     if shutil.which("sbatch") is None:
         what, next_step = "there is no sbatch on this machine", "log in to the site, or --dry-run"
         raise SchedulerError(Fault(what=what, next=next_step, subject="scheduler"))
+    with asking(address_of(run.place) or ""):
+        return _submit_at(run, text, options)
+
+
+def _submit_at(run: Run, text: str, options: Sequence[str]) -> QueuedJob:
+    """Submit to the cluster that is asked now, or to several, of which sbatch chooses one."""
     if hosts := down_controllers():
         raise _down_error(run, hosts)
-    if job_id := _queued_earlier(run):
-        return QueuedJob(job_id=job_id)
+    if found := _queued_earlier(run):
+        return found
     for pause in _PAUSES:
         if not leases.renew(run.path):
             raise _taken_over_error(run)
         answer = _call_sbatch(run, text, options)
-        job_id = answer.job_id or _look_up(run, text, answer)
-        if job_id:
-            return QueuedJob(job_id=job_id, printed=answer.printed)
+        if answer.job_id and (answer.cluster or "," not in asked_cluster()):
+            return QueuedJob(job_id=answer.job_id, cluster=answer.cluster, printed=answer.printed)
+        found = _look_up(run, text, answer)
+        if found:
+            return replace(found, printed=answer.printed)
         if answer.meaning == "refused":
             break
         time.sleep(pause)
     raise _refusal_error(run, answer.words)
 
 
-def _queued_earlier(run: Run) -> str:
-    """Return a job of an earlier submission that was called NOT_SUBMITTED; an empty text if there is none.
+def _queued_earlier(run: Run) -> QueuedJob | None:
+    """Return a job of an earlier submission that was called NOT_SUBMITTED; None if there is none.
 
     So is the successor that the script of the last job asked for without getting an answer. Raises SchedulerError if
     Slurm does not say.
@@ -70,7 +80,7 @@ def _queued_earlier(run: Run) -> str:
     lease = leases.newest(run.path)
     is_doubtful = lease is not None and lease.before == leases.NOT_SUBMITTED
     if not is_doubtful and (not run.earlier or successor_of(run, run.earlier[-1]) != ""):
-        return ""
+        return None
     found = search([run])
     if not found.answered:
         what = f"it is unknown whether an earlier submission of {run.label} queued a job: {found.words}"
@@ -79,34 +89,37 @@ def _queued_earlier(run: Run) -> str:
     return _new_job(run, found)
 
 
-def _look_up(run: Run, text: str, answer: SbatchAnswer) -> str:
-    """Return the job of this run that sbatch did not report; an empty text if nothing was queued.
+def _look_up(run: Run, text: str, answer: SbatchAnswer) -> QueuedJob | None:
+    """Return the job of this run that sbatch did not report; None if nothing was queued.
 
     After a refusal the queue is asked once, as a site's own sbatch may say anything and exit with any code. The answer
     also shows that the controller hears us. Raises Unanswered while a job that is not found may still appear.
     """
+    if answer.unsent:
+        return None
     can_be_found = "\n#SBATCH --chdir=" in text
     if answer.meaning == "unreachable" or (answer.meaning == "refused" and (can_be_found or answer.own_words)):
         found = search([run])
-        job_id = _new_job(run, found)
-        if job_id or found.answered or answer.meaning == "unreachable":
-            return job_id
+        job = _new_job(run, found)
+        if job or found.answered or answer.meaning == "unreachable":
+            return job
     if not can_be_found:
         raise _unanswered_error(run, answer.words)
     for pause in _PAUSES:
         time.sleep(pause)
         leases.renew(run.path)
         found = search([run])
-        if job_id := _new_job(run, found):
-            return job_id
+        if job := _new_job(run, found):
+            return job
         if not found.answered:
             break
     raise _unanswered_error(run, answer.words)
 
 
-def _new_job(run: Run, found: Search) -> str:
-    """Return the oldest job that the record of the run does not name; an empty text if there is none."""
-    return next((job_id for job_id in found.jobs.get(run.path, ()) if job_id not in run.earlier), "")
+def _new_job(run: Run, found: Search) -> QueuedJob | None:
+    """Return the oldest job that the record of the run does not name; None if there is none."""
+    job_id = next((job_id for job_id in found.jobs.get(run.path, ()) if job_id not in run.earlier), "")
+    return QueuedJob(job_id=job_id, cluster=found.clusters.get((run.path, job_id), "")) if job_id else None
 
 
 def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
@@ -162,6 +175,32 @@ def _read_output(process: subprocess.Popen[bytes]) -> SbatchAnswer:
 def search(runs: Sequence[Run]) -> Search:
     """Return the jobs of these runs, found by their working folder: every script's --chdir is its run directory.
 
+    Each cluster to which one of them was sent, or may have been, is asked. It has answered only if all of them have.
+    """
+    there: dict[str, list[Run]] = {}
+    for run in runs:
+        for one in (address_of(run.place) or "").split(","):
+            there.setdefault(one, []).append(run)
+    answers = []
+    for address, own in there.items():
+        with asking(address):
+            answers.append(_search_at(own))
+    jobs: dict[Path, tuple[str, ...]] = {}
+    for answer in answers:
+        for path, ids in answer.jobs.items():
+            jobs[path] = tuple(dict.fromkeys((*jobs.get(path, ()), *ids)))
+    return Search(
+        jobs=jobs,
+        clusters={job: name for answer in answers for job, name in answer.clusters.items()},
+        answered=all(answer.answered for answer in answers),
+        certain=all(answer.certain for answer in answers),
+        words="; ".join(answer.words for answer in answers if answer.words),
+    )
+
+
+def _search_at(runs: Sequence[Run]) -> Search:
+    """Return the jobs of these runs on the cluster that is asked now.
+
     A job that the controller refused may stay in its list, FAILED and without nodes. It was never queued, so it is
     left out.
     """
@@ -181,7 +220,9 @@ def search(runs: Sequence[Run]) -> Search:
             jobs.setdefault(wanted[folder], []).append(job_id)
     ordered = {path: tuple(sorted(dict.fromkeys(ids), key=_number)) for path, ids in jobs.items()}
     words = "" if queue.ok else f"squeue: {queue.words}"
-    return Search(jobs=ordered, answered=queue.ok, certain=queue.ok and past.ok, words=words)
+    name = asked_cluster()
+    clusters = {(path, job_id): name for path, ids in ordered.items() for job_id in ids} if name else {}
+    return Search(jobs=ordered, clusters=clusters, answered=queue.ok, certain=queue.ok and past.ok, words=words)
 
 
 def _day_before(created: str) -> str:

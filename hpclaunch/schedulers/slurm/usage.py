@@ -1,4 +1,4 @@
-"""What jobs used, from Slurm's accounting: one call of sacct for all of them."""
+"""What jobs used, from Slurm's accounting: one call of sacct a cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from hpclaunch.core.units import whole_number
 from hpclaunch.runs import JobIdentity, Jobs
 from hpclaunch.schedulers import JobUsage
+from hpclaunch.schedulers.slurm.addresses import jobs_by_address
 from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
-from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.schedulers.slurm.states import of_this_cluster, owners, portions
+from hpclaunch.schedulers.slurm.programs import ask, asking
+from hpclaunch.schedulers.slurm.states import owners, portions
 from hpclaunch.sites.slurm_text import tres_in
 
 _FIELDS = (
@@ -27,17 +28,24 @@ def usage(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
 
     Of a job that was queued again sacct reports the last start.
     """
-    options = ["--noheader", "--parsable2", "--noconvert", f"--format={','.join(_FIELDS)}", "--starttime=now-365days"]
-    wanted = of_this_cluster(list(jobs))
     found: dict[JobIdentity, JobUsage] = {}
-    for numbers in portions(ids_to_query(job.job_id for job in wanted)):
+    for address, there in jobs_by_address(jobs):
+        with asking(address):
+            found |= _usage_at_one(there)
+    return found
+
+
+def _usage_at_one(jobs: Jobs) -> dict[JobIdentity, JobUsage]:
+    options = ["--noheader", "--parsable2", "--noconvert", f"--format={','.join(_FIELDS)}", "--starttime=now-365days"]
+    found: dict[JobIdentity, JobUsage] = {}
+    for numbers in portions(ids_to_query(job.job_id for job in jobs)):
         answer = ask(["sacct", *options, f"--jobs={','.join(numbers)}"], epoch_times=True)
         for number, lines in _lines_of_jobs(answer.text):
             if "+" in lines[0][0]:  # of nodes of several types (4711+0, 4711+1) no line has it all
                 continue
             name, submitted, folder = lines[0][-3:]
             for job in owners(jobs, number, folder, submitted):
-                if job in wanted and (job.cluster in ("", name) or not name):
+                if not (job.cluster and name) or name in job.cluster.split(","):
                     found[job] = _usage_in(lines)
     return found
 

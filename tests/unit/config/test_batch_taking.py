@@ -41,6 +41,7 @@ def faults_of(head: str, body: str = "srun ./x", typed: tuple[str, ...] = ()) ->
             "#SBATCH -C a100 --signal=B:USR1@60 --mail-type=END,FAIL --mem-per-cpu=2G",
             {"sbatch": ("--constraint=a100", "--signal=B:USR1@60", "--mail-type=END,FAIL", "--mem-per-cpu=2G")},
         ),
+        ("#SBATCH -M cm4 -p cm4_std", {"partition": "cm4_std", "sbatch": ("--clusters=cm4",)}),
         ("#SBATCH --export=ALL,A=1,B=x", {"variables": (("A", "1"), ("B", "x"))}),
         ("#SBATCH -N 1\n#SBATCH -N 3", {"nodes": 3}),
     ],

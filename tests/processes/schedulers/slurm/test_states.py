@@ -228,7 +228,7 @@ def test_an_answer_without_a_time_is_about_the_run_whose_folder_it_names(
     (program / "squeue").write_text(f"#!/bin/bash\necho '{line}'\n")
     assert told_of([run]) == {"1": Status(state="PENDING", reason="AssocMaxJobsLimit")}
     (program / "squeue").write_text(f"#!/bin/bash\necho '1|{time_of_submission}|{run.path}'\n")
-    assert [job.job_id for job in states.own_jobs([run])] == ["1"]
+    assert [job.job_id for job in states.own_jobs(Jobs([run]))] == ["1"]
     (program / "squeue").write_text("#!/bin/bash\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n")
     (program / "sacct").write_text(f"#!/bin/bash\necho '1|NODE_FAIL|1:0|n1|lab|{time_of_submission}|{run.path}'\n")
     assert told_of([run]) == {"1": Status(state="NODE_FAIL", exit_code="1:0", nodes="n1")}
@@ -243,8 +243,8 @@ def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_p
     assert told_of([run]) == {"1": Status(state="UNKNOWN", reason=reason)}
     assert told_of([replace(run, submitted="")]) == {"1": Status(state="RUNNING", nodes="n1")}
     (program / "squeue").write_text(f"#!/bin/bash\necho '1|{WHEN}|{run.path}'\n")
-    assert states.own_jobs([run]) == []
-    assert states.own_jobs([replace(run, submitted="")]) != []
+    assert states.own_jobs(Jobs([run])) == []
+    assert states.own_jobs(Jobs([replace(run, submitted="")])) != []
     fake(program, "squeue", "")
     (program / "scontrol").write_text("#!/bin/bash\necho 'ClusterName = lab'\n")
     (program / "scontrol").chmod(0o755)
@@ -293,14 +293,14 @@ def test_only_jobs_that_squeue_lists_with_the_runs_folder_are_its_own(tmp_path: 
         f"'5_[3-8]|5|{whole.path}' 9\n"
     )
     (program / "squeue").chmod(0o755)
-    assert [job.job_id for job in states.own_jobs([*runs[:3], *tasks, whole])] == ["1", "4_1", "5"]
+    assert [job.job_id for job in states.own_jobs(Jobs([*runs[:3], *tasks, whole]))] == ["1", "4_1", "5"]
     (program / "squeue").write_text(
         f"#!/bin/bash\necho '1|5|{runs[0].path}'\necho 'Invalid job id specified' >&2\nexit 1\n"
     )
-    assert states.own_jobs(runs[:2]) == [identity_of(runs[0])], "squeue does not know 2 any more"
+    assert states.own_jobs(Jobs(runs[:2])) == [identity_of(runs[0])], "squeue does not know 2 any more"
     (program / "squeue").write_text("#!/bin/bash\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
     with pytest.raises(SchedulerError, match="cannot confirm whose jobs these are: Unable to contact"):
-        states.own_jobs(runs[:1])
+        states.own_jobs(Jobs(runs[:1]))
 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
@@ -346,7 +346,7 @@ def test_what_slurms_programs_are_asked(tmp_path: Path, program: Path) -> None:
         *("--noheader", "--parsable2", "--allocations", "--starttime=now-365days", "--jobs=7,9"),
         "--format=JobID,State,ExitCode,NodeList,Cluster,Submit,WorkDir",
     }
-    states.own_jobs([run])
+    states.own_jobs(Jobs([run]))
     assert set((tmp_path / "squeue").read_text().splitlines()) == {
         *("--noheader", "--states=all", "--format=%i|%V|%Z", "--jobs=7"),
     }
@@ -372,7 +372,7 @@ def test_a_heterogeneous_job_is_cancelled_and_found_by_its_own_number(tmp_path: 
     run = a_run(tmp_path, "7")
     (program / "squeue").write_text(f"#!/bin/bash\necho '7+0|5|{run.path}'; echo '7+1|5|{run.path}'\n")
     (program / "squeue").chmod(0o755)
-    assert states.own_jobs([run]) == [identity_of(run)]
+    assert states.own_jobs(Jobs([run])) == [identity_of(run)]
     fake(program, "squeue", "7+0|RUNNING|None|node1\n7+1|RUNNING|None|node2")
     fake(program, "sacct", "7+0|RUNNING|0:0|node1\n7+1|RUNNING|0:0|node2")
     assert scheduler.search([run]).jobs == {run.path: ("7",)}
@@ -462,7 +462,7 @@ def test_a_folder_may_have_the_character_that_divides_the_answers(tmp_path: Path
     )
     (program / "squeue").chmod(0o755)
     assert told_of([run])["1"] == Status(state="RUNNING", nodes="n1")
-    assert states.own_jobs([run]) == [identity_of(run)]
+    assert states.own_jobs(Jobs([run])) == [identity_of(run)]
     fake(program, "squeue", "")
     (program / "sacct").write_text(f"#!/bin/bash\necho '1|TIMEOUT|0:0|n1|lab|5|{run.path}'\n")
     (program / "sacct").chmod(0o755)
@@ -503,5 +503,5 @@ def test_times_are_asked_for_in_seconds_of_the_epoch(tmp_path: Path, program: Pa
         (program / name).chmod(0o755)
     run = a_run(tmp_path, "1")
     told_of([run])
-    states.own_jobs([run])
+    states.own_jobs(Jobs([run]))
     assert (tmp_path / "formats").read_text().split() == ["%s"] * 3

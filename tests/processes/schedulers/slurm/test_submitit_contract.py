@@ -30,7 +30,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_script_is_submitted_and_the_job_id_is_read(slurm: Path) -> None:
     text = "#!/bin/bash\n#SBATCH --nodes=2\necho ü\n"
-    assert submit(a_run(slurm), text, 0) == QueuedJob(job_id="4711")
+    assert submit(a_run(slurm), text, 0) == QueuedJob(job_id="4711", cluster="x")
     assert (slurm / "script").read_text(encoding="utf-8") == text
     assert len((slurm / "given").read_text().splitlines()) == 1
 
@@ -45,8 +45,17 @@ def test_options_are_sbatchs_and_not_the_scripts(slurm: Path) -> None:
 def test_variables_of_another_job_or_that_override_the_script_do_not_reach_sbatch(
     slurm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dropped = ("SBATCH_PARTITION", "SLURM_JOB_ID", "SLURM_NTASKS", "SALLOC_QOS", "SRUN_DEBUG", "PMI_RANK", "OMPI_X")
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "MINE")
+    dropped = (
+        "SLURM_CLUSTERS",
+        "SBATCH_PARTITION",
+        "SLURM_JOB_ID",
+        "SLURM_NTASKS",
+        "SALLOC_QOS",
+        "SRUN_DEBUG",
+        "PMI_RANK",
+        "OMPI_X",
+    )
+    kept = ("SLURM_CONF", "MINE")
     for name in (*dropped, *kept):
         monkeypatch.setenv(name, "x")
     program = slurm / "bin/sbatch"

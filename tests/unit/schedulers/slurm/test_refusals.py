@@ -33,6 +33,41 @@ def test_a_line_with_a_job_id_counts_whatever_else_there_is(code: int | None, ou
 
 
 @pytest.mark.parametrize(
+    ("out", "cluster"),
+    [
+        (b"Submitted batch job 4711 on cluster hpcother\n", "hpcother"),
+        (b"Submitted batch job 4711\n", ""),
+        (b"Submitted batch job 4711 on cluster a\nSubmitted batch job 4711 on cluster b\n", None),
+    ],
+)
+def test_the_cluster_is_the_one_in_the_line_with_the_job_id(out: bytes, cluster: str | None) -> None:
+    """The same number on two clusters is two jobs."""
+    answer = read_answer(0, out, b"")
+    assert (answer.meaning, answer.cluster) == (("queued", cluster) if cluster is not None else ("unknown", ""))
+
+
+# print_db_notok of Slurm's src/common/slurmdb_defs.c, in 20.11 to 24.11.
+SEE = "Use 'sacctmgr list clusters' to see available clusters."
+CONTACT = "or contact your admin to resolve the problem."
+LOCAL = "Only local cluster communication is available, remove --cluster from your command line"
+NO_CLUSTER = (
+    f"'mars' can't be reached now, or it is an invalid entry for --cluster.  {SEE}",
+    f"'mars' can't be reached now, or it is an invalid entry for SLURM_CLUSTERS.  {SEE}",
+    "No clusters can be reached now. Contact your admin to resolve the problem.",
+    f"There is a problem talking to the database: Connection timed out.  {LOCAL} {CONTACT}",
+)
+
+
+@pytest.mark.parametrize("words", NO_CLUSTER)
+def test_without_a_way_to_a_cluster_nothing_was_sent(words: str) -> None:
+    answer = read_answer(1, b"", f"sbatch: error: {words}\n".encode())
+    assert (answer.meaning, answer.unsent) == ("refused", True)
+    assert not read_answer(1, b"", f"{FAILED}Invalid partition name specified\n".encode()).unsent
+    assert read_answer(None, b"", f"sbatch: error: {words}\n".encode()).meaning == "unknown"
+    assert read_answer(1, b"Submitted batch job 4711\n", f"sbatch: error: {words}\n".encode()).meaning == "queued"
+
+
+@pytest.mark.parametrize(
     ("code", "err", "meaning"),
     [
         (1, f"{FAILED}Invalid partition name specified\n", "refused"),

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.core.errors import NotFound
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.runs import JobIdentity, Jobs, identity_of
+from hpclaunch.runs import Jobs, identity_of
 from hpclaunch.schedulers import ClusterIdentity, Scheduler, scheduler_of
-from hpclaunch.schedulers.slurm import scheduler, states
+from hpclaunch.schedulers.slurm import addresses, scheduler, states
 from hpclaunch.schedulers.slurm.programs import leaking
 from tests.builders import a_run
 
@@ -40,7 +41,7 @@ def test_an_unknown_scheduler_is_not_found() -> None:
         ("PMIX_NAMESPACE", True),
         ("OMPI_MCA_btl", True),
         ("SLURM_CONF", False),
-        ("SLURM_CLUSTERS", False),
+        ("SLURM_CLUSTERS", True),
         ("SLURM_TIME_FORMAT", False),
         ("PATH", False),
         ("MY_SLURM_THING", False),
@@ -63,18 +64,12 @@ def test_nothing_is_asked_for_no_runs() -> None:
     assert states.states(Jobs([])) == {}
 
 
-@pytest.mark.parametrize(("here", "asked"), [("lab", ["1", "2"]), ("", ["1", "2", "3"])], ids=["known", "not known"])
-def test_jobs_of_another_cluster_are_left_out_where_it_is_known_which_one_is_here(
-    monkeypatch: pytest.MonkeyPatch, here: str, asked: list[str]
-) -> None:
-    """Else nothing would be asked about runs where Slurm does not tell the name of its cluster."""
-    monkeypatch.setattr(states, "cluster", lambda: ClusterIdentity(name=here))
-    jobs = [JobIdentity(name, job_id, "/r", 0) for name, job_id in (("", "1"), ("lab", "2"), ("other", "3"))]
-    assert [job.job_id for job in states.of_this_cluster(jobs)] == asked
-
-
-def test_what_to_type_to_cancel(tmp_path: Path) -> None:
-    assert scheduler.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"
+def test_what_to_type_to_cancel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(tmp_path, "7")
+    assert scheduler.cancel_command(run) == "hpclaunch cancel run-7 (or: scancel 7)"
+    monkeypatch.setattr(addresses, "cluster", lambda: ClusterIdentity(name="here"))
+    sent = replace(run, cluster="there", via="here")
+    assert scheduler.cancel_command(sent) == "hpclaunch cancel run-7 (or: scancel --clusters=there 7)"
 
 
 def test_many_jobs_are_asked_about_in_several_calls() -> None:

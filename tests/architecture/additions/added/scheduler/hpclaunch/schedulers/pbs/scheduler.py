@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.allocation import Allocation
@@ -48,6 +50,16 @@ def cluster_name() -> None:
 def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
     """Return nothing: the queues of PBS are not asked for."""
     return {}
+
+
+def asking(clusters: str) -> AbstractContextManager[None]:
+    """Ask no other cluster: there is none."""
+    return contextlib.nullcontext()
+
+
+def reaches(run: Run) -> bool:
+    """Return True: no run is on another cluster."""
+    return True
 
 
 def objections(spec: JobSpec) -> Objections:
