@@ -2,7 +2,8 @@
 
 Their options are those of their manuals: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 5, PyTorch's page on torchrun,
 Accelerate's command line, DeepSpeed's "Getting Started", Horovod's horovodrun, IBM's jsrun(1), the command lines of Ray
-and Lightning, Colossal-AI's "Launch Colossal-AI", the launchers of MosaicML's Composer and of torchtune (``tune run``).
+and Lightning, Colossal-AI's "Launch Colossal-AI", the launchers of MosaicML's Composer and of torchtune (``tune run``),
+ccc_mprun of CEA's centres (TGCC), mpiexecjl of MPI.jl, and PaddlePaddle's distributed.launch.
 """
 
 from __future__ import annotations
@@ -127,6 +128,10 @@ STARTERS: Mapping[str, StarterRow] = {
     ),
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun", "prun", "oshrun"), _MPI),
     **dict.fromkeys(("mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich"), _MPI),  # Debian's names
+    "mpiexecjl": _MPI,
+    "ccc_mprun": StarterRow(
+        sizes={"-n": "tasks", "-N": "nodes", "-c": "cpus_per_task"}, attaches_values=True, flags=("-x",)
+    ),
     "ibrun": StarterRow(launcher="ibrun", sizes={"-n": "tasks"}),
     **dict.fromkeys(("aprun", "lrun"), StarterRow(sizes={"-n": "tasks", "-N": "tasks_per_node"}, attaches_values=True)),
     "jsrun": StarterRow(flags=("-V", "--version"), sizes={"-p": "tasks", "--np": "tasks"}, attaches_values=True),
@@ -169,6 +174,9 @@ STARTERS: Mapping[str, StarterRow] = {
         flags=("-v", "--verbose", "-m", "--module-mode", "-c", "--command-mode"),
         sizes={"-n": "tasks_per_node", "--nproc": "tasks_per_node"},
     ),
+    "paddle.distributed.launch": StarterRow(
+        per_node=True, replaceable=False, python_program=True, sizes={"--nproc-per-node": "tasks_per_node"}
+    ),
     "tune": StarterRow(words=("run",), per_node=True, replaceable=False, needs_options=True),
     "flux": StarterRow(
         words=("mini", "run", "submit", "batch", "alloc", "bulksubmit"),
@@ -197,6 +205,7 @@ MODULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "horovod.runner.launch": ("horovodrun", ()),
     "lightning.fabric.cli": ("fabric", ()),
     "lightning_fabric.cli": ("fabric", ()),
+    "paddle.distributed.launch": ("paddle.distributed.launch", ()),
     "ray.scripts.scripts": ("ray", ()),
 }
 """Module of Python -> the program that ``python -m MODULE`` is, and the sub-command that it stands for."""
