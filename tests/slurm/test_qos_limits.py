@@ -42,7 +42,7 @@ WAITING_FOR_OTHERS = {"None", "Priority", "Resources", "(null)", ""}
 class Row:
     """A limit as sacctmgr takes it, and a request; ``by_number``: its GPUs are asked for without their type.
 
-    ``of``: whose limit it is. ``lines``: further directives.
+    ``of``: whose limit it is. ``also``: that of a QOS which the job has beside it. ``sbatch``: further options.
     """
 
     limit: str
@@ -50,6 +50,7 @@ class Row:
     slurm: str
     says: str = ""
     of: str = "qos"
+    also: str = ""
     by_number: bool = False
     sbatch: tuple[str, ...] = ()
 
@@ -151,6 +152,18 @@ ROWS: list[Row] = [
         for name, of in (("MaxSubmitJobs", "account"), ("GrpSubmitJobs", "parent"))
     ),
     Row(limit="GrpTRES=cpu=3", asks=CPUS3, slurm=STARTED, of="parent"),
+    # which of two counts: for each limit and resource the partition's QOS, the job's, the association
+    Row(limit="MaxTRES=cpu=2", also="MaxTRES=cpu=4", asks=CPUS3, slurm=PENDING, says="3 CPUs", of="partition"),
+    Row(limit="MaxTRES=cpu=4", also="MaxTRES=cpu=2", asks=CPUS3, slurm=STARTED, of="partition"),
+    Row(limit="MaxTRES=cpu=2", also="MaxTRES=cpu=4 Flags=OverPartQOS", asks=CPUS3, slurm=STARTED, of="partition"),
+    Row(limit="MaxTRES=cpu=4", also="MaxTRES=mem=1G", asks=G2, slurm=PENDING, says="2G of memory", of="partition"),
+    Row(limit="MaxTRES=cpu=4", also="MaxTRESPerUser=cpu=2", asks=CPUS3, slurm=PENDING, says="3 CPUs", of="partition"),
+    Row(limit="MaxTRES=cpu=2", also=f"MaxTRES=cpu=4 {DENY}", asks=CPUS3, slurm=STARTED, of="user"),
+    Row(limit="MaxTRES=cpu=2", also=DENY, asks=CPUS3, slurm=REFUSED, says="3 CPUs", of="user"),
+    Row(limit="GrpTRES=cpu=2", also="LimitFactor=2", asks=CPUS3, slurm=STARTED, of="account"),
+    Row(
+        limit="MaxTRES=cpu=4", also="MaxTRES=cpu=2 Flags=NoReserve", asks=CPUS3, slurm=PENDING, says="3 CPUs", of="user"
+    ),
 ]
 
 
@@ -183,6 +196,8 @@ def _make_rows() -> None:
     """Add what the rows need with one sacctmgr: each start of it costs a second on a busy machine."""
     lines = []
     for row in ROWS:
+        if row.also:
+            lines.append(f"add qos {row.name}-also {row.also}")
         if row.of in ("qos", "partition"):
             lines.append(f"add qos {row.name} {row.limit}")
             continue
@@ -191,7 +206,10 @@ def _make_rows() -> None:
         parent = f"above-{row.name}" if row.of == "parent" else "root"
         lines.append(f"add account {row.name} parent={parent} {row.limit if row.of == 'account' else ''}")
         lines.append(f"add user {TESTER} account={row.name} {row.limit if row.of == 'user' else ''}")
+        if row.also:
+            lines.append(f"modify account where account={row.name} set QOS+={row.name}-also")
     names = [row.name for row in ROWS if row.of in ("qos", "partition")]
+    names += [f"{row.name}-also" for row in ROWS if row.also]
     lines.append(f"modify account where account=research set QOS+={','.join(names)}")
     slurm("sacctmgr", "-i", text="\n".join([*lines, ""]))
     until(
@@ -203,7 +221,11 @@ def _make_rows() -> None:
 
 
 def request(row: Row, **more: Any) -> JobSpec:
-    place = {"qos": row.name if row.of == "qos" else None, "partition": row.name if row.of == "partition" else "batch"}
+    own = row.name if row.of == "qos" else None
+    place = {
+        "qos": f"{row.name}-also" if row.also else own,
+        "partition": row.name if row.of == "partition" else "batch",
+    }
     account = row.name if row.of in ("user", "account", "parent") else "research"
     return planned(
         SITES["" if row.by_number else "a100"],
@@ -251,7 +273,9 @@ def answers(limited: Path) -> dict[str, str]:
         slurm("scancel", f"--user={TESTER}")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.of} {row.limit} {row.asks or ''}".replace("  ", " "))
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda row: f"{row.of} {row.limit} {row.also} {row.asks or ''}".replace("  ", " ")
+)
 def test_hpclaunch_says_before_the_queue_what_slurm_does(answers: dict[str, str], row: Row) -> None:
     found = texts(objections(request(row)))
     answer = answers[row.name]
