@@ -14,6 +14,7 @@ from hpclaunch.config.catalog import bundled
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.config.yaml_edits import edited
+from hpclaunch.core.users import user_name
 from hpclaunch.resolve.allocation import site_within
 from hpclaunch.schedulers.slurm import (
     allocation,
@@ -55,6 +56,13 @@ ODD = [
     "n[1-",
     "=",
 ]
+SHARES = f"""Current Association Manager state
+ClusterName=lab Account=a UserName={user_name()}(7) Partition= Priority=0 ID=8 ParentAccount= Lft=5 DefAssoc=Yes \
+GrpJobs=N(1) GrpSubmitJobs=9(4) GrpWall=60(1.50) GrpTRES=cpu=8(2),mem=N(1000),gres/gpu:a100=4(2) \
+GrpTRESMins=cpu=1000(7) GrpTRESRunMins=cpu=N(480) MaxJobs=5(1) MaxSubmitJobs=20(3) MaxWallPJ=1440 MaxTRESPJ=cpu=8
+QOS=normal(1) UsageRaw=0.0 GrpJobs=3(1) GrpSubmitJobs=N(4) GrpWall=N(0.00) GrpTRES=cpu=8(2),gres/gpu=N(2) \
+MinTRESPJ= Account Limits= a={{MaxJobsPA=N(1) MaxSubmitJobsPA=N(4) MaxTRESPA=cpu=N(2)}} User Limits= \
+{os.getuid()}={{MaxJobsPU=N(1) MaxSubmitJobsPU=5(4) MaxTRESPU=cpu=N(2)}}"""
 ODD += [
     "gpu:\u00b2",
     "gpu:a:" + "9" * 5000,
@@ -121,10 +129,12 @@ KINDS = (
     "detail",
     "past",
     "help",
+    "shares",
 )
 BASES = {version: {kind: str(getattr(answers(version), kind, "")) for kind in KINDS} for version in ("22.05", "24.05")}
 for base in BASES.values():
-    base.update(queue=QUEUE, detail=DETAIL, past=PAST, help=HELP)
+    base.update(queue=QUEUE, detail=DETAIL, past=PAST, help=HELP, shares=SHARES)
+    base["config"] += "\nAccountingStorageEnforce = associations,limits,qos,safe\n"
 
 
 def kind_of(command: Sequence[str]) -> str:
@@ -132,6 +142,7 @@ def kind_of(command: Sequence[str]) -> str:
     line = " ".join(command)
     named = {"show config": "config", "show node": "nodes", "show partition": "partitions", "show qos": "qos"}
     named |= {"show associations": "associations", "--mpi=list": "mpi", "--help": "help", "show job": "detail"}
+    named |= {"show assoc_mgr": "shares"}
     named |= {"squeue": "queue", "sacct ": "past", "sinfo": "sinfo"}
     return next((kind for words, kind in named.items() if words in line), "")
 
@@ -177,7 +188,8 @@ def compare_a_site(scene: Scene) -> None:
     with scene.met():
         found = scheduler.compare(scene.store["site"])
         assert found is None or all(one.key and one.what for one in found.differences)
-        assert all(fault.what for fault in scheduler.objections(scene.store["spec"]))
+        objections = scheduler.objections(scene.store["spec"])
+        assert all(fault.what for fault in objections.faults) and all(objections.delays)
         limits.longest_walltime("")
 
 
