@@ -140,7 +140,7 @@ def test_no_walltime_or_no_scheduler_no_cost() -> None:
         ("bridges2", {"walltime": HOUR}, 8, "SU"),
         ("frontera", {"walltime": 60}, 0.75, "SU"),
         ("lumi", {"nodes": 2, "walltime": HOUR}, 8, "GPU-hour"),
-        ("delta", {"walltime": 60}, 1, "SU"),
+        ("delta", {"walltime": 60}, 0.0667, "SU"),
         ("jupiter", {"walltime": HOUR}, 288, "core-hour"),
     ],
 )
