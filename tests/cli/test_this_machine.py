@@ -251,6 +251,20 @@ def test_a_variable_that_sends_jobs_to_another_cluster_is_named_as_the_cause(
     assert sent or "next: unset SLURM_CLUSTERS" in done.err
 
 
+@pytest.mark.parametrize("variable", ["SLURM_CLUSTERS", "SBATCH_CLUSTERS"])
+def test_a_dry_run_names_the_cluster_and_who_chose_it(lab: Desk, variable: str) -> None:
+    lab.write("site_configs/mine.yaml", OWN_SITE.format(detect="detect: {cluster_name: lab}"))
+    words = ("submit", "./train.py", "--site", "mine", "--nodes", "1")
+    shown = lab.type(*words, "--dry-run", **{variable: "other"})
+    assert (shown.code, f"cluster         other                    ({variable})" in shown.err) == (0, True), shown.err
+    assert f"warning: {variable}: this shell has {variable}=other, so sbatch would not submit to mine" in shown.err
+    refused = lab.type(*words, **{variable: "other"})
+    assert (refused.code, refused.err.count(f"error: {variable}: this shell has")) == (1, 1), refused.err
+    typed = lab.type(*words, "--sbatch=--clusters=other", **{variable: "third"})
+    assert "the site file of mine describes another cluster than other, which gets the script" in typed.err
+    assert [call for call in calls(lab) if call.startswith("sbatch --clusters=other ")]
+
+
 def test_a_site_that_a_variable_shows_is_not_the_cluster_of_another_variable(lab: Desk) -> None:
     done = lab.type("submit", "./train.py", *PERLMUTTER, NERSC_HOST="perlmutter", SLURM_CLUSTERS="other")
     assert (done.code, "SLURM_CLUSTERS: this shell has SLURM_CLUSTERS=other" in done.err) == (1, True), done.err

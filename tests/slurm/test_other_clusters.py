@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.slurm.desk import PROBE_JOB, Desk, Submitted, until
 from tests.slurm.second import second_cluster
 
 pytestmark = pytest.mark.timeout(900)
-NAME = "hpcother"
+NAME = f"hpcother{os.getpid()}"  # a slurmdbd keeps the names of clusters that it has had
 THERE = f"--sbatch=--clusters={NAME}"
 ONE = ("--nodes", "1", "--tasks-per-node", "1")
 LONG = "import time\nprint('begun', flush=True)\ntime.sleep(3600)\n"
