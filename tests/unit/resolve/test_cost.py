@@ -60,8 +60,8 @@ def test_a_rate_makes_units_of_the_hours() -> None:
 @pytest.mark.parametrize(
     ("site", "typed", "place"),
     [
-        ("delta", {"node_type": "mi100x8", "nodes": 1}, "gpuMI100x8"),
-        ("delta", {"partition": "cpu-preempt"}, "cpu-preempt"),
+        ("deltaai", {"partition": "ghx4-interactive", "walltime": HOUR}, "ghx4-interactive"),
+        ("perlmutter", {"qos": "premium"}, "premium"),
     ],
 )
 def test_a_charge_factor_that_is_not_known_is_said(site: str, typed: dict[str, Any], place: str) -> None:
