@@ -2,7 +2,7 @@
 # cifar at isambard_ai (gh200x4): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: node_types.gh200x4.nodes, node_types.gh200x4.nics
+# Found only in users' files, not on the centre's own pages: node_types.gh200x4.nodes, node_types.gh200x4.nics, node_types.gh200x4.memory_gb
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
