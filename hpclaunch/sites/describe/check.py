@@ -18,7 +18,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, whole_number
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.sites.describe.answers import mpi_types, nodes_of, nodes_of_sinfo
-from hpclaunch.sites.describe.comparison import NODE_KEYS, node_differences
+from hpclaunch.sites.describe.comparison import NODE_KEYS, fitting_partitions, missing_places, node_differences
 from hpclaunch.sites.describe.draft import Answers
 from hpclaunch.sites.slurm_limits import limits_of_partition, limits_of_qos
 from hpclaunch.sites.slurm_text import Fields, records, settings, table, value_of
@@ -108,7 +108,10 @@ class _Now:
 
 @record
 class _Family:
-    """The partitions or the QOS: those of the site file, and those that Slurm has now, with their limits."""
+    """The partitions or the QOS: those of the site file, and those that Slurm has now, with their limits.
+
+    ``own``: those that node types have as their own.
+    """
 
     name: str
     section: str
@@ -116,6 +119,7 @@ class _Family:
     listed: Mapping[str, Limits]
     now: Mapping[str, _Now]
     hidden: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
 
     def spelled(self, name: str) -> str:
         """Return a name as Slurm spells it: those of QOS in lower case."""
@@ -134,6 +138,7 @@ def _families(site: Site, answers: Answers) -> tuple[_Family, _Family]:
             listed=site.partitions,
             now={name: _partition_now(one, qos) for name, one in partitions.items()},
             hidden=hidden,
+            own=frozenset(node.partition for node in site.node_types.values() if node.partition),
         ),
         _Family(
             name="qos",
@@ -208,7 +213,8 @@ def _references(site: Site, family: str) -> dict[Path, str]:
 def _report_missing(path: Path, family: _Family, name: str) -> Finding:
     shown = [one for one in family.now if one not in family.hidden]
     what = f"Slurm has no {family.name} {name}{did_you_mean(name, shown)}"
-    change = Change(path=path, removes=True)
+    # Without its own partition, a node type would be sent to the partitions of others.
+    change = None if name in family.own else Change(path=path, removes=True)
     return Finding(path=path, verdict="differs", asked=family.asked, what=what, change=change)
 
 
@@ -258,6 +264,12 @@ def _node_findings(site: Site, answers: Answers) -> Iterator[Finding]:
             question = "nodes" if known else "partitions"
             why = answers.unanswered.get(question, "no node is listed")
             yield Finding(path=place, verdict="not asked", asked=_ASKED[question], what=why)
+            continue
+        if missing := missing_places(site, name, known):
+            what = f"which nodes are its own is not known: Slurm has no partition {' or '.join(missing)}"
+            fitting = fitting_partitions(site, name, known, nodes)
+            what += f"; the nodes of {' and '.join(fitting)} fit" if fitting else ""
+            yield Finding(path=place, verdict="not asked", asked=asked, what=what)
             continue
         found = node_differences(site, name, known, nodes)
         wrong = {one.key.split(".")[-1] if one.key != ".".join(place) else "": one for one in found}

@@ -53,7 +53,8 @@ def compare(site: Site, answers: Answers) -> Comparison | None:
         return None
     differences = [*_partition_differences(site, known)]
     for name in site.node_types:
-        differences += node_differences(site, name, known, nodes)
+        if not missing_places(site, name, known):
+            differences += node_differences(site, name, known, nodes)
     return Comparison(differences=tuple(differences), nodes=len(nodes), partitions=len(known))
 
 
@@ -71,31 +72,66 @@ def _partition_differences(site: Site, known: Sequence[str]) -> Iterable[Differe
         yield Difference(key=", ".join(keys), what=what)
 
 
-def _nodes_of_type(site: Site, name: str, known: Sequence[str], nodes: Sequence[Node]) -> list[Node]:
-    """Return Slurm's nodes of a node type: those of its partitions, with its feature.
+def missing_places(site: Site, name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the partitions of a node type if Slurm has none of them: which nodes are its own is not known then."""
+    offer = _partitions_of(site, name, known)
+    return () if set(offer) & set(known) else offer
 
-    Its partitions are its own, else the default one, else all that may have such nodes.
+
+def _partitions_of(site: Site, name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the partitions that a node type is looked for in; empty if the file names none.
+
+    They are its own, else the default one of the default type. Else they are all that may have such nodes, unless
+    Slurm has none of those that are listed for this type by name: partitions for any type do not show its nodes.
     """
-    node_type = site.node_types[name]
-    listed = [key for key, limits in site.partitions.items() if not limits.node_types or name in limits.node_types]
-    offers = [(node_type.partition or "").split(","), (site.defaults.partition or "").split(","), listed]
-    offers = offers if name == site.defaults.node_type else [offers[0], listed]
-    places = next((found for offer in offers if (found := set(offer) & set(known))), set(known))
-    features = set((node_type.constraint or "").split("&")) - {""}
+    default = site.defaults.partition if name == site.defaults.node_type else None
+    if own := site.node_types[name].partition or default:
+        return tuple(own.split(","))
+    listed = tuple(key for key, limits in site.partitions.items() if name in limits.node_types)
+    if listed and not set(listed) & set(known):
+        return listed
+    return tuple(key for key, limits in site.partitions.items() if not limits.node_types or name in limits.node_types)
+
+
+def _nodes_of_type(site: Site, name: str, known: Sequence[str], nodes: Sequence[Node]) -> list[Node]:
+    """Return Slurm's nodes of a node type: those of its partitions (of all if it has none), with its feature."""
+    places = set(_partitions_of(site, name, known) or known)
+    return [node for node in nodes if places & set(node.partitions) and _has_features(node, site.node_types[name])]
+
+
+def _has_features(node: Node, node_type: NodeType) -> bool:
     if not _FEATURE.fullmatch(node_type.constraint or ""):
-        features = set()  # an expression, which only Slurm evaluates
-    return [node for node in nodes if places & set(node.partitions) and features <= node.features]
+        return True  # none, or an expression, which only Slurm evaluates
+    return set((node_type.constraint or "").split("&")) <= node.features
+
+
+def fitting_partitions(site: Site, name: str, known: Sequence[str], nodes: Sequence[Node]) -> list[str]:
+    """Return the partitions that the file does not list, and whose nodes are in all what it says of a node type."""
+    node_type, fitting = site.node_types[name], []
+    for partition in known:
+        members = [node for node in nodes if partition in node.partitions and _has_features(node, node_type)]
+        if partition not in site.partitions and members and not [*_differences_among(name, node_type, members)]:
+            fitting.append(partition)
+    return fitting
 
 
 def node_differences(site: Site, name: str, known: Sequence[str], every_node: Sequence[Node]) -> Iterable[Difference]:
-    """Yield where a node type differs from Slurm's nodes; ``known``: the names of Slurm's partitions."""
-    key, node_type, nodes = f"node_types.{name}", site.node_types[name], _nodes_of_type(site, name, known, every_node)
-    if not nodes:
-        what = "Slurm shows no such node in its partitions" + (
-            f" with the feature {node_type.constraint}" if node_type.constraint else ""
-        )
-        yield Difference(key=key, what=what)
+    """Yield where a node type differs from Slurm's nodes; ``known``: the names of Slurm's partitions.
+
+    Ask ``missing_places`` first.
+    """
+    node_type, nodes = site.node_types[name], _nodes_of_type(site, name, known, every_node)
+    if nodes:
+        yield from _differences_among(name, node_type, nodes)
         return
+    what = "Slurm shows no such node in its partitions" + (
+        f" with the feature {node_type.constraint}" if node_type.constraint else ""
+    )
+    yield Difference(key=f"node_types.{name}", what=what)
+
+
+def _differences_among(name: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
+    key = f"node_types.{name}"
     alike = [node for node in nodes if bool(_gpus(node, node_type.gpu_type)) is bool(node_type.gpus_per_node)]
     if node_type.gpu_type and not alike:
         has = sorted({gpu_type or "GPUs without a type" for node in nodes for gpu_type, _ in node.gpus})

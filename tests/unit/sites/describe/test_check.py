@@ -94,6 +94,30 @@ def test_a_list_that_is_said_to_be_complete_gets_what_it_lacks_and_nobody_gets_t
     assert "partition" not in found.also
 
 
+@pytest.mark.parametrize("own", ["gone", None])
+def test_a_node_type_whose_partition_is_gone_gets_nothing_of_other_nodes(own: str | None) -> None:
+    gpu = replace(TESTCLUSTER.node_types["gpu"], partition=own, memory_gb=1000)
+    node_types = {**TESTCLUSTER.node_types, "big": gpu}
+    partitions = {**TESTCLUSTER.partitions, "gone": Limits(node_types=("big",))}
+    site = replace(TESTCLUSTER, node_types=node_types, partitions=partitions)
+    found = findings(site)
+    of_type = {key: one for key, one in found.items() if key.startswith("node_types.big")}
+    assert of_type.pop("node_types.big").verdict == "not asked"
+    assert [(one.verdict, one.change) for one in of_type.values()] == [("differs", None)] * (own is not None)
+    kept = None if own else Change(path=("partitions", "gone"), removes=True)
+    assert (found["partitions.gone"].verdict, found["partitions.gone"].change) == ("differs", kept)
+
+
+def test_of_a_partition_that_was_renamed_the_new_one_is_named_if_its_nodes_fit() -> None:
+    gpu = replace(TESTCLUSTER.node_types["gpu"], partition="gone")
+    partitions = {name: one for name, one in TESTCLUSTER.partitions.items() if name != "preempt"} | {"gone": Limits()}
+    site = replace(TESTCLUSTER, node_types={**TESTCLUSTER.node_types, "gpu": gpu}, partitions=partitions)
+    what = "which nodes are its own is not known: Slurm has no partition gone"
+    assert findings(site)["node_types.gpu"].what == f"{what}; the nodes of preempt fit"
+    larger = replace(site, node_types={"gpu": replace(gpu, memory_gb=1000)})
+    assert findings(larger)["node_types.gpu"].what == what
+
+
 def test_qos_are_compared_by_name_and_limit() -> None:
     known = sorted(check(TESTCLUSTER, ANSWERS).also["qos"])
     site = replace(TESTCLUSTER, qos={known[0].upper(): Limits(max_jobs=77), "gone": Limits()})

@@ -73,6 +73,12 @@ def test_a_partition_that_slurm_does_not_have_is_named_once_with_the_nearest() -
     assert found.what == "Slurm has no partition bach; did you mean 'batch'?; it has batch, debug, preempt"
 
 
+def test_a_node_type_is_not_compared_with_the_nodes_of_others() -> None:
+    site = replace(TESTCLUSTER, partitions={**TESTCLUSTER.partitions, "gone": Limits()})
+    site = with_node(site, partition="gone", memory_gb=1000)
+    assert [one.key for one in differences(site)] == ["partitions.gone, node_types.gpu.partition"]
+
+
 def test_node_types_of_one_partition_are_told_apart_by_their_gpus(tmp_path: Path) -> None:
     site = site_of(described("23.11"), tmp_path)
     assert differences(with_node(site, "cpu", memory_gb=64), "23.11")[0].key == "node_types.cpu.memory_gb"
