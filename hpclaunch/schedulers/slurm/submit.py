@@ -95,8 +95,8 @@ def _look_up(run: Run, text: str, answer: SbatchAnswer) -> QueuedJob | None:
     After a refusal the queue is asked once, as a site's own sbatch may say anything and exit with any code. The answer
     also shows that the controller hears us. Raises Unanswered while a job that is not found may still appear.
     """
-    if answer.unsent:
-        return None
+    if answer.unsent and asked_cluster():
+        return None  # there is no way to that queue either
     can_be_found = "\n#SBATCH --chdir=" in text
     if answer.meaning == "unreachable" or (answer.meaning == "refused" and (can_be_found or answer.own_words)):
         found = search([run])
