@@ -1,16 +1,16 @@
 #!/bin/bash -l
-# cifar at horizon (gb): 1 node x 2 tasks = 2 ranks
+# cifar at horizon (board): 1 node x 4 tasks = 4 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: gpus
+# Found only in users' files, not on the centre's own pages: node_types.board, partitions.debug, gpus
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
-#SBATCH --partition=gb
+#SBATCH --partition=debug
 #SBATCH --nodes=1
-#SBATCH --ntasks=2
-#SBATCH --ntasks-per-node=2
-#SBATCH --gpus-per-node=2
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
 #SBATCH --time=00:30:00
 #SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
 #SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
@@ -32,7 +32,9 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=36
-export HPCLAUNCH_WORLD_SIZE=2
+export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_4,mlx5_5
+export NCCL_SOCKET_IFNAME=ib
+export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
@@ -40,7 +42,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need --packages tensorflow,horovod python3 ibrun
 
 rank() { # what every rank runs
-  set_rank 2 "${PMI_RANK:-${MV2_COMM_WORLD_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK-}}}}"
+  set_rank 4 "${PMI_RANK:-${MV2_COMM_WORLD_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK-}}}}"
   rank_log "${PMI_RANK:-${MV2_COMM_WORLD_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK-}}}}"
   check_gpus NVIDIA 1 || return 78
   python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
