@@ -102,9 +102,7 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
     account = named.get("account") or site.defaults.account or ""
     if account and "account" not in named:
         decisions.pick("account", (f"site {site.name}", account))
-    ending = wanted.node.account_ending or ""
-    if account and not account.endswith(ending):
-        decisions.warnings.append(f"account {account}: those for {ask.node_type} nodes of {site.name} end in {ending}")
+    _warn_of_other_account(account, wanted, decisions)
     places: dict[str, str] = {}
     limits: list[Limits] = []
     for one in wanted.families:
@@ -128,6 +126,23 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
     placement = Placement(account=account, partition=partition, qos=qos, walltime=ask.walltime, limits=tuple(limits))
     _check_required(case, placement, wanted.node, decisions)
     return placement
+
+
+def _warn_of_other_account(account: str, wanted: Wanted, decisions: Decisions) -> None:
+    """Warn of an account for other nodes, as far as its ending tells which nodes it is for."""
+    site, node_type, ending = wanted.site, wanted.ask.node_type, wanted.node.account_ending
+    if not account or (ending and account.endswith(ending)):
+        return
+    if ending:
+        decisions.warnings.append(f"account {account}: those for {node_type} nodes of {site.name} end in {ending}")
+        return
+    endings = {name: node.account_ending for name, node in site.node_types.items() if node.account_ending}
+    others = [name for name, other in endings.items() if account.endswith(other)]
+    if others:
+        decisions.warnings.append(
+            f"account {account}: at {site.name} this ending is that of accounts for {' and '.join(others)} nodes; "
+            f"those for {node_type} nodes have none"
+        )
 
 
 def _drop_lifted_limits(family: Family, wanted: Wanted, of_partition: Sequence[Limits]) -> Family:

@@ -2,7 +2,7 @@
 # cifar at levante (gpu80): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: launchers.options, node_types.gpu80.request_memory, node_types.gpu80.default_tasks_per_node, partitions.gpu.whole_nodes, gpus
+# Found only in users' files, not on the centre's own pages: launchers.options, node_types.gpu80.account_ending, node_types.gpu80.request_memory, node_types.gpu80.default_tasks_per_node, partitions.gpu.whole_nodes, gpus
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234

@@ -297,6 +297,14 @@ def test_an_account_of_other_nodes_is_warned_of() -> None:
     assert not [line for line in planned(site, account="abc@h100").warnings if "end in" in line]
 
 
+def test_an_account_with_the_ending_of_other_nodes_is_warned_of_at_nodes_without_one() -> None:
+    plain = a_site().node_types["gpu"]
+    site = a_site(node_types={"gpu": plain, "big": replace(plain, account_ending="-gpu")})
+    told = "this ending is that of accounts for big nodes; those for gpu nodes have none"
+    assert f"account p-gpu: at cluster {told}" in planned(site, account="p-gpu").warnings
+    assert not [line for line in planned(site, account="p").warnings if "ending" in line]
+
+
 def test_row_01_a_partition_from_the_shell_is_chosen_and_named_as_its_origin() -> None:
     outside = a_context(environment={"SBATCH_PARTITION": "debug", "SBATCH_QOS": "low"})
     spec = planned(context=outside, walltime=60)
