@@ -43,7 +43,7 @@ def check(prepared: Prepared) -> tuple[str, ...]:
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
-        if is_asked:
+        if is_asked and _is_placed(prepared):
             objections = _objections(spec)
             faults += [fault for fault in objections.faults if (fault.what, fault.allowed) not in known]
             delays = objections.delays
@@ -51,6 +51,16 @@ def check(prepared: Prepared) -> tuple[str, ...]:
     if faults:
         raise Refused(faults)
     return delays
+
+
+def _is_placed(prepared: Prepared) -> bool:
+    """Whether each part of the job has its partition.
+
+    One that the site file refused has none. Slurm's default partition, which would be compared in its place, may have
+    other nodes.
+    """
+    is_refused = prepared.faults and prepared.case.site.partitions
+    return not is_refused or all(one.partition for one in prepared.spec.components)
 
 
 def _gone_modules(prepared: Prepared) -> list[Fault]:

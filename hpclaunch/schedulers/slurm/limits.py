@@ -405,8 +405,8 @@ def _faults_at_partition(spec: JobSpec, name: str, known: _Known) -> list[Fault]
 def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
     """Return the flags of the nearest request that a partition accepts, or an empty text.
 
-    Only partitions are suggested that are up, open to all users, and have GPUs if GPUs are requested. Of equally near
-    ones the named partition comes first, then one with a similar name, then the default.
+    Only partitions are suggested that are up, open to all users, and have GPUs if GPUs are requested; the one of the
+    job itself need not be open. Of equally near ones it comes first, then one with a similar name, then the default.
     """
     every = known.partitions
     like = get_close_matches(name, every, n=1)
@@ -415,7 +415,7 @@ def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
     needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(every)  # not every cluster counts GPUs
     places = []
     for other in order:
-        is_proposed = other == name or (other in needed and _is_open(every[other]))
+        is_proposed = other in needed and (other == name or _is_open(every[other]))
         if is_proposed and not _exclusions(spec, other, known):
             places.append((f"--partition {shell_word(other)}", [limits for _, limits in known.limits_at(spec, other)]))
     return suggestion(places, known.ask_at(spec, order[0])) or ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.actions import preflight
 from hpclaunch.actions.preflight import check_resolved, found_layout, missing, missing_here
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
@@ -13,6 +14,7 @@ from hpclaunch.config.data_sets import DataSet
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.schedulers import Objections
 from tests.builders import a_desk, a_job, planned
 
 DATA = DataSet(name="cifar10", layouts=("train", "cifar10.npz"))
@@ -111,3 +113,16 @@ def test_what_is_missing_here_never_hides_or_joins_the_faults_of_a_script(system
         check_resolved(refused)
     assert tuple(caught.value.faults) == refused.faults != ()
     assert missing(refused) == missing(prepared)
+
+
+@pytest.mark.parametrize(("walltime", "is_compared"), [(72 * 3600, False), (24 * 3600, True)])
+def test_a_request_that_the_site_file_placed_nowhere_is_not_compared_with_slurms_default_partition(
+    system: System, monkeypatch: pytest.MonkeyPatch, walltime: int, is_compared: bool
+) -> None:
+    compared: list[JobSpec] = []
+    monkeypatch.setattr(preflight, "misplaced", lambda case, spec: [])
+    monkeypatch.setattr(preflight, "_objections", lambda spec: compared.append(spec) or Objections())
+    asked = Request(target="cifar", site="vega", account="p", nodes=1, walltime=walltime, restarts=0)
+    with pytest.raises(Refused):  # there are no data and no sbatch here, either
+        preflight.check(prepare(system, asked))
+    assert bool(compared) is is_compared

@@ -177,6 +177,12 @@ def test_a_partition_without_gpus_is_proposed_only_if_none_are_requested(slurm: 
     assert {fault.next for fault in without} == {"--partition plain would be accepted"}
 
 
+def test_the_default_partition_is_not_proposed_to_a_gpu_job_if_it_has_no_gpus(slurm: Any) -> None:
+    plain = partition_line("plain", tres="", default="YES", longest="00:30:00")
+    slurm(scontrol=f"{plain}\n{partition_line('gpus', longest='00:10:00')}\n")
+    assert {fault.next for fault in against()} == {"--walltime 00:10:00 --partition gpus would be accepted"}
+
+
 @pytest.mark.parametrize(
     ("typed", "objection"),
     [
