@@ -193,14 +193,31 @@ def _add_sources(text: str, made: Sequence[Change], source: str, entry: Mapping[
             books += [Change(path=(book, one), removes=True) for one in below]
         if not change.removes:
             books.append(Change(path=("origins", key), value=[source]))
-    corrected = {".".join(change.path) for change in made}
     marked = content.get("third_party")
     if isinstance(marked, list):
-        kept = [one for one in marked if not any(one == key or str(one).startswith(f"{key}.") for key in corrected)]
-        books += [Change(path=("third_party",), value=kept)] if kept != marked else []
+        kept = [one for mark in marked for one in _marks_kept(content, str(mark), made)]
+        if kept != marked:
+            books.append(Change(path=("third_party",), value=kept, removes=not kept))
     if any(not change.removes for change in made):
         books.append(Change(path=("sources", source), value=dict(entry)))
     return edited(text, books)[0]
+
+
+def _marks_kept(content: Mapping[str, Any], mark: str, made: Sequence[Change]) -> list[str]:
+    """Return what is left of the mark of a third party's value: none, or those of the values below that stay.
+
+    ``content``: the corrected values. The rest of a mapping of which one member went keeps its mark.
+    """
+    if any(mark == key or mark.startswith(f"{key}.") for key in (".".join(change.path) for change in made)):
+        return []
+    set_below = [one for one in made if not one.removes and ".".join(one.path).startswith(f"{mark}.")]
+    if not set_below:
+        return [mark]
+    depth = mark.count(".") + 1
+    members = _value_at(content, set_below[0].path[:depth])
+    if not isinstance(members, Mapping):
+        return [mark]
+    return [one for name in members for one in _marks_kept(content, f"{mark}.{name}", made)]
 
 
 def _patch(path: Path, old: str, new: str) -> str:

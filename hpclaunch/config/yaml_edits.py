@@ -119,11 +119,31 @@ def _set(text: str, root: Any, path: Sequence[str], value: Any) -> str:
                 rest = {inner: rest}
             return _add(text, place, name, rest)
         place = found[1]
+    if place.id == "sequence" and not place.flow_style and isinstance(value, list) and value:
+        return _set_items(text, place, value)
     if place.id != "scalar" and not place.flow_style:
         raise _Unchangeable
     start, end = place.start_mark.index, place.end_mark.index
     gap = " " if start == end and text[start - 1 : start] == ":" else ""  # a key without a value
     return f"{text[:start]}{gap}{flow_text(value)}{text[end:]}"
+
+
+def _set_items(text: str, place: Any, values: Sequence[Any]) -> str:
+    """Set a list of lines: items that stay keep their lines, in their order; new ones stand behind them."""
+    lines = text.splitlines(keepends=True)
+    start = place.start_mark.line
+    rest, body = list(values), []
+    for item in place.value:
+        end = _last_line(item) + 1
+        if item.id == "scalar" and rest and item.value == rest[0]:
+            body += lines[start:end]
+            rest.pop(0)
+        start = end
+    if body and not body[-1].endswith("\n"):
+        body[-1] += "\n"
+    indent = " " * place.start_mark.column
+    body += [f"{indent}- {flow_text(one)}\n" for one in rest]
+    return "".join([*lines[: place.start_mark.line], *body, *lines[start:]])
 
 
 def _add(text: str, mapping: Any, name: str, value: Any) -> str:

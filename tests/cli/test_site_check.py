@@ -110,6 +110,15 @@ def test_write_replaces_the_users_own_file_and_keeps_the_old_one(login: Desk) ->
     assert [one["origin"] for one in login.type("sites", "list", "--json").json["sites"]].count("user") == 1
 
 
+def test_a_value_that_slurm_gave_is_no_third_partys_any_more(login: Desk) -> None:
+    listed = "".join(f"  - {one}\n" for one in ("detect", "partitions", "node_types.gpu.gpus_per_node"))
+    path = own(login, *WRONG, ("\nsources:", f"\nthird_party:\n{listed}sources:"))
+    done = login.type("sites", "check", "--write")
+    assert done.code == 1, done.err
+    marked = yaml.safe_load(path.read_text())["third_party"]
+    assert marked == ["detect", "partitions.batch", "partitions.debug.max_nodes", "partitions.preempt"]
+
+
 def test_write_of_a_bundled_file_makes_one_of_the_users_own(login: Desk) -> None:
     partitions = login.root / "texts" / "partitions.txt"
     partitions.write_text(partitions.read_text().replace("MaxTime=00:30:00", "MaxTime=00:20:00"))

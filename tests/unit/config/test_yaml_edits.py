@@ -69,6 +69,8 @@ def changed(*changes: Change, text: str = TEXT) -> list[str]:
             {"ref": "it: {is}", "read": "2026"},
             ['+ sources: {now: {ref: "it: {is}", read: "2026"}}'],
         ),
+        (("notes",), ["two"], ["-   - one"]),
+        (("notes",), ["one", "3"], ["-   - two # last", '+   - "3"']),
     ],
 )
 def test_a_value_is_set_where_it_stands_or_behind_the_others(
