@@ -213,8 +213,14 @@ def _steps_for_submitter(case: Case, line: LaunchLine) -> list[str]:
     words = _typed_words(case, _sizes_of(line, case.request.nodes))
     if line.row.takes_script and _is_one_program(line):
         script = shell_word(line.program[0])
-        if line.starter == case.site.scheduler_row.start_command:
-            return [f"hpclaunch submit --from-script {script}", f"hpclaunch submit --as-is {script}"]
+        is_python = line.program[0].endswith(".py")
+        if line.starter == case.site.scheduler_row.start_command and not is_python:
+            if not (Path(case.context.cwd) / line.program[0]).is_file():
+                return [f"there is no file {script}: name the batch script"]
+            return [
+                " ".join(["hpclaunch submit", *words, "--from-script", script]),
+                f"hpclaunch submit --as-is {script}",
+            ]
         path = script if "/" in script else f"./{script}"
         return [" ".join(["hpclaunch submit", *words, path])]
     if line.row.opens_shell and not line.program:

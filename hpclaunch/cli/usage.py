@@ -41,7 +41,10 @@ def _fault_of(refused: Any, path: str, context: Any) -> Fault:
     if kind == "BadParameter" and parameter is not None:
         what, allowed = _bad_value(refused.message, parameter)
         return Fault(where=f"{path} {_name_of(parameter)}", what=what, allowed=allowed, next=help_of)
-    return Fault(where=path, what=_sentence(refused.format_message(), context), next=help_of)
+    what = _sentence(refused.format_message(), context)
+    if "more arguments" in what and path == "hpclaunch submit":
+        return Fault(where=path, what=what, next=f"hpclaunch submit OPTIONS -- PROGRAM ARGUMENTS; or {help_of}")
+    return Fault(where=path, what=what, next=help_of)
 
 
 def _typed_path(words: Sequence[str]) -> str:

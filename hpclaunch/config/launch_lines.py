@@ -239,7 +239,7 @@ def _starts(row: StarterRow, arguments: Sequence[str]) -> bool:
         has_options = any(word.startswith("-") for word in arguments[place + 1 : place + 2])
         is_one = place < len(arguments) and arguments[place] in row.words
         return is_one and (has_options or not row.needs_options)
-    return bool(arguments) and not {arguments[0], " ".join(arguments[:2])} & {*QUESTIONS}
+    return not arguments or not {arguments[0], " ".join(arguments[:2])} & {*QUESTIONS}
 
 
 def _read(row: StarterRow, arguments: Sequence[str]) -> tuple[Pairs, tuple[str, ...], tuple[str, ...]]:

@@ -108,10 +108,14 @@ def leads_on(desk: Desk, words: Sequence[str], seen: frozenset[str]) -> bool:
 @pytest.mark.parametrize(
     ("typed", "proposed"),
     [
-        ("-- sbatch train.slurm", ["submit --from-script train.slurm", "submit --as-is train.slurm"]),
+        ("-- sbatch train.slurm", ["submit --nodes 2 --from-script train.slurm", "submit --as-is train.slurm"]),
+        ("-- sbatch", []),
+        ("-- sbatch none.slurm", []),
+        ("-- sbatch train.py", ["submit --nodes 2 ./train.py"]),
+        ("-- srun", []),
         (
             "-- sbatch -N4 --parsable ./train.slurm",
-            ["submit --from-script ./train.slurm", "submit --as-is ./train.slurm"],
+            ["submit --nodes 4 --from-script ./train.slurm", "submit --as-is ./train.slurm"],
         ),
         ("-- sbatch -N 4 --wrap='python3 train.py'", ["submit --nodes 4 -- bash -c 'python3 train.py'"]),
         ("-- sbatch --wrap 'srun ./x'", ["submit --nodes 2 -- bash -c 'srun ./x'"]),

@@ -345,4 +345,8 @@ def _source(site: Site, framework: str) -> str:
         return f"the general recipe; {site.name} has none of its own for {framework}"
     names: Sequence[str] = site.origins.get(f"recipes.{framework}") or site.origins.get("recipes", ())
     found = [f"{site.sources[name].ref} ({site.sources[name].read})" for name in names if name in site.sources]
-    return f"as {site.name}'s centre teaches it: {'; '.join(found)}" if found else f"the site file of {site.name}"
+    if not found:
+        return f"the site file of {site.name}"
+    is_of_users = {"recipes", f"recipes.{framework}"} & {*site.third_party}
+    whose = f"users of {site.name} make it" if is_of_users else f"{site.name}'s centre teaches it"
+    return f"as {whose}: {'; '.join(found)}"

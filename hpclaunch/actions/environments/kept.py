@@ -199,8 +199,8 @@ def find(system: System, named: str) -> KeptEnvironment:
     there = [build for build in found if build is not None]
     if not there:
         what = f"there is no environment {named!r}{did_you_mean(named, known)}"
-        make = "hpclaunch environment make NAME --framework pytorch"
-        raise NotFound(Fault(where="--environment", what=what, allowed=", ".join(known), next=make))
+        listed = "hpclaunch environment list; or hpclaunch environment make --help, to make one"
+        raise NotFound(Fault(where="--environment", what=what, allowed=", ".join(known), next=listed))
     if len(there) > 1:
         places = ", ".join(str(build.path) for build in there)
         raise Refused(Fault(where=named, what="several environments have this name", next=f"name its folder: {places}"))

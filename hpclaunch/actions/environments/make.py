@@ -89,7 +89,9 @@ def plan_build(
         recipe.own_wheels or recipe.in_job or recipe.make_with in ("conda", CONTAINER)
     )
     text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), can_download)
-    remarks = (*_remarks(system, choice.site, root), *(f"this machine: {fault}" for fault in missing))
+    taught = choice.site.recipes.get(request.framework)
+    notes = [taught.note] if taught and taught.note else []
+    remarks = (*notes, *_remarks(system, choice.site, root), *(f"this machine: {fault}" for fault in missing))
     return PlannedBuild(
         recipe=recipe,
         choice=choice,

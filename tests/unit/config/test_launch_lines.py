@@ -84,7 +84,6 @@ def test_a_launcher_is_known_with_what_it_starts(typed: str, starter: str, sizes
         "apptainer exec x.sif python t.py srun",
         "python -c 'print(1)' -m torch.distributed.run",
         "env",
-        "mpirun",
         "srun --mpi list",
         "tune run lora_finetune_single_device --config c",
         "python bin/tool.py srun ./x",

@@ -100,6 +100,14 @@ def test_the_centres_way_has_its_source_with_the_date() -> None:
     assert "olcf-user-docs" in recipe.source and "2026-07-22" in recipe.source
 
 
+@pytest.mark.parametrize(
+    ("third_party", "whose"), [((), "'s centre teaches"), (("recipes",), "users of frontier make")]
+)
+def test_whose_recipe_it_is_said_as_the_site_file_knows_it(third_party: tuple[str, ...], whose: str) -> None:
+    site = replace(bundled_site("frontier"), third_party=third_party)
+    assert whose in build_recipe(site, wanted("jax")).source
+
+
 def test_typed_modules_replace_those_of_the_centre_with_its_set_up() -> None:
     recipe = build_recipe(bundled_site("frontier"), wanted(index_url=INDEX, modules=("python/3.12",)))
     assert (recipe.modules, recipe.setup) == (("python/3.12",), ())
