@@ -30,6 +30,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.schedulers import scheduler_of
 from hpclaunch.sites.describe.check import Finding
+from hpclaunch.sites.describe.platforms import PLATFORMS
 
 AGREES, DIFFERS, NOT_ASKED = 0, 1, 3
 """The exit codes: all that was asked agrees; something differs; nothing differs, but not everything could be asked."""
@@ -162,12 +163,16 @@ def _require_place(site: Site, faults: Sequence[Fault], environment: Mapping[str
     if not row.has_queue:
         what = f"{site.name} has no scheduler: its file is not checked, but looked at whenever it is used"
         raise NotAsked(Fault(what=what, next=f"hpclaunch sites show {site.name}"))
+    step = f"log in at {site.name}, and type it there"
+    if site.status == "retired":
+        step = "hpclaunch sites list"
+    elif site.name in {one.name for one in PLATFORMS}:
+        step = f"hpclaunch sites detect --name NAME, on a cluster of {site.name}: its own file can be checked"
     if faults:
-        step = f"log in at {site.name}, and type it there" if site.status != "retired" else "hpclaunch sites list"
         raise NotAsked([one if one.where else replace(one, next=step) for one in faults])
     if shutil.which(row.start_command, path=environment.get("PATH", os.defpath)) is None:
         what = f"this machine has no {row.start_command}, so {row.title} cannot be asked about {site.name}"
-        raise NotAsked(Fault(what=what, next=f"log in at {site.name}, and type it there"))
+        raise NotAsked(Fault(what=what, next=step))
 
 
 def _value_at(content: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -159,6 +159,8 @@ def test_a_difference_counts_even_if_not_all_could_be_asked(login: Desk) -> None
     ("words", "message"),
     [
         (("perlmutter",), "this machine belongs to testcluster"),
+        (("cori",), "next: hpclaunch sites list"),
+        (("aws_parallelcluster",), "next: hpclaunch sites detect --name NAME, on a cluster of aws_parallelcluster"),
         (("local",), "local has no scheduler"),
         ((), "scontrol no answer"),
     ],
