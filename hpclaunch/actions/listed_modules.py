@@ -1,6 +1,7 @@
 """Whether the modules that a site file names are there now: ``module`` is asked on this machine, for those names only.
 
-A list of modules is asked for in its order, as a script would load it: one module may bring the next.
+A list of modules is asked for in its order, as a script would load it: one module may bring the next. One shell asks
+for all lists, each in a subshell of its own, so that all of them have one deadline.
 """
 
 from __future__ import annotations
@@ -17,32 +18,44 @@ from hpclaunch.sites.describe.check import Finding, Path
 
 _ASKED = "module avail"
 _SECONDS = 60
-"""For one list; Lmod without its cache walks through every module file."""
-_MOST_BYTES = 4 * 2**20
+"""For all lists; Lmod without its cache walks through every module file."""
+_MOST_BYTES = 16 * 2**20
 _MOST_NAMED = 4
+_Answers = list[tuple[tuple[str, ...], bool]]
+"""For every module of a list: what is listed beside it, and whether it could be loaded."""
 _ASK = """
 declare -F module > /dev/null || source "$MODULESHOME/init/bash" > /dev/null 2>&1 || exit 1
 mark=$1
 shift
-for name; do
-  printf '\\n%s asked\\n' "$mark"
-  module --terse avail "${name%/*}" 2>&1
-  module load "$name" > /dev/null 2>&1
-  case ":$LOADEDMODULES:" in *":$name:"* | *":$name/"*) printf '\\n%s loaded\\n' "$mark" ;; esac
+while (($#)); do
+  number=$1
+  shift
+  printf '\\n%s list\\n' "$mark"
+  (
+    for name in "${@:1:number}"; do
+      printf '\\n%s asked\\n' "$mark"
+      module --terse avail "${name%/*}" 2>&1
+      module load "$name" > /dev/null 2>&1
+      case ":$LOADEDMODULES:" in *":$name:"* | *":$name/"*) printf '\\n%s loaded\\n' "$mark" ;; esac
+    done
+    printf '\\n%s end\\n' "$mark"
+  )
+  shift "$number"
 done
-printf '\\n%s end\\n' "$mark"
 """
 
 
 def module_findings(site: Site, environment: Mapping[str, str]) -> list[Finding]:
     """Return a finding for every module that the file names; without ``module`` none is asked for."""
     has_module = "BASH_FUNC_module%%" in environment or bool(environment.get("MODULESHOME"))
-    found = []
-    for path, names in _lists_of(site):
+    found, lists = [], dict(_lists_of(site))
+    asked = list(dict.fromkeys(names for names in lists.values() if not _has_option(names)))
+    told = dict(zip(asked, _ask(asked, environment), strict=True)) if has_module and asked else {}
+    for path, names in lists.items():
         if not has_module:
             found += [_report_unasked(path, name, "this shell has no command module") for name in names]
             continue
-        answers = _ask(names, environment)
+        answers = told.get(names, "an entry of the list is an option, and no module")
         if isinstance(answers, str):
             found += [_report_unasked(path, name, answers) for name in names]
             continue
@@ -71,14 +84,20 @@ def _lists_of(site: Site) -> Iterator[tuple[Path, tuple[str, ...]]]:
             yield path, names
 
 
-def _ask(names: Sequence[str], environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], bool]] | str:
-    """Return for every module (what is listed beside it, whether it could be loaded), or why nothing is known."""
+def _has_option(names: Sequence[str]) -> bool:
+    return any(name.startswith("-") for name in names)
+
+
+def _ask(lists: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[_Answers | str]:
+    """Return the answers about each list, or why nothing is known of it.
+
+    What was answered before the deadline counts.
+    """
     mark = f"hpclaunch-{secrets.token_hex(8)}"
-    if any(name.startswith("-") for name in names):
-        return "an entry of the list is an option, and no module"
+    words = [word for names in lists for word in (str(len(names)), *names)]
     try:
         process = subprocess.Popen(
-            ["bash", "-c", _ASK, "bash", mark, *names],
+            ["bash", "-c", _ASK, "bash", mark, *words],
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -86,17 +105,26 @@ def _ask(names: Sequence[str], environment: Mapping[str, str]) -> list[tuple[tup
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return str(error)
+        return [str(error)] * len(lists)
+    why = "module did not answer"
     try:
         output, _ = waiting.communicate(process, "module", _SECONDS, most=_MOST_BYTES)
     except (subprocess.TimeoutExpired, waiting.TooLong) as error:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         late = isinstance(error, subprocess.TimeoutExpired)
-        return f"module did not answer within {_SECONDS} s" if late else f"module was ended, as {error}"
-    _, *parts = output.decode("utf-8", "replace").split(f"\n{mark} asked\n")
-    if len(parts) != len(names) or f"\n{mark} end" not in parts[-1]:
-        return "module did not answer"
+        why = f"module did not answer within {_SECONDS} s" if late else f"module was ended, as {error}"
+        output = error.output or b""
+    _, *told = output.decode("utf-8", "replace").split(f"\n{mark} list\n")
+    told += [""] * (len(lists) - len(told))
+    return [_answers_in(text, mark, len(names)) or why for text, names in zip(told, lists, strict=True)]
+
+
+def _answers_in(text: str, mark: str, number: int) -> _Answers:
+    """Return the answers about one list of so many modules; none if they are not complete."""
+    _, *parts = text.split(f"\n{mark} asked\n")
+    if len(parts) != number or f"\n{mark} end" not in parts[-1]:
+        return []
     return [(_names_listed(part, mark), f"\n{mark} loaded" in part) for part in parts]
 
 

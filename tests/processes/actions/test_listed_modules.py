@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from hpclaunch.actions.listed_modules import module_findings
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
+from hpclaunch.core import waiting
 from hpclaunch.sites.describe.check import Finding
 from tests.builders import a_site
 
@@ -77,6 +80,43 @@ def test_every_list_of_the_file_is_asked_for(tmp_path: Path) -> None:
         "frameworks.jax.modules": "agrees",
         "node_types.gpu.frameworks.pytorch.modules": "differs",
     }
+
+
+def test_a_module_that_hangs_costs_one_deadline_and_not_what_was_answered_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = replace(
+        with_modules("stage/2026"),
+        frameworks={"jax": Environment(modules=("slow/1",)), "pytorch": Environment(modules=("slow/2",))},
+    )
+    deadlines = []
+
+    def wait_until_it_hangs(process: subprocess.Popen[bytes], name: str, seconds: float, most: int) -> None:
+        deadlines.append(seconds)
+        assert process.stdout is not None
+        output = b""
+        while b"hangs" not in output:
+            piece = os.read(process.stdout.fileno(), most)
+            assert piece, output
+            output += piece
+        process.stdout.close()
+        raise subprocess.TimeoutExpired(process.args, seconds, output)
+
+    monkeypatch.setattr(waiting, "communicate", wait_until_it_hangs)
+    module = '() {  case "$*" in *slow*) echo hangs; sleep 600 ;; *avail*) echo stage/2026 ;; esac\n}'
+    told = module_findings(site, {"PATH": "/usr/bin:/bin", "BASH_FUNC_module%%": module})
+    assert [one.verdict for one in told] == ["agrees", "not asked", "not asked"]
+    assert told[1].what == "slow/1: module did not answer within 60 s"
+    assert deadlines == [60]
+
+
+def test_a_module_of_one_list_brings_none_of_another(tmp_path: Path) -> None:
+    site = replace(with_modules("first/1", "second/1"), needed_modules=("second/1",))
+    module = """() {  [ "$1" = load ] || return 0
+      case "$2:$LOADEDMODULES" in first/1:* | second/1:*first/1*) LOADEDMODULES=$LOADEDMODULES:$2 ;; esac
+    }"""
+    told = module_findings(site, {"PATH": "/usr/bin:/bin", "BASH_FUNC_module%%": module})
+    assert [one.verdict for one in told] == ["agrees", "agrees", "differs"]
 
 
 @pytest.mark.parametrize(
