@@ -17,6 +17,7 @@ from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, TENSORFLOW, Request
+from hpclaunch.resolve.cost import is_charging_known
 from hpclaunch.resolve.framework import stated_framework
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _estimate_of(forecast: Forecast, prepared: Prepared, refusals: tuple[str, ..
         nodes=forecast.nodes,
         ranks=prepared.spec.layout.world_size,
         seconds=_values(candidate.time_s) if candidate else None,
-        cost=_values(candidate.cost) if candidate else None,
+        cost=_values(candidate.cost) if candidate and is_charging_known(prepared.case.site) else None,
         unit=candidate.unit if candidate else forecast.unit,
         trust=forecast.trust if candidate else "",
         framework=framework,

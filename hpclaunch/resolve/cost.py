@@ -30,6 +30,11 @@ class Price:
         return max(self.least if self.per_hour else 0.0, self.per_hour * max(seconds, self.shortest_s) / _HOUR)
 
 
+def is_charging_known(site: Site) -> bool:
+    """Whether runs at a site have a price: it has a scheduler, and its charging is known."""
+    return site.scheduler_row.has_queue and "charging" not in site.unverified
+
+
 def price_of(site: Site, sizing: Sizing) -> Price | None:
     """Return the price of a job, in the site's unit, or in node-, GPU- or core-hours without a rate.
 
@@ -37,7 +42,7 @@ def price_of(site: Site, sizing: Sizing) -> Price | None:
     None without a scheduler, and where the site's charging is not known.
     """
     layout, placement, node = sizing.layout, sizing.placement, site.node_types[sizing.node_type]
-    if not site.scheduler_row.has_queue or "charging" in site.unverified:
+    if not is_charging_known(site):
         return None
     charging = node.charging or site.charging or Charging(unit="node-hour", counts="node")
     per_hour = _units_charged(charging.counts, node, layout)

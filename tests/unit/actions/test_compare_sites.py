@@ -48,3 +48,9 @@ provides: {provides}
     assert (found.software, found.horovod) == ("tf/2", horovod)
     (found,) = compare_sites(system, Request(target="ddp", nodes=1), ("lab",), Objective())
     assert (found.software, found.horovod) == ("torch/2", None)
+
+
+def test_a_site_whose_charging_is_not_known_has_no_cost(system: System) -> None:
+    found = compare_sites(system, Request(target="ddp", accept_unverified=True), ("vega", "perlmutter"), Objective())
+    assert {one.site: one.cost is None for one in found} == {"vega": True, "perlmutter": False}
+    assert all(one.seconds for one in found)
