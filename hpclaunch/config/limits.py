@@ -28,10 +28,11 @@ class Bin:
 
 @record
 class Override:
-    """A limit that differs for one node type."""
+    """What differs for one node type: limits, and the ``sbatch`` options that are added."""
 
     max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
     max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
 
 
 @record
@@ -60,7 +61,7 @@ class Limits:
     are those of one job, or of it on one node; ``…_of_type``: of the GPUs that it asks for by their type.
     A job of more GPUs than ``max_gpus_per_user`` is warned about: it does not start, unless the site's staff raise the
     limit.
-    ``permission``: what a project needs to use it. ``preemption``: its jobs may be stopped for others.
+    ``permission``: what a project or a job needs to use it. ``preemption``: its jobs may be stopped for others.
     ``lifts``: the limits of the other kind that do not hold beside this one: of a QOS, those of the partition, which
     it overrides (Slurm's flags PartitionTimeLimit, PartitionMinNodes, PartitionMaxNodes); of a partition, those of the
     QOS (Slurm counts what the partition's own QOS says instead).
@@ -119,6 +120,7 @@ class Limits:
             self,
             max_nodes=override.max_nodes or self.max_nodes,
             max_walltime=override.max_walltime or self.max_walltime,
+            sbatch=override.sbatch or self.sbatch,
         )
 
     def without(self, lifted: tuple[Liftable, ...]) -> "Limits":
@@ -127,7 +129,9 @@ class Limits:
             return self
         nodes, time = "max_nodes" not in lifted, "max_walltime" not in lifted
         by_node_type = {
-            name: Override(max_nodes=one.max_nodes if nodes else None, max_walltime=one.max_walltime if time else None)
+            name: replace(
+                one, max_nodes=one.max_nodes if nodes else None, max_walltime=one.max_walltime if time else None
+            )
             for name, one in self.by_node_type.items()
         }
         return replace(

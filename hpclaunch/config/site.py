@@ -220,7 +220,8 @@ class GpuRequest:
 class LauncherOptions:
     """The site's options of a launcher; missing ones are not written. ``ssh``: whether ssh to a job's nodes is allowed.
 
-    ``warn`` is a warning for everybody who chooses the launcher.
+    ``warn`` is a warning for everybody who chooses the launcher. ``missing_in``: frameworks whose software here does
+    not bring the launcher's program.
     """
 
     mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))
@@ -229,6 +230,7 @@ class LauncherOptions:
     extra: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
     ssh: bool = field(default=False, metadata=shown(yes=_SSH.format("may"), no=_SSH.format("may not")))
     warn: Line | None = field(default=None, metadata=shown("{}"))
+    missing_in: tuple[FrameworkName, ...] = field(default=(), metadata=shown("not in the site's {}"))
 
 
 @record

@@ -16,7 +16,7 @@ from hpclaunch.resolve.effects import check_effects
 from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.framework import framework_of
 from hpclaunch.resolve.gpu_view import gpu_view_of
-from hpclaunch.resolve.ranks import launcher_of
+from hpclaunch.resolve.ranks import check_software_has, launcher_of
 from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.samples import has_samples
 from hpclaunch.resolve.sizing import Sizing, sizing_of
@@ -62,6 +62,8 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     own = layout_of_trial(sizing.layout, trials)
     framework = framework_of(case, own, launcher, decisions)
     software = software_of(case, sizing, framework, decisions)
+    if software.is_the_sites:
+        check_software_has(case, launcher, framework, decisions)
     data = data_need(case, decisions)
     private_faults(case, software.python, data, decisions)
     third_party = third_party_of(case.site, sizing, launcher, software)

@@ -117,10 +117,11 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         implicit = is_chosen_here and name in family.limits and family.limits[name].implicit
         places[family.name] = "" if implicit else name
         fitting = _first_fitting(family, name, ask)
-        if is_chosen_here:
+        # Whoever names one that is chosen for anybody has the permission.
+        if is_chosen_here or any(place.only_if_asked for place in fitting):
             decisions.warnings += [f"{family.name} {name}: {place.permission}" for place in fitting if place.permission]
         _warn_of_users_limit(family, name, fitting, ask, decisions)
-        limits += fitting
+        limits += [place.of(ask.node_type) for place in fitting]
     _check_available(wanted, decisions)
     partition, qos = places["partition"], places["qos"]
     placement = Placement(account=account, partition=partition, qos=qos, walltime=ask.walltime, limits=tuple(limits))

@@ -144,6 +144,19 @@ def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions
         decisions.fault(f"{launcher} is started on every node by {starters}, which {site.name} has not", subject="MPI")
 
 
+def check_software_has(case: Case, launcher: str, framework: str, decisions: Decisions) -> None:
+    """Refuse a launcher that the site's own software for a framework does not bring."""
+    site = case.site
+    if framework in _options(site, launcher).missing_in:
+        other = LAUNCHERS[launcher].started_by.get(site.scheduler) or site.scheduler_row.usual_launcher
+        decisions.fault(
+            f"the software of {site.name} for {framework} has no {launcher}",
+            where="--launcher",
+            next=f"--launcher {other}; or --venv, --conda or --module with software that has it",
+            subject="MPI",
+        )
+
+
 def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
     """Refuse a signal that would miss ranks.
 

@@ -44,7 +44,7 @@ class Software:
     venv or conda environment, or of a named interpreter (CONDA_PREFIX: only the job knows it; empty: none is known).
     ``sbatch``: options by which the scheduler provides the software.
     ``given``: the variables of all levels. ``own_lines``: how many of the last steps are lines of set-up that a person
-    wrote, if these may export further ones.
+    wrote, if these may export further ones. ``is_the_sites``: nobody names other software than the site's.
     """
 
     python: str
@@ -57,6 +57,7 @@ class Software:
     sbatch: tuple[str, ...] = ()
     given: tuple[Given, ...] = ()
     own_lines: int = 0
+    is_the_sites: bool = False
 
 
 def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions) -> Software:
@@ -103,6 +104,7 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         sbatch=merged.sbatch,
         given=given_variables(levels, dict(case.request.variables)),
         own_lines=len(own_lines) if may_export(own_lines) else 0,
+        is_the_sites=is_the_sites,
     )
 
 

@@ -27,10 +27,10 @@ from hpclaunch.actions.shell import with_bash
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
-from hpclaunch.config.site import Container, Site
+from hpclaunch.config.site import Container, LauncherOptions, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.spec import LIBRARY, TENSORFLOW
+from hpclaunch.core.spec import LIBRARY, PYTORCH, TENSORFLOW
 from hpclaunch.render import ShellParts, library, render, render_shell
 from hpclaunch.resolve import spec_of
 from hpclaunch.schedulers import scheduler_of
@@ -66,7 +66,8 @@ def cases() -> Cases:
             several = {"tasks_per_node": 2, "launcher": "mpirun"} if site.scheduler == "local" else {"nodes": 2}
             yield site.name, "cifar-mirrored", {"target": "cifar", "strategy": "mirrored"}
             yield site.name, "cifar-multiworker", {"target": "cifar", "strategy": "multiworker", **several}
-        if site.launchers and "srun" in site.launchers.options:
+        torchrun = (site.launchers.options if site.launchers else {}).get("torchrun", LauncherOptions())
+        if site.launchers and "srun" in site.launchers.options and PYTORCH not in torchrun.missing_in:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}
     yield from _examples()
 

@@ -288,6 +288,14 @@ def test_memory_of_the_node_type_is_enough_where_memory_must_be_said() -> None:
     assert dict(planned(replace(site, node_types={"gpu": node})).directives)["mem"] == "8G"
 
 
+def test_what_a_place_needs_is_said_when_it_is_named_and_its_options_are_those_of_the_node_type() -> None:
+    override = {"gpu": Override(sbatch=("--reservation=gpudev",)), "cpu": Override(sbatch=("--reservation=cpudev",))}
+    dev = Limits(only_if_asked=True, permission="apply for it", by_node_type=override)
+    spec = planned(choosing({"usual": Limits(), "dev": dev}), partition="dev")
+    assert dict(spec.directives)["reservation"] == "gpudev"
+    assert "partition dev: apply for it" in spec.warnings
+
+
 def test_an_account_of_other_nodes_is_warned_of() -> None:
     node = replace(a_site().node_types["gpu"], account_ending="@h100")
     site = a_site(node_types={"gpu": node})

@@ -178,6 +178,16 @@ def test_torchrun_needs_no_word_of_the_site_but_srun() -> None:
     assert "cluster has no launcher 'torchrun'; allowed: mpirun" in str(fault)
 
 
+def test_a_launcher_that_the_sites_software_lacks_is_refused_unless_the_software_is_ones_own() -> None:
+    options = {"srun": LauncherOptions(), "torchrun": LauncherOptions(missing_in=("pytorch",))}
+    modules = {"pytorch": Environment(modules=("pytorch/2",))}
+    site = a_site(launchers=Launchers(default="srun", options=options), frameworks=modules)
+    (fault,) = refused(site, a_job(framework="pytorch"), launcher="torchrun")
+    assert "the software of cluster for pytorch has no torchrun" in str(fault)
+    assert "--launcher srun" in str(fault)
+    assert planned(site, a_job(framework="pytorch"), launcher="torchrun", venv="/torch").launcher == "torchrun"
+
+
 def test_torchrun_is_one_task_a_node_with_all_of_its_cpus_and_gpus() -> None:
     site = replace(
         ordered(),
