@@ -13,7 +13,7 @@ from hpclaunch.config.site import OURS
 from hpclaunch.core.units import count, format_walltime, parse_walltime
 from hpclaunch.sites.describe.answers import mpi_types, nodes_of, nodes_of_sinfo
 from hpclaunch.sites.describe.draft import HERE, PLATFORM, SLURM, Answers, Cluster, Described, Draft, Here
-from hpclaunch.sites.describe.hardware import add_gpu_option, add_memory_gaps, add_node_types
+from hpclaunch.sites.describe.hardware import add_gpu_option, add_known_gpus, add_memory_gaps, add_node_types
 from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.partitions import Member, Person, home_of, partitions_of, qos_of
 from hpclaunch.sites.describe.platforms import platform_of
@@ -22,6 +22,7 @@ from hpclaunch.sites.describe.software import (
     add_environment,
     add_folders,
     add_launcher,
+    add_launcher_options,
     add_node_environments,
     add_rule_gaps,
 )
@@ -58,6 +59,7 @@ def describe(answers: Answers, here: Here) -> Described | None:
     _add_defaults(draft, cluster, partitions)
     add_node_types(draft, cluster)
     if shared is not None:
+        add_known_gpus(draft, cluster, shared)
         add_node_environments(draft, cluster, shared)
     add_memory_gaps(draft, cluster)
     draft.add("partitions", partitions, SLURM)
@@ -66,6 +68,8 @@ def describe(answers: Answers, here: Here) -> Described | None:
         draft.add("qos", qos, SLURM)
     add_gpu_option(draft, cluster)
     add_launcher(draft, mpi_types(answers.mpi), config.get("MpiDefault", ""), here)
+    if shared is not None:
+        add_launcher_options(draft, shared)
     add_container(draft, here)
     add_environment(draft, here, shared)
     add_folders(draft, config, shared)

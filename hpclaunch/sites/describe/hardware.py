@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hpclaunch.core.units import count
 from hpclaunch.sites.describe.answers import gpu_files
-from hpclaunch.sites.describe.draft import SLURM, Cluster, Draft
+from hpclaunch.sites.describe.draft import PLATFORM, SLURM, Cluster, Draft
 from hpclaunch.sites.describe.node_types import NodeGroup
 from hpclaunch.sites.describe.partitions import Member
+from hpclaunch.sites.describe.platforms import Shared
 from hpclaunch.sites.slurm_text import numbers
 
 _ORDER = (
@@ -14,6 +15,8 @@ _ORDER = (
     *("gpus_per_node", "gpu_type", "constraint", "partition"),
 )
 """The order of a node type's keys in the file."""
+_KNOWN_OF_GPUS = ("gpu_model", "gpu_memory_gb", "gpu_links", "default_tasks_per_node")
+"""The keys that Slurm does not show, and that are the same for all nodes of a cloud's instance type."""
 
 
 def add_node_types(draft: Draft, cluster: Cluster) -> None:
@@ -40,6 +43,24 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
             slices = f"{group.gpu[1]} MIG slices on a node"
             draft.derived[f"{key}.gpus_per_node"] = f"{slices}, of which a process uses one, and NCCL joins none"
     draft.add("node_types", members, SLURM)
+
+
+def add_known_gpus(draft: Draft, cluster: Cluster, shared: Shared) -> None:
+    """Add what is known of the GPUs of the cloud's instances: their type is a feature of the node."""
+    for group in cluster.groups:
+        key, node = f"node_types.{group.name}", draft.values["node_types"][group.name]
+        features = frozenset.intersection(*(one.features for one in group.nodes))
+        known = [facts for feature, facts in shared.features.items() if feature in features]
+        if len(known) != 1 or known[0].get("gpus_per_node") != node.get("gpus_per_node") or "stand_in_gpus" in node:
+            continue
+        facts = {name: known[0][name] for name in _KNOWN_OF_GPUS if name in known[0]}
+        node |= facts
+        draft.origins |= {f"{key}.{name}": [PLATFORM] for name in facts}
+        if "gpu_model" in facts:
+            draft.gaps = [gap for gap in draft.gaps if gap.key != f"{key}.gpu_model"]
+            if "gpu_memory_gb" not in facts:
+                why = "Slurm does not show it, and the planner needs it"
+                draft.add_gap(f"{key}.gpu_memory_gb", why, "gpu_memory_gb: 80")
 
 
 def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Member:

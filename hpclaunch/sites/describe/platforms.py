@@ -35,12 +35,15 @@ class Shared:
     """What all clusters of a platform share: ``variables`` of every run, and ``folders`` (runs, data, node_private).
 
     ``environments``: that of the node types with a partition of this name, where the tool's examples name one.
+    ``launchers``: the options of each. ``features``: what is known of the nodes with this feature.
     """
 
     platform: str
     variables: Mapping[str, Any]
     folders: Mapping[str, Any]
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    launchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    features: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def platform_of(config: Fields, folders: Collection[str]) -> str:
@@ -63,4 +66,6 @@ def shared_of(platform: str, content: Mapping[str, Any]) -> Shared:
             for one in content["node_types"].values()
             if "partition" in one and "environment" in one
         },
+        launchers=content.get("launchers", {}).get("options", {}),
+        features={one["constraint"]: one for one in content["node_types"].values() if "constraint" in one},
     )

@@ -43,6 +43,15 @@ def add_launcher(draft: Draft, types: Sequence[str], default: str, here: Here) -
         draft.add_gap(key, what, "srun: {mpi: pmix}" if options else "default: srun, options: {srun: {mpi: pmix}}")
 
 
+def add_launcher_options(draft: Draft, shared: Shared) -> None:
+    """Add the options that the cloud's tool gives each launcher, beside its MPI type."""
+    for name, options in draft.values.get("launchers", {}).get("options", {}).items():
+        for key, value in shared.launchers.get(name, {}).items():
+            if key not in options and key != "mpi":
+                options[key] = value
+                draft.origins[f"launchers.options.{name}.{key}"] = [PLATFORM]
+
+
 def add_container(draft: Draft, here: Here) -> None:
     """Add the first container runtime that this machine has."""
     found = [name for name in RUNTIMES if name in here.runtimes]

@@ -19,7 +19,7 @@ from hpclaunch.sites.describe import describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.draft import Answers, Described, Here
 from hpclaunch.sites.describe.node_types import node_groups_of
-from hpclaunch.sites.describe.platforms import Shared, platform_of
+from hpclaunch.sites.describe.platforms import Shared, platform_of, shared_of
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import planned, refused
 from tests.unit.sites.describe.texts import answers
@@ -88,6 +88,34 @@ def test_the_numbers_of_a_clouds_cluster_are_its_own_and_the_folders_those_of_th
     assert node is not None and node.setup == ("source /opt/net.sh",)
     elsewhere = site_of(described("22.05", here), tmp_path)
     assert (elsewhere.environment.variables, elsewhere.folders.runs) == ({}, None)
+
+
+INSTANCES = shared_of(
+    "aws_parallelcluster",
+    {
+        "launchers": {"default": "srun", "options": {"srun": {"mpi": "pmi2", "cpu_bind": "none"}}},
+        "node_types": {
+            name: {"constraint": name, "gpus_per_node": 4, "gpu_model": model, "default_tasks_per_node": 2, **more}
+            for name, model, more in (("p4", "NVIDIA A100", {"gpu_memory_gb": 80}), ("p5", "NVIDIA H100", {}))
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(("feature", "gap"), [("p4", ""), ("p5", "gpu_memory_gb"), ("other", "gpu_model")])
+def test_of_a_clouds_instances_the_gpus_are_known_by_the_feature(feature: str, gap: str, tmp_path: Path) -> None:
+    texts = answers("22.05")
+    nodes = texts.nodes.replace("Features=(null)", f"Features={feature}")
+    here = replace(ADA, platforms=(INSTANCES,))
+    found = described("22.05", here, config=texts.config + RESUMED, nodes=nodes, gres_conf="")
+    site = site_of(found, tmp_path)
+    node, of_type = site.node_types["gpu"], {key for key in gaps(found) if key.startswith("node_types.gpu.gpu")}
+    assert of_type == ({f"node_types.gpu.{gap}"} if gap else set())
+    assert node.default_tasks_per_node == (None if feature == "other" else 2)
+    assert node.gpu_model == {"p4": "NVIDIA A100", "p5": "NVIDIA H100"}.get(feature)
+    assert site.launchers is not None
+    assert (site.launchers.options["srun"].mpi, site.launchers.options["srun"].cpu_bind) == ("pmix", "none")
+    assert site.origins["launchers.options.srun.cpu_bind"] == ("platform",)
 
 
 @pytest.mark.parametrize(
