@@ -100,11 +100,13 @@ class Request:
 class LiveNames:
     """The names of all partitions, or of all QOS, that the scheduler of this machine has now.
 
-    ``hidden``: those of them that may be named, and are never proposed.
+    ``hidden``: those of them that may be named, and are never proposed. ``lifts``: QOS -> the limits of a partition
+    that do not hold for its jobs, by their names in ``Limits``.
     """
 
     names: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+    lifts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from hpclaunch.config.limits import Limits, together
+from hpclaunch.config.limits import Liftable, Limits, together
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
@@ -30,13 +30,15 @@ class Family:
 class Wanted:
     """A request at a site; ``named``: account, partition and QOS as far as a person named them.
 
-    ``interactive``: it is for a shell, in which a person works.
+    ``interactive``: it is for a shell, in which a person works. ``lifts``: the limits of partitions that a named QOS
+    lifts which the site file does not list.
     """
 
     site: Site
     ask: Ask
     named: Mapping[str, str]
     interactive: bool = False
+    lifts: tuple[Liftable, ...] = ()
 
     @property
     def node(self) -> NodeType:
@@ -57,7 +59,7 @@ class Wanted:
         """The limits of the QOS that the job has whatever its partition is: the named one, else the preferred one."""
         _, family = self.families
         name = self.named.get("qos", family.preferred or "")
-        limits = family.limits.get(name, Limits())
+        limits = family.limits.get(name, Limits(lifts=self.lifts))
         return limits if "qos" in self.named or not violations(limits, self.ask) else Limits()
 
 

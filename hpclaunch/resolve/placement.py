@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
-from hpclaunch.config.limits import Limits, together
+from hpclaunch.config.limits import Liftable, Limits, together
 from hpclaunch.config.settings import shell_choices
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
@@ -22,6 +22,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask, violations
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
+_LIFTABLE: tuple[Liftable, ...] = ("max_walltime", "min_nodes", "max_nodes")
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
 _PARTITION = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\] -]*[^ ]")
 """Slurm's partitions may have blanks inside their names (seen with 22.05)."""
@@ -72,13 +73,64 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
 
 
 def unlisted_places(case: Case) -> dict[str, list[str]]:
-    """Return ``partition`` and ``qos`` -> the named ones that the site file lacks, where it lists any of them."""
+    """Return ``partition`` and ``qos`` -> the named ones that the site file lacks, where it lists any of them.
+
+    Where it lists no QOS, the named one is returned only if it may lift a limit that would refuse the request.
+    """
     if not case.site.scheduler_row.has_queue or case.request.accept_unverified:
         return {}
     named = named_places(case, Decisions())
     listed = {"partition": case.site.partitions, "qos": case.site.qos}
     found = {key: _unlisted_members(key, named[key], listed[key]) for key in listed if key in named and listed[key]}
+    if "qos" in named and not listed["qos"] and _may_need_lifting(case):
+        found["qos"] = [named["qos"]]
     return {key: names for key, names in found.items() if names}
+
+
+def _may_need_lifting(case: Case) -> bool:
+    """Whether a partition has a limit of walltime or nodes that a QOS may lift, and that the request violates."""
+    request, wants = case.request, case.job.resources
+    nodes = request.nodes or wants.nodes
+    ask = Ask(
+        node_type=request.node_type or case.site.defaults.node_type,
+        nodes=nodes if isinstance(nodes, int) else 1,  # not "auto"
+        gpus=0,
+        walltime=request.walltime or wants.walltime or 0,
+    )
+    return any(_is_lifted(one, ask, _LIFTABLE) for one in case.site.partitions.values())
+
+
+def _is_lifted(limits: Limits, ask: Ask, lifts: tuple[Liftable, ...]) -> bool:
+    """Whether the request violates a limit that is lifted."""
+    return violations(limits, ask) != violations(limits.without(lifts), ask)
+
+
+def _lifts_of_unlisted(case: Case, named: Mapping[str, str]) -> tuple[Liftable, ...]:
+    """Return the limits of partitions that the named QOS lifts, if the site file lacks it: as the scheduler says.
+
+    With --accept-unverified they are all.
+    """
+    qos = named.get("qos")
+    if qos is None or qos in case.site.qos:
+        return ()
+    if case.request.accept_unverified:
+        return _LIFTABLE
+    live = case.context.live.get("qos")
+    known = live.lifts.get(qos.lower(), ()) if live else ()
+    return tuple(limit for limit in _LIFTABLE if limit in known)
+
+
+def _warn_of_lifted(case: Case, wanted: Wanted, partition: str, decisions: Decisions) -> None:
+    """Warn where only a QOS that the site file lacks lets the request into its partition."""
+    own = [case.site.partitions[one] for one in partition.split(",") if one in case.site.partitions]
+    if wanted.lifts and any(_is_lifted(one, wanted.ask, wanted.lifts) for one in own):
+        why = "by --accept-unverified" if case.request.accept_unverified else f"as {_title(case)} says of this QOS"
+        what = f"qos {wanted.named['qos']} is not in the site file"
+        decisions.warnings.append(f"{what}: limits of partition {partition} are lifted, {why}")
+
+
+def _title(case: Case) -> str:
+    return case.site.scheduler_row.title
 
 
 def _unlisted_members(family: str, named: str, known: Mapping[str, Limits]) -> list[str]:
@@ -95,7 +147,8 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
     A partition or QOS that is not in the site file is used without a check if the scheduler of this machine has it, or
     with ``--accept-unverified``.
     """
-    site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named, interactive=case.interactive)
+    site, lifts = case.site, _lifts_of_unlisted(case, named)
+    wanted = Wanted(site=site, ask=ask, named=named, interactive=case.interactive, lifts=lifts)
     if not site.scheduler_row.has_queue:
         _check_available(wanted, decisions)
         return Placement(walltime=ask.walltime)
@@ -120,6 +173,8 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
         # Whoever names one that is chosen for anybody has the permission.
         if is_chosen_here or any(place.only_if_asked for place in fitting):
             decisions.warnings += [f"{family.name} {name}: {place.permission}" for place in fitting if place.permission]
+        if family.name == "partition":
+            _warn_of_lifted(case, wanted, name, decisions)
         _warn_of_users_limit(family, name, fitting, ask, decisions)
         limits += [place.of(ask.node_type) for place in fitting]
     _check_available(wanted, decisions)

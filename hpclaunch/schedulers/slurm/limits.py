@@ -223,7 +223,7 @@ def live_names(families: Sequence[str]) -> dict[str, LiveNames]:
     hidden = tuple(name for name, one in known.partitions.items() if one.get("Hidden", "NO") != "NO")
     found = {
         "partition": LiveNames(names=tuple(known.partitions), hidden=hidden),
-        "qos": LiveNames(names=tuple(known.qos)),
+        "qos": LiveNames(names=tuple(known.qos), lifts={name: lifted_by(row) for name, row in known.qos.items()}),
     }
     return {family: one for family, one in found.items() if one.names}
 

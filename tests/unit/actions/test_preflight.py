@@ -120,8 +120,13 @@ def test_a_request_that_the_site_file_placed_nowhere_is_not_compared_with_slurms
     system: System, monkeypatch: pytest.MonkeyPatch, walltime: int, is_compared: bool
 ) -> None:
     compared: list[JobSpec] = []
+
+    def compare(spec: JobSpec) -> Objections:
+        compared.append(spec)
+        return Objections()
+
     monkeypatch.setattr(preflight, "misplaced", lambda case, spec: [])
-    monkeypatch.setattr(preflight, "_objections", lambda spec: compared.append(spec) or Objections())
+    monkeypatch.setattr(preflight, "_objections", compare)
     asked = Request(target="cifar", site="vega", account="p", nodes=1, walltime=walltime, restarts=0)
     with pytest.raises(Refused):  # there are no data and no sbatch here, either
         preflight.check(prepare(system, asked))

@@ -484,6 +484,26 @@ def test_what_the_qos_itself_refuses_is_refused_and_a_limit_without_a_flag_too()
     assert (fault.where, fault.allowed) == ("cluster partition gpu", "at most 1-00:00:00")
 
 
+def test_a_qos_that_only_slurm_knows_lifts_the_limits_of_a_partition_as_slurm_says() -> None:
+    site = replace(with_qos(Limits(max_walltime=24 * HOUR)), qos={})
+    typed: dict[str, Any] = {"qos": "High", "walltime": 72 * HOUR}
+    assert unlisted_places(a_case(site, **typed)) == {"qos": ["High"]}
+    assert unlisted_places(a_case(site, qos="High", walltime=HOUR)) == {}
+    live = LiveNames(names=("high",), lifts={"high": ("max_walltime",)})
+    spec = planned(site, context=a_context(live={"qos": live}), **typed)
+    assert where(spec) == ("gpu", "High")
+    what = "qos High is not in the site file: limits of partition gpu are lifted, as Slurm says of this QOS"
+    assert what in spec.warnings
+    unlifting = replace(live, lifts={"high": ("max_nodes",)})
+    assert refused(site, context=a_context(live={"qos": unlifting}), **typed)
+
+
+def test_with_consent_an_unlisted_qos_lifts_the_limits_of_a_partition() -> None:
+    site = replace(with_qos(Limits(max_walltime=24 * HOUR)), qos={})
+    assert refused(site, qos="high", walltime=72 * HOUR)
+    assert where(planned(site, qos="high", walltime=72 * HOUR, accept_unverified=True)) == ("gpu", "high")
+
+
 def test_a_qos_that_lifts_the_limit_is_proposed() -> None:
     site = with_qos(Limits(max_walltime=24 * HOUR), long=LONG)
     (fault,) = refused(site, qos="normal", partition="gpu", walltime=72 * HOUR)
