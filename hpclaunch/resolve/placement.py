@@ -350,7 +350,11 @@ def _check_named(case: Case, family: Family, wanted: Wanted, decisions: Decision
         what = f"{family.name} {', '.join(unlisted)} is not in the site file"
         if not unknown:
             what += f", but {wanted.site.scheduler_row.title} has it"
-        decisions.warnings.append(f"{what}: its limits are not checked")
+        is_compared = family.name == "partition" and not unknown  # the submission asks for its limits
+        remarks = [] if is_compared else ["its limits are not checked"]
+        if family.name == "partition":
+            remarks.append(f"its nodes are taken for {wanted.ask.node_type} nodes (--node-type)")
+        decisions.warnings.append(f"{what}: {', and '.join(remarks)}")
         return
     refusals = [violations(known[one], wanted.ask) for one in _members(family.name, named)]
     if not all(refusals):

@@ -22,6 +22,7 @@ from hpclaunch.core.errors import Fault, SchedulerError, did_you_mean
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec, LiveNames
+from hpclaunch.core.units import whole_number
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
@@ -35,7 +36,7 @@ from hpclaunch.schedulers.slurm.programs import (
     undirected,
     with_address,
 )
-from hpclaunch.schedulers.slurm.request import ask_of, exact_about, is_on_whole_nodes
+from hpclaunch.schedulers.slurm.request import ask_of, asks_for_gpus, exact_about, is_on_whole_nodes
 from hpclaunch.schedulers.slurm.shared_limits import delays_by, minute_limits, refusals_by
 from hpclaunch.sites.detect import cluster_name
 from hpclaunch.sites.slurm_limits import (
@@ -141,7 +142,7 @@ class _Known:
         fields = self.partitions[name]
         _, of_job = self._rows(spec, name)
         own = limits_of_partition(fields).without(lifted_by(of_job))
-        found = [(f"partition {name}", own)]
+        found = [(f"partition {name}", own), *self._gpus_at(spec, name)]
         is_refused = any(map(denies, self.qos_rows(spec, name)))
         ask = self.ask_at(spec, name)
         for pool in self.pools_at(spec, name):
@@ -150,6 +151,24 @@ class _Known:
             found.append((pool.whose, limits_in(known)))
             found += minute_limits(pool, ask, is_safe=is_refused or "safe" in self.enforced)
         return found
+
+    def _gpus_at(self, spec: JobSpec, name: str) -> list[tuple[str, Limits]]:
+        """Return the GPUs of a partition as a limit, where the job names its partition and Slurm counts GPUs.
+
+        No node has more than all of them; how they are divided among the nodes is not known here.
+        Without a named partition the site may route the job elsewhere.
+        """
+        counted = {other: _gpus_in(one.get("TRES", "")) for other, one in self.partitions.items()}
+        is_compared = spec.partition and asks_for_gpus(spec) and any(counted.values())
+        if not is_compared or "cpu=" not in self.partitions[name].get("TRES", ""):
+            return []
+        return [(f"partition {name}", Limits(max_gpus_per_node=counted[name]))]
+
+
+def _gpus_in(tres: str) -> int:
+    """Return the GPUs in a list of resources (``cpu=64,gres/gpu=4``)."""
+    amounts = dict(item.split("=", 1) for item in tres.split(",") if "=" in item)
+    return whole_number(amounts.get("gres/gpu", "")) or 0
 
 
 def _has_no_factor(qos: str) -> bool:

@@ -42,6 +42,11 @@ def _directives(spec: JobSpec) -> Mapping[str, str]:
     return {} if scheduler_row(spec.scheduler).component_directive in asked else asked
 
 
+def asks_for_gpus(spec: JobSpec) -> bool:
+    """Whether the script asks Slurm for GPUs; not known of a job with nodes of several types."""
+    return any(option in _directives(spec) for option in _GPU_OPTIONS)
+
+
 def _gpu_type(asked: Mapping[str, str]) -> str:
     for option in _GPU_OPTIONS:
         if match := _OF_TYPE.fullmatch(asked.get(option, "")):

@@ -429,7 +429,10 @@ def test_a_name_that_the_scheduler_itself_has_needs_no_consent() -> None:
 
 def test_a_hidden_partition_of_the_scheduler_may_be_named_and_is_not_proposed() -> None:
     context = a_context(live={"partition": LiveNames(names=("batch", "secret"), hidden=("secret",))})
-    assert dict(planned(partition="secret", context=context).directives)["partition"] == "secret"
+    spec = planned(partition="secret", context=context)
+    assert dict(spec.directives)["partition"] == "secret"
+    what = "partition secret is not in the site file, but Slurm has it: its nodes are taken for gpu nodes (--node-type)"
+    assert what in spec.warnings
     (fault,) = refused(partition="secrte", context=context)
     assert (fault.what, fault.allowed) == ("Slurm has no partition 'secrte'", "batch")
 

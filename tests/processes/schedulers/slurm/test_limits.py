@@ -177,6 +177,15 @@ def test_a_partition_without_gpus_is_proposed_only_if_none_are_requested(slurm: 
     assert {fault.next for fault in without} == {"--partition plain would be accepted"}
 
 
+@pytest.mark.parametrize(("gpus", "most"), [("", 0), (",gres/gpu=2", 2)])
+def test_more_gpus_than_the_named_partition_has_are_refused(slurm: Any, gpus: str, most: int) -> None:
+    slurm(scontrol=f"{partition_line('bigmem', tres=gpus)}\n{partition_line('gpus')}\n")
+    (fault,) = against(partition="bigmem")
+    assert (fault.where, fault.what) == ("Slurm's partition bigmem", "4 GPUs per node requested")
+    assert fault.allowed.startswith(f"at most {most} GPU") and fault.next.startswith("--partition gpus")
+    assert against(partition="gpus") == [] == against(partition="bigmem", node_type="cpu")
+
+
 def test_the_default_partition_is_not_proposed_to_a_gpu_job_if_it_has_no_gpus(slurm: Any) -> None:
     plain = partition_line("plain", tres="", default="YES", longest="00:30:00")
     slurm(scontrol=f"{plain}\n{partition_line('gpus', longest='00:10:00')}\n")
