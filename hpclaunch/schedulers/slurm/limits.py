@@ -432,6 +432,8 @@ def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
     order = sorted(every, key=lambda other: (other != name, other not in like, every[other].get("Default") != "YES"))
     with_gpus = {other for other in every if "gres/gpu" in every[other].get("TRES", "")}
     needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(every)  # not every cluster counts GPUs
+    # The site file refuses these for the node type, so it would send the user back.
+    needed = needed - {one.value for one in spec.declined if one.key == "partition" and one.for_other_nodes}
     places = []
     for other in order:
         is_proposed = other in needed and (other == name or _is_open(every[other]))

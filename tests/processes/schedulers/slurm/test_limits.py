@@ -14,7 +14,7 @@ import pytest
 
 from hpclaunch.config.site import Defaults
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import Declined, JobSpec
 from hpclaunch.schedulers.slurm import limits as slurm_limits
 from hpclaunch.schedulers.slurm import programs, scheduler
 from hpclaunch.schedulers.slurm.limits import _ask_all
@@ -175,6 +175,16 @@ def test_a_partition_without_gpus_is_proposed_only_if_none_are_requested(slurm: 
     without = against(partition="debug", nodes=3, node_type="cpu")
     assert {fault.next for fault in with_gpus} == {"--partition gpus would be accepted"}
     assert {fault.next for fault in without} == {"--partition plain would be accepted"}
+
+
+def test_a_partition_that_the_site_file_has_for_other_nodes_is_not_proposed(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n{partition_line('bigmem')}\n")
+    spec = planned(a_site(partitions={}, defaults=Defaults(node_type="gpu", walltime=HOUR)), partition="largemem")
+    declined = Declined(key="partition", value="batch", reason="", for_other_nodes=True)
+    (without,) = objections(spec)
+    (fault,) = objections(replace(spec, declined=(declined,)))
+    assert without.next == "--partition batch would be accepted"
+    assert fault.next == "--partition bigmem would be accepted"
 
 
 @pytest.mark.parametrize(("gpus", "most"), [("", 0), (",gres/gpu=2", 2)])
