@@ -187,6 +187,7 @@ def make(
         else:
             console.write(f"{run.path}\n")
         return
+    actions.refuse_other_machine(planned)
     build = actions.build_here(system, actions.claim(system, planned, again), planned.recipe.login_shell)
     if doctor:
         _test(system, build, place)

@@ -18,6 +18,22 @@ def maker_of_gpus(node: NodeType) -> str | None:
     return next((maker for maker in (NVIDIA, AMD) if maker in words), None)
 
 
+_MACHINES = {"epyc": "x86_64", "xeon": "x86_64", "grace": "aarch64", "a64fx": "aarch64", "power9": "ppc64le"}
+"""A word in a processor's name -> the machine whose programs it runs, as uname -m prints it."""
+
+
+def machine_of(node: NodeType) -> str:
+    """Return the machine (``aarch64``) that a node's processor is; empty if the file does not tell it."""
+    words = re.findall("[a-z0-9]+", (node.cpu or "").lower())
+    return next((_MACHINES[word] for word in words if word in _MACHINES), "")
+
+
+def is_other_machine(site: Site, node_type: str) -> bool:
+    """Whether nodes have a processor for which nothing can be built where the site's usual nodes' software is."""
+    usual, own = (machine_of(site.node_types[name]) for name in (site.defaults.node_type, node_type))
+    return bool(usual and own) and usual != own
+
+
 def recipe_of(site: Site, framework: str) -> EnvironmentRecipe:
     """Return the centre's recipe for a framework; a plain virtual environment where it has none."""
     return site.recipes.get(framework, EnvironmentRecipe(kind="venv"))

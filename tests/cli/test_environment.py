@@ -368,6 +368,17 @@ def test_a_centre_that_builds_in_jobs_gets_one_unless_it_is_declined(at_a_cluste
     assert (at_a_cluster.spool / "script").exists()
 
 
+def test_nothing_is_built_here_for_nodes_of_another_processor(at_a_cluster: Desk) -> None:
+    site = (at_a_cluster.project / "site_configs/slurmsite.yaml").read_text()
+    cpu = "AMD EPYC" if os.uname().machine == "aarch64" else "NVIDIA Grace"
+    at_a_cluster.write("site_configs/slurmsite.yaml", site.replace("title: x,", f"title: x, cpu: {cpu},"))
+    write_wheel(at_a_cluster.project / "wheels")
+    refused = at_a_cluster.type(*make())
+    assert refused.code != 0
+    assert "what it builds cannot run there" in refused.err and "--as-job" in refused.err
+    assert at_a_cluster.type(*make("--as-job")).code == 0
+
+
 # --- doctor and plan
 
 TORCH = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpclaunch.config.environment_recipes import AMD, NVIDIA, maker_of_gpus, recipe_of, wheels_apart
+from hpclaunch.config.environment_recipes import AMD, NVIDIA, is_other_machine, maker_of_gpus, recipe_of, wheels_apart
 from hpclaunch.config.site import EnvironmentRecipe, Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.records import record
@@ -210,7 +210,7 @@ def build_recipe(site: Site, request: BuildRequest) -> BuildRecipe:
         wheels=request.wheels or "",
         own_wheels=taught.own_wheels and not _names_a_place(request),
         login_shell=site.login_shell,
-        in_job=taught.in_job,
+        in_job=taught.in_job or is_other_machine(site, node_type),
         source=_source(site, request.framework),
     )
 
@@ -263,7 +263,7 @@ def _container_recipe(
         wheels="",
         own_wheels=False,
         login_shell=site.login_shell,
-        in_job=taught.in_job,
+        in_job=taught.in_job or is_other_machine(site, node_type),
         source=_source(site, request.framework) if image == taught.image else "an image of the user's choice",
         image=image,
         runtime=runtime,

@@ -27,6 +27,7 @@ from hpclaunch.actions.environments.build_script import build_script
 from hpclaunch.actions.environments.kept import KeptEnvironment
 from hpclaunch.actions.load import choose_site, context_of, looked_at
 from hpclaunch.actions.system import System
+from hpclaunch.config.environment_recipes import is_other_machine, machine_of
 from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Interrupted, Refused, unwritable
@@ -86,12 +87,20 @@ def plan_build(
     folder = root / request.name / str(builds[-1].number + 1 if builds else 1)
     # Conda's own packages cannot be kept for later, and a centre that builds in jobs has the internet there.
     can_download = download_first and not (
-        recipe.own_wheels or recipe.in_job or recipe.make_with in ("conda", CONTAINER)
+        recipe.own_wheels
+        or recipe.in_job
+        or recipe.make_with in ("conda", CONTAINER)
+        or _other_machine(choice.site, recipe)  # pip downloads wheels for the machine that it runs on
     )
     text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), can_download)
     taught = choice.site.recipes.get(request.framework)
     notes = [taught.note] if taught and taught.note else []
-    remarks = (*notes, *_remarks(system, choice.site, root), *(f"this machine: {fault}" for fault in missing))
+    remarks = (
+        *notes,
+        *_remarks(system, choice.site, root),
+        *_processor_remarks(choice.site, recipe),
+        *(f"this machine: {fault}" for fault in missing),
+    )
     return PlannedBuild(
         recipe=recipe,
         choice=choice,
@@ -170,6 +179,29 @@ def refuse_elsewhere(system: System, planned: PlannedBuild, next_step: str) -> N
         here = f"this machine belongs to {planned.choice.elsewhere}" if planned.choice.elsewhere else "it is elsewhere"
         what = f"an environment for {site.name} must be built there, and {here}"
         raise Refused(Fault(what=what, next=f"log in at {site.name}; or {next_step}"))
+
+
+def _processor_remarks(site: Site, recipe: BuildRecipe) -> list[str]:
+    """Say why an environment for nodes of another processor than the site's usual ones is built in a job."""
+    if not is_other_machine(site, recipe.node_type):
+        return []
+    machine = machine_of(site.node_types[recipe.node_type])
+    return [f"the {recipe.node_type} nodes of {site.name} are {machine}, unlike its usual ones: a job there builds it"]
+
+
+def _other_machine(site: Site, recipe: BuildRecipe) -> str:
+    """Return the machine that the nodes are (``aarch64``) if this one is another; empty if not, or if not known."""
+    machine = machine_of(site.node_types[recipe.node_type])
+    return machine if machine != os.uname().machine else ""
+
+
+def refuse_other_machine(planned: PlannedBuild) -> None:
+    """Raise Refused if this machine's processor is not that of the nodes: what it builds would not start there."""
+    site, recipe = planned.choice.site, planned.recipe
+    if machine := _other_machine(site, recipe):
+        where = f"{site.name} {recipe.node_type}"
+        what = f"these nodes are {machine}, and this machine is {os.uname().machine}: what it builds cannot run there"
+        raise Refused(Fault(where=where, what=what, next=f"--as-job; or log in at a {machine} node of {site.name}"))
 
 
 def claim(system: System, planned: PlannedBuild, again: bool) -> KeptEnvironment:

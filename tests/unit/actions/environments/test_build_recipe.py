@@ -56,6 +56,16 @@ def test_horovod_and_nccl_can_be_declined(typed: dict[str, bool], horovod: str, 
     assert (recipe.horovod, recipe.nccl) == (horovod, nccl)
 
 
+@pytest.mark.parametrize(
+    ("site", "node_type", "in_job"),
+    [("dardel", "gpugh", True), ("dardel", "cpu", False), ("deucalion", "arm", True), ("deucalion", "x86", False)],
+)
+def test_an_environment_for_nodes_of_another_processor_is_built_in_a_job(
+    site: str, node_type: str, in_job: bool
+) -> None:
+    assert build_recipe(bundled_site(site), wanted(node_type=node_type)).in_job == in_job
+
+
 def a_cluster(**changes: Any) -> Site:
     """A site with NVIDIA's GPUs, and a runtime for containers."""
     nodes = {name: replace(node, gpu_model="NVIDIA A100") for name, node in a_site().node_types.items()}
