@@ -86,8 +86,16 @@ def slurm_task(site: Site, spec: JobSpec, task: int, tasks: int, node: int) -> T
     options = dict(word[2:].partition("=")[::2] for word in words)
     directives = dict(spec.directives)
     known = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus-per-task", "gpu-bind"}
-    known |= {"gres", "cpu-bind", "mpi", "kill-on-bad-exit", "wait", "hint", "distribution", "network", "container-image"}
-    known |= {"container-mounts", "container-env", "container-workdir", "nnodes", "nproc_per_node", "rdzv_backend"}
+    known |= {"cpu-bind", "mpi", "kill-on-bad-exit", "wait", "hint", "distribution", "network", "container-image"}
+    known |= {
+        "gres",
+        "container-mounts",
+        "container-env",
+        "container-workdir",
+        "nnodes",
+        "nproc_per_node",
+        "rdzv_backend",
+    }
     assert options.keys() | {"no_python"} <= known | {"no_python"}, options
     allocated = tuple(range(spec.layout.gpus_per_node))
     by_task = int(options.get("gpus-per-task", directives.get("gpus-per-task", 0)))
