@@ -162,7 +162,7 @@ def test_of_several_clusters_the_answer_names_the_one(desk: Desk, there: Desk, c
     becomes(desk, run, "CANCELLED")
 
 
-@pytest.mark.parametrize("named", [NAME, f"nosuch,{NAME}"])
+@pytest.mark.parametrize("named", [NAME, f"nosuch,{NAME}"], ids=["the one", "behind an unknown one"])
 def test_an_answer_that_was_lost_is_looked_up_there(desk: Desk, there: Desk, named: str) -> None:
     desk.program("sbatch", '#!/bin/bash\n/usr/bin/sbatch "$@" > /dev/null\n')
     shell = desk.shell(PATH=f"{desk.folder}/programs:{desk.shell()['PATH']}")
