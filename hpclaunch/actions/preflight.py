@@ -43,9 +43,10 @@ def check(prepared: Prepared) -> tuple[str, ...]:
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
-        if is_asked and _is_placed(prepared):
+        if is_asked:
             objections = _objections(spec)
-            faults += [fault for fault in objections.faults if (fault.what, fault.allowed) not in known]
+            found = objections.faults if _is_placed(prepared) else objections.anywhere
+            faults += [fault for fault in found if (fault.what, fault.allowed) not in known]
             delays = objections.delays
         faults += _gone_modules(prepared)
     if faults:

@@ -139,10 +139,12 @@ class QueuePlace:
 class Objections:
     """Why a scheduler would refuse a run or never start it (``faults``), else for what it would wait (``delays``).
 
+    ``anywhere``: those of the faults that hold in any partition, as of an account that the user does not have.
     A delay is a sentence: other jobs of the user, or of those who share a limit, decide when it is over.
     """
 
     faults: tuple[Fault, ...] = ()
+    anywhere: tuple[Fault, ...] = ()
     delays: tuple[str, ...] = ()
 
 

@@ -212,7 +212,8 @@ def objections(spec: JobSpec) -> Objections:
     faults = [_partition_faults(one, known) + _accounting_faults(one, allowed) for one in spec.components]
     delays = [delay for one in spec.components for delay in _delays(one, known)]
     flat = dict.fromkeys(fault for found in faults for fault in found)
-    return Objections(faults=tuple(flat), delays=() if flat else tuple(dict.fromkeys(delays)))
+    anywhere = tuple(fault for fault in flat if fault.where == _ACCOUNTING)
+    return Objections(faults=tuple(flat), anywhere=anywhere, delays=() if flat else tuple(dict.fromkeys(delays)))
 
 
 def _delays(spec: JobSpec, known: _Known) -> list[str]:

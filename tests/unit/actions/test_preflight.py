@@ -12,7 +12,7 @@ from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.data_sets import DataSet
 from hpclaunch.core.data_need import DataNeed
-from hpclaunch.core.errors import Refused
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import JobSpec, Request
 from hpclaunch.schedulers import Objections
 from tests.builders import a_desk, a_job, planned
@@ -119,15 +119,13 @@ def test_what_is_missing_here_never_hides_or_joins_the_faults_of_a_script(system
 def test_a_request_that_the_site_file_placed_nowhere_is_not_compared_with_slurms_default_partition(
     system: System, monkeypatch: pytest.MonkeyPatch, walltime: int, is_compared: bool
 ) -> None:
-    compared: list[JobSpec] = []
-
-    def compare(spec: JobSpec) -> Objections:
-        compared.append(spec)
-        return Objections()
-
+    of_account = Fault(where="accounting", what="you have no account 'p'")
+    of_default = Fault(where="partition cpu", what="72:00:00 requested")
+    found = Objections(faults=(of_account, of_default), anywhere=(of_account,))
     monkeypatch.setattr(preflight, "misplaced", lambda case, spec: [])
-    monkeypatch.setattr(preflight, "_objections", compare)
+    monkeypatch.setattr(preflight, "_objections", lambda spec: found)
     asked = Request(target="cifar", site="vega", account="p", nodes=1, walltime=walltime, restarts=0)
-    with pytest.raises(Refused):  # there are no data and no sbatch here, either
+    with pytest.raises(Refused) as refused:  # there are no data and no sbatch here, either
         preflight.check(prepare(system, asked))
-    assert bool(compared) is is_compared
+    assert of_account in refused.value.faults
+    assert (of_default in refused.value.faults) is is_compared
