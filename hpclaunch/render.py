@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.files import is_there, read_bytes
+from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.resources import TooMuch, bounded
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -289,7 +289,7 @@ def _environment(roots: Roots, cache: Path | None, check: Check = _accept) -> _S
 def quote(text: str) -> str:
     r"""Return text as one bash word on one line; a newline or another control character is written as in ``$'\n'``."""
     if not CONTROL.search(text):
-        return shlex.quote(text)
+        return plain_word(text)
     return _escape(text)
 
 

@@ -16,8 +16,17 @@ def shell_word(text: str) -> str:
     ``$'\x1b'``.
     """
     if text.isprintable():
-        return shlex.quote(text)
+        return plain_word(text)
     return "$'" + "".join(map(_escape, text)) + "'"
+
+
+def plain_word(text: str) -> str:
+    """Return text as one word of a shell, whatever a terminal shows of it; a first ``=`` is quoted, too.
+
+    zsh would look for a program of the rest, and ``export NAME==rest`` reads like a comparison.
+    """
+    quoted = shlex.quote(text)
+    return f"'{quoted}'" if quoted.startswith("=") else quoted
 
 
 def shown_name(text: str) -> str:

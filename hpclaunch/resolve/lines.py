@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from hpclaunch.core.hardware import named_gpus
+from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Layout, Pairs, Step
@@ -145,7 +145,7 @@ def _kept_in_ranks(case: Case, software: Software) -> tuple[str, ...]:
     if not case.site.scheduler_row.assigns_gpus:
         return ()
     kept = kept_in_ranks(software.variables, software.given)
-    return tuple(f"export {name}={shlex.quote(text)}" for name, text in kept.items())
+    return tuple(f"export {name}={plain_word(text)}" for name, text in kept.items())
 
 
 def _expected_gpus(case: Case, layout: Layout) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import field, replace
 
+from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Step
 from hpclaunch.resolve.case import Case
@@ -41,8 +41,8 @@ class PythonEnvironment:
         """Return a bash script that sets the environment up, names a step that fails, and then runs the command."""
         lines = [f"unset {' '.join(self.unset)}"] if self.unset else []
         for step in self.steps:
-            lines += [step.line, f"[ $? -eq 0 ] || {{ echo {shlex.quote(f'{step.failure}: failed')} >&2; exit 78; }}"]
-        lines += [f"export {name}={shlex.quote(value)}" for name, value in self.variables.items()]
+            lines += [step.line, f"[ $? -eq 0 ] || {{ echo {plain_word(f'{step.failure}: failed')} >&2; exit 78; }}"]
+        lines += [f"export {name}={plain_word(value)}" for name, value in self.variables.items()]
         return "\n".join([*lines, f"exec {command}", ""])
 
 

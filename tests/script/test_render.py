@@ -30,7 +30,7 @@ def test_a_long_command_is_broken_and_stays_one_command() -> None:
 
 
 def test_row_18_the_script_ends_with_the_launchs_exit_code() -> None:
-    assert script(planned()).rstrip().endswith("\nfinish")
+    assert script(planned(framework="none")).rstrip().endswith("\nfinish")
     done = with_library("scheduler=slurm overdue=no code=7 HPCLAUNCH_EXIT_FILE=/nonexistent; finish")
     assert (done.returncode, done.stderr) == (7, "")
 

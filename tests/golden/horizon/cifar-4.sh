@@ -32,7 +32,7 @@ begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=36
-export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_4,mlx5_5
+export NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_4,mlx5_5'
 export NCCL_SOCKET_IFNAME=ib
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1

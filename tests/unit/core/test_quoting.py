@@ -18,6 +18,8 @@ from hpclaunch.core.quoting import shell_word, shown_name, spreadsheet_text
         ("a\x1b[31mb", r"$'a\x1b[31mb'"),
         ("a\nb\tc\rd", r"$'a\nb\tc\rd'"),
         ("it's\n\\", r"$'it\'s\n\\'"),
+        ("=mlx5_0", "'=mlx5_0'"),
+        ("=", "'='"),
         ("caf\udce9", r"$'caf\xe9'"),
         ("λ\x00", r"$'λ\x00'"),
         ("a\u202eb", r"$'a\xe2\x80\xaeb'"),
