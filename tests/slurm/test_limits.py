@@ -62,7 +62,8 @@ def test_a_partition_with_blanks_in_its_name_runs_a_job(narrow: Desk) -> None:
     (told,) = json.loads(narrow.run("status", run.path.name, "--json").stdout)["runs"]
     assert told["state"] == "COMPLETED"
     assert narrow.ended(run) == "COMPLETED 0:0"
-    assert narrow.slurm("sacct", "-n", "-P", "-X", f"--jobs={run.job_id}", "--format=Partition").strip() == BLANKS
+    asked = ("sacct", "-n", "-P", "-X", f"--jobs={run.job_id}", "--format=Partition")
+    until(lambda: narrow.slurm(*asked).strip() == BLANKS, "the accounting of the job")  # slurmdbd hears of it later
 
 
 def test_a_requeued_and_held_job_says_so(narrow: Desk) -> None:

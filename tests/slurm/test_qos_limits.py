@@ -251,10 +251,13 @@ def reason_of(job: str) -> str:
     return next((reason for state, reason in rows if state == "PENDING"), "") if rows else ""
 
 
-def answer_of(job: str) -> str:
-    """Wait until Slurm has looked at a job, and return its answer."""
+def answer_of(job: str, expected: str = PENDING) -> str:
+    """Wait until Slurm has looked at a job, and return its answer; a job that is to start may need free nodes first."""
     if not job:
         return REFUSED
+    if expected == STARTED:
+        until(lambda: not reason_of(job), f"start of job {job}")
+        return STARTED
     until(lambda: reason_of(job) not in WAITING_FOR_OTHERS - {""}, f"a reason of job {job}")
     return PENDING if reason_of(job) else STARTED
 
@@ -266,9 +269,9 @@ def texts(found: Objections) -> list[str]:
 @pytest.fixture(scope="module")
 def answers(limited: Path) -> dict[str, str]:
     """What Slurm does with all requests, which are none of one another's business."""
-    jobs = {row.name: sbatch(request(row)) for row in ROWS}
+    jobs = {row.name: (sbatch(request(row)), row.slurm) for row in ROWS}
     try:
-        return {name: answer_of(job) for name, job in jobs.items()}
+        return {name: answer_of(*job) for name, job in jobs.items()}
     finally:
         slurm("scancel", f"--user={TESTER}")
 

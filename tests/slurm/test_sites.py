@@ -126,11 +126,11 @@ def test_row_29_with_some_gpus_of_a_node_the_order_is_left_out(desk: Desk, jobs:
 
 
 def test_rows_3_and_28_gpus_by_the_task_are_hidden_from_no_rank_of_the_node(desk: Desk, jobs: Jobs) -> None:
-    """srun unsets the variable (decision 65): a cgroup, which this cluster lacks, hides those of other jobs."""
+    """They see those of their job on the node, and none of other jobs, also without a cgroup (decision 65)."""
     run = jobs.ways["by-task"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     assert desk.tres(run).endswith("gres/gpu=4")
-    assert visible(run) == [None] * 4
+    assert visible(run) == ["0,1"] * 4
 
 
 def test_row_03_gpus_by_the_job_are_all_of_its_whole_nodes_for_every_rank(desk: Desk, jobs: Jobs) -> None:
