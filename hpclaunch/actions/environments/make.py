@@ -27,7 +27,7 @@ from hpclaunch.actions.environments.build_script import build_script
 from hpclaunch.actions.environments.kept import KeptEnvironment
 from hpclaunch.actions.load import choose_site, context_of, looked_at
 from hpclaunch.actions.system import System
-from hpclaunch.config.environment_recipes import is_other_machine, machine_of
+from hpclaunch.config.environment_recipes import is_other_machine, machine_of, recipe_of
 from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Interrupted, Refused, unwritable
@@ -93,10 +93,9 @@ def plan_build(
         or _other_machine(choice.site, recipe)  # pip downloads wheels for the machine that it runs on
     )
     text = build_script(recipe, str(folder), CHECK.read_text(encoding="utf-8"), can_download)
-    taught = choice.site.recipes.get(request.framework)
-    notes = [taught.note] if taught and taught.note else []
+    note = recipe_of(choice.site, request.framework).note
     remarks = (
-        *notes,
+        *([note] if note else []),
         *_remarks(system, choice.site, root),
         *_processor_remarks(choice.site, recipe),
         *(f"this machine: {fault}" for fault in missing),
