@@ -1,4 +1,8 @@
-"""Case -> JobSpec: every decision is taken here, and every reason for a refusal is found at once."""
+"""Case -> JobSpec: every decision is taken here, and every reason for a refusal is found at once.
+
+`sizing` is the first half, size and place, which the planner asks for every node count. Each further module decides
+one part of a run (`parts`) and writes choices, faults and warnings to `decisions`; `lines` makes the script's lines.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_way_leads_through_modules_that_there_are_and_through_none_twice(row: 
 
 
 def test_the_rooms_of_the_table_are_those_of_the_package() -> None:
-    table = TEXT.partition("## Rooms")[2].partition("Inside `resolve/`")[0]
+    table = TEXT.partition("## Rooms")[2].partition("\n## ")[0]
     named = {name.rstrip("/") for name in re.findall(r"^\| . \| `([a-z_./]+)` \|", table, flags=re.M)}
     package = CHECKOUT / "hpclaunch"
     rooms = {path.name for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
