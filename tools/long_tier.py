@@ -6,7 +6,7 @@
 
 After a part its row of docs/reliability.md says when it ran, on which commit, for how long and how it ended. Run it on
 a commit of main, with nothing changed: a commit of a branch may be written anew when it lands. A release needs every
-part (tools/release.py). Some parts need root, Slurm or a network; CONTRIBUTING.md says which.
+part (tools/release.py). Some parts need root, Slurm or a network; tests/README.md says which.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every I/O call of submit, resume, cancel and status fails once, and from then on: nothing is lost, nothing is hidden.
 
-A share of the calls in `make test`; all of them with HPCLAUNCH_IO=all (CONTRIBUTING.md).
+A share of the calls in `make test`; all of them with HPCLAUNCH_IO=all (`make io`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_the_tool_that_uploads_accepts_both_distributions(linters: Path, distrib
 
 
 def test_every_address_of_the_project_is_the_same() -> None:
-    """One placeholder until the project has a public address (CONTRIBUTING.md, The address)."""
+    """One placeholder until the project has a public address (CONTRIBUTING.md, Releases)."""
     listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout.split()
     found = set()
     for path in (ROOT / name for name in listing):

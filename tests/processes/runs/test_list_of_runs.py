@@ -1,6 +1,6 @@
 """The list of runs while several processes write it: no entry is lost, and none that was removed comes back.
 
-200 updates in `make test`; 10,000 with HPCLAUNCH_IO=all (CONTRIBUTING.md).
+200 updates in `make test`; 10,000 with HPCLAUNCH_IO=all (`make io`).
 """
 
 from __future__ import annotations
