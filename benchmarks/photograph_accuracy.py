@@ -7,7 +7,7 @@ The square of 28 pixels in the middle of each image is shrunk by 1.4 (20 pixels)
 factors most photographs of ImageNet shrink on their way to 224 pixels. Two ways of shrinking are compared:
 
     job           decoding.resized, as in the resnet50 job
-    antialiased   the whole image decoded, cut, and resized with antialias=True, as before decision 42
+    antialiased   the whole image decoded, cut, and resized with antialias=True, which decision 46 replaced
 
 A small convolutional network trains on each with the same seeds, batches and epochs. Prints the test accuracy of every
 seed, the medians, and the median of the differences, seed by seed.

@@ -1,7 +1,7 @@
 r"""Patterns for host names: regular expressions without what makes matching slow, compared in linear time.
 
 Allowed are characters, ``.``, ``\d``, ``\w``, ``[a-z0-9-]``, ``[^.]``, groups, ``|``, ``*``, ``+``, ``?``, ``{2}``,
-``{1,3}``; the whole name must match (decision 32).
+``{1,3}``; the whole name must match (decision 7).
 A pattern becomes a table of states. All states that are possible after a character are followed together, so that no
 text is read twice.
 """

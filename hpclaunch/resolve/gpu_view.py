@@ -71,7 +71,7 @@ def _check_one(case: Case, sizing: Sizing, framework: str, decisions: Decisions)
 def gpu_lines_of(case: Case, sizing: Sizing, launcher: str, view: str, chosen: dict[str, str]) -> tuple[str, ...]:
     """Return the lines that choose and check a rank's GPUs; they set no variable that site, settings or job ``chose``.
 
-    They stand in the rank's own shell because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8).
+    They stand in the rank's own shell because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 65).
     """
     node, layout = case.node(sizing.node_type), sizing.layout
     if not layout.gpus_per_node:

@@ -16,7 +16,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
 
     CPUs per task = Slurm's CPUs per core x floor(cores / tasks). This is NERSC's formula for Perlmutter and Cori
     (2*floor(64/tasks) on a GPU node). On a shared node, only the share of the cores that goes with the requested GPUs
-    counts (decision 12). On whole nodes all GPUs are requested, where the site's directive counts GPUs per node.
+    counts (decision 65). On whole nodes all GPUs are requested, where the site's directive counts GPUs per node.
     """
     site, request, wants = case.site, case.request, case.job.resources
     node = case.node(node_type)

@@ -61,7 +61,7 @@ class JobIdentity(NamedTuple):
 
 @lru_cache(maxsize=1024)  # the tasks of an array have one folder
 def _is_home(home: str, folder: str) -> bool:
-    """Whether these are the same directory; every script's working folder is its run directory (decision 33)."""
+    """Whether these are the same directory; every script's working folder is its run directory (decision 61)."""
     own = os.fsencode(home).decode("utf-8", errors="replace")  # as the programs' output is read
     try:
         return folder == own or (bool(folder) and os.path.samefile(own, folder))

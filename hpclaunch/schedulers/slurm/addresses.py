@@ -1,7 +1,7 @@
 """Which clusters the programs on this machine are to ask about jobs: their own one, and others that they reach too.
 
 A job may be on another cluster than the one whose slurm.conf this machine has: sent there by ``sbatch --clusters``, or
-by sbatch itself. With the same option each program asks there (decision 66). Slurm's names of clusters are in small
+by sbatch itself. With the same option each program asks there (decision 61). Slurm's names of clusters are in small
 letters.
 """
 

@@ -22,7 +22,7 @@ def resized(content: Any, shape: tuple[int, ...], part: Callable[[Any], Any] | N
 
     part: takes the image's shape (int32 [3]) and returns the box to use (top, left, height, width; int32 [4]). Of a
     JPEG only this box is decoded. Pixels are bilinear. Where an image shrinks by more than AVERAGED_FROM, they are
-    averages instead, because bilinear pixels would skip a part of the image (docs/decisions/0042).
+    averages instead, because bilinear pixels would skip a part of the image (docs/decisions/0046).
     """
     pixels = _resize(_decode(content, part, shape[2]), shape[:2])
     return tf.ensure_shape(tf.cast(pixels + 0.5, tf.uint8), shape)  # both resizes stay in 0..255

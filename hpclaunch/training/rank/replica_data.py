@@ -13,7 +13,7 @@ def leave_untuned(tf: Any) -> None:
     replica. The buffers of these data sets have a fixed size, so there is nothing to tune.
 
     TensorFlow has no option for this, so a function of its package is replaced, as 2.15 and 2.20 name it. If
-    it has another name, all stays as it is (decision 60).
+    it has another name, all stays as it is (decision 23).
     """
     try:
         from tensorflow.python.data.ops import multi_device_iterator_ops as module
