@@ -1,6 +1,6 @@
 """The recipe of a run or of a sweep: its parameters, what was typed instead, and both in words; it predicts no time.
 
-It is light: ``submit`` calls it at every start, and only with an unknown node count asks for a whole forecast.
+``submit`` always calls this; it runs a full forecast only if the node count is unknown.
 """
 
 from __future__ import annotations

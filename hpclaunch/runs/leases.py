@@ -24,8 +24,8 @@ from hpclaunch.runs.record import RECORD, Run
 FOLDER = "submissions"
 NOT_SUBMITTED = "NOT_SUBMITTED"
 PATIENCE_S = 600
-"""No request is obeyed later after the last sign of life: sbatch is ended after two minutes, and a controller that is
-slow then obeys within minutes, or has lost the request."""
+"""Slurm acts on no request later than this after the last sign of life: sbatch is ended after two minutes, and a slow
+controller then acts within minutes, or has lost the request."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES)
 """What link(2) gives where a file system has no hard links, or forbids them."""
 

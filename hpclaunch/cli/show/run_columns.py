@@ -25,7 +25,7 @@ _SHORTEST_REASON = 12
 
 @record
 class ListedRun:
-    """A run, how far it is, and its place in the queue if it waits. ``ascii``: curves use ASCII's characters only."""
+    """A run, how far it is, and its place in the queue if it waits. ``ascii``: draw curves in ASCII."""
 
     run: Run
     progress: RunProgress

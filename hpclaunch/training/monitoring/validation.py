@@ -111,7 +111,7 @@ def add_up(world: World, variables: list[Any]) -> None:
 class AsAtTheEnd:
     """Measures a model that cannot validate itself, as the evaluation at the end does. Calling it is a collective.
 
-    Such are a model without a loss, as a loop of one's own trains, and one of a strategy of TensorFlow, where each rank
+    Such are a model without a loss, as a custom loop trains, and one of a strategy of TensorFlow, where each rank
     would need as many batches as the others. Its metrics are loss (cross-entropy) and accuracy for classes, mse and mae
     for numbers.
     """

@@ -1,4 +1,4 @@
-"""A training loop of one's own, with the data, the learning rates, the checkpoints and the log of `fit`."""
+"""A custom training loop, with the data, the learning rates, the checkpoints and the log of `fit`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Loop:
 
 
 def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
-    """A loop of one's own over the batches, in place of `fit`. A collective. network, optimizer: as for `fit`.
+    """A custom loop over the batches, in place of `fit`. A collective. network, optimizer: as for `fit`.
 
     ::
 
@@ -97,7 +97,7 @@ def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
     found = [words for wrong, words in problems if wrong]
     if found:
         raise AgreedError(
-            "{}: only training.fit can do this, not a loop of one's own".format(", ".join(found)), speaks=run.is_root
+            "{}: only training.fit can do this, not a custom loop".format(", ".join(found)), speaks=run.is_root
         )
     if data.source.needs_own_measures and data.validation:
         raise AgreedError(

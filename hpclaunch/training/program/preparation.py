@@ -39,7 +39,7 @@ from hpclaunch.training.rank.failure import AgreedError
 class Compiled:
     """What a model is compiled with, as model.compile takes it. optimizer: None for that of the settings.
 
-    loss, metrics: a loop of one's own has none.
+    loss, metrics: a custom loop has none.
     """
 
     loss: Any = None

@@ -51,8 +51,8 @@ def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)
 def _evaluate_as_compiled(run: Run, model: Any, data: Data, split: str) -> dict[str, Any]:
     if not model.loss:
         raise AgreedError(
-            "samples with several targets, or with weights, are evaluated by the loss of training.fit: a loop of one's "
-            "own evaluates them itself, on data.held_out({!r})".format(split),
+            "samples with several targets, or with weights, are evaluated by the loss of training.fit: a custom loop "
+            "evaluates them itself, on data.held_out({!r})".format(split),
             speaks=run.is_root,
         )
     found = Compiled(run.world, lambda: data.held_out(split))(model)

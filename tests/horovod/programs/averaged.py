@@ -1,6 +1,6 @@
 """Trains a linear model of float64 and averages its weights; --stop-after=3: this attempt fails after three steps.
 
---own-loop=true trains in a loop of one's own.
+--own-loop=true trains in a custom loop.
 """
 
 import os
@@ -11,7 +11,7 @@ settings = training.settings(
     optimizer="sgd",
     momentum=0.0,
     stop_after={"default": 0, "help": "the steps of this attempt; 0: all"},
-    own_loop={"default": False, "help": "train in a loop of one's own"},
+    own_loop={"default": False, "help": "train in a custom loop"},
 )
 with training.start(settings) as run:
     import numpy as np

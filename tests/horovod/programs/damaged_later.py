@@ -13,7 +13,7 @@ settings = training.settings(
     export_model=False,
     input="stream",
     stop_after={"default": 0, "help": "the steps of this attempt; 0: all"},
-    own_loop={"default": False, "help": "train in a loop of one's own"},
+    own_loop={"default": False, "help": "train in a custom loop"},
 )
 
 

@@ -1,6 +1,6 @@
 """Trains on the arrays of --data-dir and validates; RUN/weights-RANK.npz gets the weights, RUN/logs-RANK.json all logs.
 
---own-loop=true trains in a loop of one's own. --keras=true adds callbacks of Keras. --preempted-in=2: rank 0 gets
+--own-loop=true trains in a custom loop. --keras=true adds callbacks of Keras. --preempted-in=2: rank 0 gets
 SIGTERM when epoch 2 begins. --slow-input=0.05: a batch takes so many seconds to make. --slow-rank=0.3: a step of rank 1
 takes so many seconds more.
 """
@@ -20,7 +20,7 @@ settings = training.settings(
     learning_rate=0.01,
     noise_scale=False,
     export_model=False,
-    own_loop={"default": False, "help": "train in a loop of one's own"},
+    own_loop={"default": False, "help": "train in a custom loop"},
     keras={"default": False, "help": "add callbacks of Keras"},
     preempted_in={"default": 0, "help": "the epoch in which rank 0 gets SIGTERM"},
     slow_input={"default": 0.0, "help": "seconds in which a batch is made"},
