@@ -69,5 +69,5 @@ def _check_settings(case: Case) -> None:
             continue
         what = f"no program makes the data of {job.name}, so nothing can be set"
         if names:
-            what = f"only the data set can be chosen ({DATASET}), and there is none of the name {value!r}"
+            what = f"only the data set can be chosen ({DATASET}), and no data set is named {value!r}"
         raise Refused(Fault(where=f"--set {name}", what=what, allowed=", ".join(names), next="leave it out"))

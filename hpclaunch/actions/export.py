@@ -51,7 +51,7 @@ def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -
     written.
     """
     if form not in FORMATS:
-        what = f"{form!r} is no format{did_you_mean(form, FORMATS)}"
+        what = f"unknown format {form!r}{did_you_mean(form, FORMATS)}"
         raise InvalidRequest(Fault(where="--to", what=what, allowed=", ".join(FORMATS)))
     if form != RO_CRATE and crate != CrateOptions():
         where = "--license" if crate.license else "--with-paths" if crate.with_paths else "--include"

@@ -85,7 +85,7 @@ def formats_of(text: str | None) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip().lower() for part in (text or "svg").split(",")))
     unknown = next((part for part in found if part not in FORMATS), None)
     if unknown is not None:
-        what = f"{unknown!r} is no format of a figure{did_you_mean(unknown, FORMATS)}"
+        what = f"unknown format of figures {unknown!r}{did_you_mean(unknown, FORMATS)}"
         raise InvalidRequest(
             Fault(where="--format", what=what, allowed=", ".join(FORMATS), next="--format png,svg,pdf")
         )

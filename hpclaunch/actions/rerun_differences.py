@@ -104,7 +104,7 @@ def _spec(run: Run, prepared: Prepared) -> Iterator[RerunDifference]:
     before |= _parameters(recorded) | {f"parameter {name}": value for name, value in runs.swept(run).items()}
     now |= _parameters(fresh)
     if run.tasks and recorded.get("sweep") != fresh.get("sweep"):
-        yield RerunDifference(what="the values of the sweep, or the parameters that follow them, are others")
+        yield RerunDifference(what="the sweep's values, or parameters derived from them, differ")
     for name in dict.fromkeys((*before, *now)):
         was, is_now = before.get(name, ""), now.get(name, "")
         if was != is_now and name not in _FOLLOWING and not name.startswith(_APART):
@@ -202,7 +202,7 @@ def _history(run: Run) -> Iterator[RerunDifference]:
     """Yield what of the run's own life is not repeated: restarts, another layout in between, an allocation."""
     if (run.home / "spec.1.json").exists():
         yield RerunDifference(
-            what="the run was continued with other options on its way; the new one has the last from the start"
+            what="the original changed options when it was resumed; the new run uses the final ones from the start"
         )
     starts = len(run.attempts())
     if starts > 1:

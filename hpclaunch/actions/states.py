@@ -440,5 +440,5 @@ def unsubmitted_fault(run: Run) -> Fault:
         return Fault(what=f"{run.label} is being submitted", next=f"hpclaunch status {run.label}")
     if run.state == "INCOMPLETE":
         what = f"{run.label} is not ready: its submission is still at work or was interrupted; nothing is queued"
-        return Fault(what=what, next="unless it is still at work, hpclaunch submit again")
+        return Fault(what=what, next="if no submission is still running, submit again")
     return Fault(what=f"{run.label} was rendered but not submitted", next=f"to start it: {run.start_command}")

@@ -118,7 +118,7 @@ def next_step_after(error: OSError) -> str:
         return "make room there (df -h, quota), then type the command again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "ls -ld names its owner and who may change it"
-    return "type the command again; if it stays so, ask the site's staff about this file system"
+    return "retry; if the error persists, ask the site's support about this file system"
 
 
 def without_folder(path: PurePath) -> Refused:

@@ -201,7 +201,7 @@ def test_the_machines_folders_stay_if_one_asks_for_them(desk: Desk, run: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--to", "tensorbord", "-o", "new"), 2, "'tensorbord' is no format; did you mean 'tensorboard'?"),
+        (("--to", "tensorbord", "-o", "new"), 2, "unknown format 'tensorbord'; did you mean 'tensorboard'?"),
         (("--to", "mlflow", "-o", "jobs"), 1, "exists already"),
         (("--to", "mlflow", "-o", "jobs/tune/job.yaml"), 1, "exists already, and is no folder"),
         (("--to", "mlflow", "-o", "new", "--license", "MIT"), 2, "--license: belongs to an RO-Crate"),

@@ -195,7 +195,7 @@ def test_arrays_several_runs_and_comparisons(desk: Desk) -> None:
         (("-o", "no/page.html"), "its folder does not exist"),
         (("-o", "."), "is not a regular file"),
         (("--format", "png"), "needs a folder for figures"),
-        (("--figures", "x", "--format", "gif"), "'gif' is no format of a figure"),
+        (("--figures", "x", "--format", "gif"), "unknown format of figures 'gif'"),
         (("--figures", "mine.html"), "is not a folder"),
         (("--csv", "no/such/folder"), "does not exist"),
     ],

@@ -660,7 +660,7 @@ def test_a_submission_that_is_closed_is_settled_first(slurm: FakeSlurm) -> None:
     ("state", "words", "step"),
     [
         ("RENDERED", "run-7 was rendered but not submitted", "to start it: "),
-        ("INCOMPLETE", "run-7 is not ready: ", "unless it is still at work, hpclaunch submit again"),
+        ("INCOMPLETE", "run-7 is not ready: ", "if no submission is still running, submit again"),
         ("SUBMITTING", "run-7 is being submitted", "hpclaunch status run-7"),
         ("PENDING", "run-7 is PENDING", "hpclaunch cancel run-7"),
         ("COMPLETED", "run-7 has ended: it is COMPLETED", "hpclaunch runs clean run-7"),

@@ -391,7 +391,7 @@ def test_the_facts_of_a_run_need_its_spec_and_its_script(run: Run) -> None:
 @pytest.mark.parametrize(
     ("form", "crate", "words"),
     [
-        ("zip", CrateOptions(), "'zip' is no format"),
+        ("zip", CrateOptions(), "unknown format 'zip'"),
         ("mlflow", CrateOptions(license="MIT"), "belongs to an RO-Crate"),
         ("tensorboard", CrateOptions(with_paths=True), "belongs to an RO-Crate"),
         ("tensorboard", CrateOptions(include=("x",)), "belongs to an RO-Crate"),

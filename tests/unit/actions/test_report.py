@@ -25,7 +25,7 @@ def test_formats_are_typed_in_any_case_and_with_spaces(text: str | None, formats
 
 @pytest.mark.parametrize("text", ["jpeg", "png,", "svg;png"])
 def test_a_format_that_is_none_is_named(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no format of a figure") as caught:
+    with pytest.raises(InvalidRequest, match="unknown format of figures") as caught:
         formats_of(text)
     assert caught.value.faults[0].where == "--format"
 
