@@ -447,6 +447,14 @@ def test_a_first_submission_that_left_a_mark_was_hpclaunchs(slurm: FakeSlurm) ->
     assert lease and lease.outcome == "8"
 
 
+def test_a_submission_that_could_be_listed_nowhere_is_found_by_its_job_and_listed_then(slurm: FakeSlurm) -> None:
+    run = slurm.run("", "SUBMITTING", listed=False, uid=str(os.getuid()))
+    assert (now(run).state, runs.is_own(slurm.state, run)) == ("SUBMITTING", False)
+    slurm.queue(run, "PENDING", job_id="8")
+    found = now(run)
+    assert (found.job_id, found.state, runs.is_own(slurm.state, found)) == ("8", "PENDING", True)
+
+
 def test_each_scheduler_is_asked_about_its_own_submissions_alone(slurm: FakeSlurm) -> None:
     """Slurm is sure that it queued no job of a folder; of a run without a queue it knows nothing."""
     queued = submitting(slurm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,6 +83,20 @@ def test_a_submission_replaces_all_that_the_record_said_of_the_job_before(keepin
     lease = leases.newest(run.path)
     assert lease and lease.outcome == "99"
     assert runs.holder_of(run.path) == "99", "no other start takes the directory before the job"
+
+
+def test_what_sbatch_printed_is_recorded_although_another_process_found_the_job_first(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    slurm.put("sbatch", "echo Welcome; echo Submitted batch job 99\n")
+    other = f"from pathlib import Path as P; from hpclaunch import runs; run = runs.load(P({str(run.path)!r}))"
+    other += '; runs.change(run, job_id="99", state="RUNNING", nodes="n1")'
+    (slurm.folder / "other.py").write_text(other)
+    line = f"99|2|1:00|acc|high|long|{run.path}"
+    slurm.put("squeue", f"case \"$*\" in *'|%Z') {sys.executable} other.py; echo '{line}' ;; esac\n")
+    hand_over(run, "#!/bin/sh\n", 60, earlier=("7",))
+    found = runs.load(run.path)
+    assert (found.job_id, found.state, found.nodes) == ("99", "RUNNING", "n1"), "nothing of the other's is lost"
+    assert (found.printed, found.held["nodes"], found.held["partition"]) == ("Welcome", "2", "long")
 
 
 def test_a_claim_of_an_ended_job_is_freed_and_the_new_job_holds_the_directory(keeping: FakeSlurm) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.report import ReportFiles, ReportSubject, find, formats_of, page_of
+from hpclaunch.actions.report import ReportFiles, ReportSubject, comparison_of, find, formats_of, page_of
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import InvalidRequest, Refused
-from hpclaunch.runs import load
+from hpclaunch.runs import load, task_of
 from hpclaunch.runs.scaling_study import RESULTS
 from tests import fabricated_runs as fabricated
 
@@ -57,6 +57,36 @@ def test_the_results_of_a_study_are_read_from_no_link_and_not_if_they_are_too_la
     with pytest.raises(Refused, match="is a link") as caught:
         page_of(system, subject)
     assert caught.value.faults[0].where == f"{study}/{RESULTS}"
+
+
+def test_no_page_is_made_of_a_run_with_a_link_whichever_it_is(tmp_path: Path) -> None:
+    system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    one, other = load(fabricated.finished(tmp_path / "a")), load(fabricated.failed(tmp_path / "b"))
+    array = load(fabricated.array(tmp_path / "c"))
+    subjects = [(one, other), (other, array), (array,)]
+    assert all(page_of(system, ReportSubject(runs=subject)).title for subject in subjects)
+    assert comparison_of(system, (one, other)).title
+    for place in (other.path, task_of(array, 1).path):
+        (place / "logs").mkdir(parents=True, exist_ok=True)
+        (place / "logs/x.out").symlink_to("/etc/hostname")
+    for subject in subjects:
+        with pytest.raises(Refused, match="is a link"):
+            page_of(system, ReportSubject(runs=subject))
+    with pytest.raises(Refused, match="is a link"):
+        comparison_of(system, (one, other))
+
+
+def test_two_single_runs_are_compared_and_nothing_else(tmp_path: Path) -> None:
+    system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    run, array = load(fabricated.finished(tmp_path / "a")), load(fabricated.array(tmp_path / "b"))
+    for found, words in (
+        ((run,), "two different runs"),
+        ((run, run, run), "two different"),
+        ((run, array), "an array"),
+    ):
+        with pytest.raises(InvalidRequest, match=words) as caught:
+            comparison_of(system, found)
+        assert caught.value.faults[0].where == "--compare"
 
 
 def test_files_have_the_names_of_the_runs(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_what_the_user_names_is_not_asked_about(project: Project) -> None:
 def test_a_job_that_hides_another_is_named_with_all_that_it_sets_up(project: Project, python: str) -> None:
     project.write("jobs/mnist/job.yaml", JOB.replace("PYTHON", python))
     project.write("jobs/mnist/train.py")
+    project.write("../home/.config/hpclaunch/jobs/other/job.yaml", JOB)  # the user's own jobs hide nothing
     refused = project.refusal("mnist")
     folder = project.folder
     assert refused == f"{folder} is not a trusted folder (to trust it: hpclaunch trust {folder})"

@@ -66,6 +66,12 @@ def test_no_part_of_a_name_is_followed(folder: Path, name: str, relative: bool) 
             list(inside.walk(folder, "logs"))
 
 
+def test_a_link_in_the_middle_of_a_name_is_called_one(folder: Path) -> None:
+    (folder / "logs/inner").symlink_to(folder.parent / "outside")
+    assert inside.problem(folder, "logs/inner/top") == "is a link"
+    assert inside.problem(folder, "logs/a.out/top") == "Not a directory"
+
+
 @pytest.mark.parametrize("name", ["../outside/top", "/etc/passwd", "logs/../top", "logs//a.out", "./top", "..", "a\0b"])
 def test_a_name_that_leads_out_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(OSError, match="leads out") as error:

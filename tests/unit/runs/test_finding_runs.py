@@ -114,6 +114,7 @@ def test_what_a_typed_name_means(place: Place, name: str | None, meant: str) -> 
         ("sweep/0001", "'sweep' matches 2 runs", "sweep-x-3, sweep-2"),
         ("rain", "no run is called 'rain'; did you mean 'a-train-1'?", ""),
         ("99_1", "no run is called '99_1'", ""),
+        ("11_3", "no run is called '11_3'", ""),  # a job, and no array
         ("22_x", "no run is called '22_x'", ""),
     ],
 )

@@ -103,6 +103,25 @@ def test_a_folder_is_examined_once_and_its_files_are_opened_once(tmp_path: Path)
     assert examine(code, CodeFolders()) != (found, []) and fingerprint(code) != before
 
 
+def test_a_script_is_read_from_the_folder_above_it_that_was_examined(tmp_path: Path) -> None:
+    put(tmp_path / "job", "net/train.py")
+    folders = CodeFolders()
+    assert folders.at(str(tmp_path / "job")).kept("net/train.py") == b"net/train.py"
+    (tmp_path / "job/net/train.py").write_text("edited")
+    assert folders.content(tmp_path / "job/net/train.py") == b"net/train.py", "as it is listed, hashed and copied"
+    assert CodeFolders().content(tmp_path / "job/net/train.py") == b"edited"
+
+
+def test_a_link_named_hpclaunch_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "mine.py")
+    put(tmp_path / "job", "train.py")
+    (tmp_path / "job/train.py").write_text("import hpclaunch.mine")
+    (tmp_path / "job/hpclaunch").symlink_to(tmp_path / "elsewhere")
+    copy(choose(script(tmp_path / "job")), tmp_path / "run")
+    assert os.listdir(tmp_path / "elsewhere") == ["mine.py"], "nothing is written through the link"
+    assert (tmp_path / "run/hpclaunch/mine.py").read_text() == "mine.py"
+
+
 def test_a_hpclaunch_folder_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
     put(tmp_path / "job", "train.py", "hpclaunch/mine.py")
     (tmp_path / "job/train.py").write_text("import hpclaunch.mine")
@@ -205,6 +224,23 @@ def test_what_a_link_out_of_the_folder_led_to_is_copied_and_noted(tmp_path: Path
     (tmp_path / "run/environment.json").write_text(json.dumps({"code_files_from_outside": ["net.py", "gone.py"]}))
     again = choose(Code(folder=str(tmp_path / "run/code"), entry="train.py", recorded=True))
     assert again.from_outside == ("net.py",), "a run of that copy has it from outside too"
+
+
+def test_a_copy_of_a_copy_has_its_links_and_nothing_that_python_compiled(tmp_path: Path) -> None:
+    put(tmp_path / "data", "big.npz")
+    put(tmp_path / "run/code", "train.py", "net/model.py", "net/__pycache__/model.pyc", "net/old.pyc", ".hidden")
+    (tmp_path / "run/code/net/big.npz").symlink_to(tmp_path / "data/big.npz")
+    (tmp_path / "run/code/folder").symlink_to("../../data")
+    again = choose(Code(folder=str(tmp_path / "run/code"), entry="train.py", recorded=True))
+    assert again.files == (".hidden", "net/model.py", "train.py")
+    assert again.links == (("folder", str(tmp_path / "data")), ("net/big.npz", str(tmp_path / "data/big.npz")))
+    assert (again.size, again.closed, again.from_outside) == (len(".hiddennet/model.pytrain.py"), (), ())
+    copy(again, tmp_path / "code")
+    assert fingerprint(Code(folder=str(tmp_path / "code"), entry="train.py", recorded=True)) == fingerprint(
+        Code(folder=str(tmp_path / "run/code"), entry="train.py", recorded=True)
+    )
+    assert os.readlink(tmp_path / "code/net/big.npz") == str(tmp_path / "data/big.npz")
+    assert (tmp_path / "code/folder/big.npz").read_text() == "big.npz"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"code_files_from_outside": "net.py"}'])

@@ -67,6 +67,7 @@ def test_a_store_has_its_experiments_and_the_files_of_each_run() -> None:
     assert meta["artifact_uri"] == f"file:///store/{place}/artifacts"
     experiment = values_of(files[f"{group}/meta.yaml"])
     assert (experiment["name"], experiment["experiment_id"], experiment["creation_time"]) == ("mnist", group, 1000)
+    assert experiment["artifact_location"] == f"file:///store/{group}"
     assert values_of(files["0/meta.yaml"])["name"] == "Default"
 
 
@@ -88,7 +89,8 @@ def test_runs_of_one_job_are_one_experiment_which_began_with_its_first_run() -> 
     assert values_of(files[f"{experiment_id('cifar')}/meta.yaml"])["creation_time"] == 1000
     metas = [name for name in files if name.endswith("meta.yaml")]
     assert len(metas) == 3 + 3, "three experiments with the default one, and three runs"
-    assert len({run_id(one) for one in (RUN, second, replace(RUN, began=1001))}) == 3
+    numbers = {run_id(one) for one in (RUN, second, replace(RUN, began=1001))}
+    assert len(numbers) == 3 and all(re.fullmatch("[0-9a-f]{32}", number) for number in numbers)
     assert store_files([RUN], ROOT) == store_files([RUN], ROOT)
 
 

@@ -41,6 +41,29 @@ def test_a_value_that_was_typed_is_shown_nowhere(tmp_path: Path) -> None:
     assert SECRET not in repr(found)
 
 
+def test_a_setting_for_a_secret_is_hidden_and_its_name_and_others_stay(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    add(
+        path / "request.json",
+        settings=[["wandb_key", "abc"], ["epochs", "3"]],
+        sweep=[["api_key", "a,b"], ["rate", "1,2"]],
+        arguments=["--password", "abc", "--rate=1"],
+    )
+    request = read_run(load(path)).request
+    assert request is not None
+    assert request.settings == (("wandb_key", HIDDEN), ("epochs", "3"))
+    assert request.sweep == (("api_key", HIDDEN), ("rate", "1,2"))
+    assert request.arguments == ("--password", HIDDEN, "--rate=1")
+
+
+def test_epochs_that_were_done_twice_are_counted(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    assert read_run(load(path)).repeated == 0
+    lines = [{"event": "epoch", "epoch": 3}, {"event": "checkpoint", "epoch": 3}, {"event": "epoch", "epoch": 4}]
+    (path / "metrics-repeated.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_run(load(path)).repeated == 2
+
+
 def test_a_value_of_the_spec_is_hidden_where_the_request_is_missing(tmp_path: Path) -> None:
     path = fabricated.finished(tmp_path)
     (path / "request.json").unlink()
@@ -94,8 +117,11 @@ def test_a_long_series_says_how_many_epochs_it_had(tmp_path: Path, monkeypatch: 
 def test_the_result_is_that_of_the_last_end(tmp_path: Path) -> None:
     path = fabricated.finished(tmp_path)
     lines = [{"event": "end", "epochs": 1, "test_accuracy": 0.25}, {"event": "end", "epochs": 2, "test_accuracy": 0.5}]
+    lines.append({"event": "checkpoint", "epoch": 2})
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert read_run(load(path)).result["test_accuracy"] == 0.5
+    found = read_run(load(path))
+    assert found.result["test_accuracy"] == 0.5
+    assert [one["epochs"] for one in found.named("end")] == [1, 2]
     (path / "metrics.jsonl").write_text("")
     assert read_run(load(path)).result == {}
 
