@@ -349,3 +349,122 @@ def test_a_job_without_room_for_the_copies_in_its_memory_says_so() -> None:
 def test_only_whole_paths_are_those_of_the_copies(text: str, changed: str) -> None:
     done = with_library('copies=("/a/my venv" /n/env /r/code /n/code); in_copies "$TEXT"', TEXT=text)
     assert (done.stdout, done.stderr) == (changed, "")
+
+
+@pytest.mark.parametrize(("mode", "safe"), [(0o770, False), (0o707, False), (0o1777, True), (0o755, True)])
+def test_a_folder_that_a_group_may_change_is_not_used_either(bed: Bed, mode: int, safe: bool) -> None:
+    bed.node.chmod(mode)
+    done = bed.job("true")
+    assert ("other users can change what this job writes" not in done.stderr) is safe
+
+
+def test_a_copy_goes_into_no_folder_that_somebody_has_made_before(bed: Bed) -> None:
+    """In a folder of all users it may be another's, who can then exchange what the ranks run."""
+    Path(bed.copy).mkdir()
+    done = bed.job("python -c 'import sys; print(sys.prefix)'", "optional")
+    assert "the broadcast failed: the copies were not unpacked on all nodes" in done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{bed.venv}\n")
+
+
+def test_nobody_else_can_read_the_copies(bed: Bed) -> None:
+    see = '#!/bin/bash\nstat --format=%a "${@: -2:1}" >> {log}\n' + SBCAST.partition("\n")[2]
+    bed.program("sbcast", see.replace("{log}", str(bed.root / "modes")))
+    done = bed.job(f"stat --format=%a {bed.copy}; ls {bed.node}", before="umask 022")
+    mode, names = done.stdout.split()
+    assert mode == "700", done.stderr
+    assert names == Path(bed.copy).name, "the archives are removed as soon as they are unpacked"
+    assert {mode[1:] for mode in (bed.root / "modes").read_text().split()} == {"00"}
+
+
+@pytest.mark.parametrize("how", ["optional", "required"])
+def test_what_was_sent_before_a_failure_is_removed(bed: Bed, how: str) -> None:
+    bed.program("sbcast", SBCAST.replace("set -o", '[[ "$*" != *.code.tar ]] || exit 1\nset -o'))
+    done = bed.job("true", how)
+    assert "the broadcast failed: " in done.stderr
+    assert bed.left() == []
+    assert not list(bed.run.glob("attempts/*/code.tar"))
+
+
+def test_a_file_that_changes_while_it_is_packed_is_no_failure(bed: Bed) -> None:
+    """As a log in an environment. tar ends with 1 then, and with 2 if it could not read something."""
+    tar = 'tar() {{ command tar "$@"; [[ "$*" != *--anchored* || "$*" == *--append* ]] || return {}; }}'
+    done = bed.job("python -c 'import sys; print(sys.prefix)'", before=tar.format(1))
+    assert (done.returncode, done.stdout) == (0, f"{bed.copy}/env\n"), done.stderr
+    for name in ("claims", "attempts", f"../.broadcast-{os.getuid()}"):
+        subprocess.run(["rm", "-r", str(bed.run / name)], check=True)
+    assert "cannot be packed into" in bed.job("true", before=tar.format(2)).stderr
+
+
+def test_packed_environments_are_kept_for_a_month_after_their_last_use(bed: Bed) -> None:
+    assert bed.job("true").returncode == 0
+    kept = bed.run.parent / f".broadcast-{os.getuid()}"
+    (own,) = (path for path in kept.iterdir() if path.suffix == ".tar")
+    for name, days in ((own.name, 40), ("old.tar", 32), ("recent.tar", 20)):
+        (kept / name).touch()
+        os.utime(kept / name, (time.time() - days * 86400,) * 2)
+    subprocess.run(["rm", "-r", str(bed.run / "claims")], check=True)
+    done = bed.job("true")
+    assert (done.returncode, "packing " in done.stderr) == (0, False), done.stderr
+    assert sorted(path.name for path in kept.iterdir() if path.suffix == ".tar") == sorted([own.name, "recent.tar"])
+
+
+def test_an_environment_is_packed_again_if_a_file_has_the_same_size_and_another_time(bed: Bed) -> None:
+    assert bed.job("true").returncode == 0
+    os.utime(next(bed.venv.glob("lib/python3*/site-packages")) / "inside.py", (1, 1))
+    subprocess.run(["rm", "-r", str(bed.run / "claims")], check=True)
+    assert f"packing {bed.venv} for the nodes" in bed.job("true").stderr
+
+
+def test_the_copies_of_a_job_that_runs_stay_and_so_do_those_of_a_few_minutes(bed: Bed) -> None:
+    now = time.time()
+    for name, minutes in (("1.0", 90), ("2.0", 90), ("3.0", 30)):
+        left = bed.node / f"hpclaunch-{os.getuid()}-{name}"
+        left.mkdir()
+        os.utime(left, (now - minutes * 60,) * 2)
+    user = {"HPCLAUNCH_BROADCAST": f"{bed.node}/hpclaunch-{os.getuid()}-1.0"}
+    with subprocess.Popen(["sleep", "1000"], env=user) as rank:
+        done = bed.job("true")
+        rank.kill()
+    assert done.returncode == 0, done.stderr
+    assert bed.left() == [f"hpclaunch-{os.getuid()}-{name}" for name in ("1.0", "3.0")]
+
+
+def test_nothing_is_written_through_a_link_of_the_environment(bed: Bed) -> None:
+    """It leads back to the original, which other jobs use."""
+    tool = bed.venv / "bin/tool"
+    tool.write_text(f"#!{bed.venv}/bin/python\n")
+    (bed.venv / "bin/second").symlink_to(tool)
+    assert bed.job("true").returncode == 0
+    assert tool.read_text() == f"#!{bed.venv}/bin/python\n"
+
+
+def test_a_path_of_another_environment_is_none_of_the_copy(bed: Bed) -> None:
+    other = bed.root / "other"
+    (other / "bin").mkdir(parents=True)
+    done = bed.job("echo $CONDA_PREFIX", before=f"export CONDA_PREFIX={other}")
+    assert done.stdout == f"{other}\n", done.stderr
+
+
+def test_a_path_may_have_any_character() -> None:
+    done = with_library('copies=("/a&b[1]" "/n&m" "/c.d*" "/n/\\$x"); in_copies "$TEXT"', TEXT="/a&b[1]/x /c.d*:/cxd*")
+    assert (done.stdout, done.stderr) == ("/n&m/x /n/$x:/cxd*", "")
+
+
+@pytest.mark.parametrize(("memory", "fits"), [("2", False), ("3", True), ("", True)])
+def test_the_copies_take_half_of_a_jobs_memory_at_most(memory: str, fits: bool) -> None:
+    """Without a limit of its own a job has the memory of the node."""
+    stand_in = "stat() { case $* in *%T*) echo tmpfs ;; *) echo '1000000 * 4096' ;; esac; }"
+    done = with_library(
+        f"{stand_in}; scheduler=slurm; size=600000; has_room /x && echo fits", SLURM_MEM_PER_NODE=memory
+    )
+    assert (done.stdout == "fits\n") is fits, done.stderr
+
+
+@pytest.mark.parametrize(("free", "fits"), [("1349999", False), ("1350000", True)])
+def test_a_node_needs_room_for_what_is_sent_and_what_is_unpacked(bed: Bed, free: str, fits: bool) -> None:
+    stand_in = f"stat() {{ case $* in *%T*) echo xfs ;; *) echo '{free} * 1' ;; esac; }}"
+    done = with_library(f"{stand_in}; scheduler=slurm; size=600000; has_room /x && echo fits")
+    assert (done.stdout == "fits\n") is fits, done.stderr
+    full = "has_room() { problem='there is no room'; return 1; }"
+    done = bed.job("true", before=full)
+    assert (done.returncode, "the broadcast failed: there is no room" in done.stderr) == (78, True)

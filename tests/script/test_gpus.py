@@ -310,3 +310,36 @@ def test_a_gpu_that_a_cgroup_has_bound_is_left_as_it_is(tmp_path: Path) -> None:
 def test_a_list_without_a_gpu_for_the_rank_is_said(tmp_path: Path) -> None:
     done = rank(nvidia(tmp_path, 4), "show_one_gpu NVIDIA || return 78", 3, CUDA_VISIBLE_DEVICES="0,1")
     assert refusal(done) == "CUDA_VISIBLE_DEVICES=0,1 names no GPU for LOCAL_RANK=3"
+
+
+@pytest.mark.parametrize("listed", ["08", "GPU-2AAA", "GPU-2", " 2 "])
+def test_a_gpu_is_named_by_its_number_or_the_beginning_of_its_uuid(tmp_path: Path, listed: str) -> None:
+    """CUDA takes a number with a 0 before it, a UUID in capitals, and one that is cut short."""
+    node = nvidia(tmp_path, 9)
+    done = rank(node, 'check_gpus NVIDIA 1 || return 78; printf "%s\\n" "${taken[@]##*/}"', CUDA_VISIBLE_DEVICES=listed)
+    assert (done.returncode, done.stderr) == (0, "")
+    device = "nvidia8" if listed == "08" else "nvidia2"
+    assert f"-7.0-{device}.0." in done.stdout
+
+
+@pytest.mark.parametrize("listed", ["2,x,1", "2,,1", "2,-1,1"])
+def test_what_names_no_gpu_ends_the_list(tmp_path: Path, listed: str) -> None:
+    reason = refusal(rank(nvidia(tmp_path, 4), CHECK.format("NVIDIA"), 1, 2, CUDA_VISIBLE_DEVICES=listed))
+    assert reason.startswith(f"a program takes GPU 1 by LOCAL_RANK=1, and sees only 1 (CUDA_VISIBLE_DEVICES={listed})")
+
+
+def test_an_empty_list_of_gpus_hides_them_all(tmp_path: Path) -> None:
+    assert "it sees no GPU (CUDA_VISIBLE_DEVICES=)" in refusal(
+        rank(nvidia(tmp_path, 4), CHECK.format("NVIDIA"), CUDA_VISIBLE_DEVICES="")
+    )
+
+
+def test_a_rank_that_has_ended_leaves_no_mark_of_its_gpu(tmp_path: Path) -> None:
+    node = nvidia(tmp_path, 1)
+    text = "rank() { check_gpus NVIDIA 1; ls $HPCLAUNCH_HARDWARE_ROOT/dev/shm | wc -l; }; run_rank"
+    attempt = tmp_path / "run/attempts/7.0"
+    attempt.mkdir(parents=True)
+    known = {"HPCLAUNCH_HARDWARE_ROOT": str(node), "HPCLAUNCH_RUN_DIR": str(tmp_path / "run")}
+    done = with_library(text, HPCLAUNCH_EXIT_FILE=str(attempt / "first-failure"), **known)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    assert not list((tmp_path / "dev/shm").iterdir())

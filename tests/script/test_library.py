@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.builders import with_library
+from tests.builders import ROOTS, with_library
 from tests.cli.conftest import wait_for
 
 HOST = socket.gethostname()
@@ -125,6 +127,14 @@ def test_the_ranks_of_several_node_types_are_numbered_through(places: bool) -> N
     ]
 
 
+def test_the_nodes_of_a_component_come_after_all_of_the_one_before() -> None:
+    seen = []
+    for rank in range(5):
+        done = with_library(f"set_rank_of_component '2x1 1x3' {rank}; {SHOW}", HPCLAUNCH_WORLD_SIZE="5")
+        seen.append(done.stdout.strip())
+    assert seen == ["0: 0/5 0/1 0", "0: 1/5 0/1 1", "1: 2/5 0/3 2", "1: 3/5 1/3 2", "1: 4/5 2/3 2"]
+
+
 def test_the_hosts_of_a_heterogeneous_job_are_those_of_all_its_components() -> None:
     lists = {"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "n[1-2]", "SLURM_JOB_NODELIST_HET_GROUP_1": "m7"}
     shown = with_library('scontrol() { echo "$3"; }; slurm_hosts', SLURM_JOB_NODELIST="n[1-2]", **lists)
@@ -206,3 +216,88 @@ def test_the_ranks_of_a_node_start_one_sampler(tmp_path: Path) -> None:
 def test_a_rank_that_its_launcher_gives_no_number_is_not_listed(tmp_path: Path) -> None:
     done = with_library('sampler=x; set_rank 2 ""; echo ok', HPCLAUNCH_RUN_DIR=str(tmp_path))
     assert (done.stdout, done.stderr, [*tmp_path.iterdir()]) == ("ok\n", "", [])
+
+
+def test_a_rank_is_counted_by_what_the_kernel_says_of_it(tmp_path: Path) -> None:
+    """Milliseconds of a core, bytes read, bytes written: here some time, little read, and two millions written."""
+    busy = (
+        'until read -r -a f < /proc/$$/stat; [ "${f[13]}" -ge 25 ]; do for ((i = 0; i < 50000; i++)); do :; done; done'
+    )
+    write = "printf '%1000000s' x > /dev/null; printf '%1000000s' x > /dev/null"
+    text = f"{busy}; {write}; RANK=3 sampled={tmp_path}/ranks; count_rank"
+    assert with_library(text).stderr == ""
+    kind, rank, when, milliseconds, read, written = (tmp_path / "ranks").read_text().split()
+    assert (kind, rank, when.isdigit()) == ("end", "3", True)
+    assert int(milliseconds) >= 250
+    assert int(read) < 1_000_000
+    assert int(written) >= 2_000_000
+
+
+def test_a_sampler_that_was_changed_is_not_run(tmp_path: Path) -> None:
+    """Whoever may write into the run directory would run what he likes on every node."""
+    (tmp_path / "sampler.py").write_text((ROOTS[-1][1] / "sampler.py").read_text())
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path)}
+    assert with_library("find_sampler", **known).stdout == f"{tmp_path}/sampler.py"
+    assert with_library("samples=no; find_sampler", **known).stdout == ""
+    with (tmp_path / "sampler.py").open("a") as file:
+        file.write("\n")
+    done = with_library("find_sampler", **known)
+    assert done.stdout == ""
+    assert f"no samples: {tmp_path}/sampler.py is not the sampler of this script" in done.stderr
+
+
+def test_a_sampler_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    file = f"{tmp_path}/attempts/7.0/first-failure"
+    deaf = ["bash", "-c", "trap '' TERM; echo up; exec sleep 1000"]
+    with subprocess.Popen(deaf, env={"HPCLAUNCH_SAMPLES_OF": file}, stdout=subprocess.PIPE) as sampler:
+        assert sampler.stdout is not None and sampler.stdout.readline() == b"up\n"
+        known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": file}
+        done = with_library("end_sampler", **known)
+        ended = sampler.poll()
+        sampler.kill()
+    assert (ended, done.stderr) == (-9, "")
+
+
+def test_a_rank_that_its_shell_knows_is_reported_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    known = {"HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure", "HPCLAUNCH_WORLD_SIZE": "2"}
+    assert with_library("rank() { set_rank 2 1; return 7; }; run_rank", **known).returncode == 7
+    assert (tmp_path / "ranks/1").read_text() == "7\n"
+    assert with_library("rank() { set_rank 2 ''; }; run_rank", **known).returncode == 0
+    (other,) = (file.name for file in (tmp_path / "ranks").iterdir() if file.name != "1")
+    assert re.fullmatch(rf"{re.escape(HOST)}-\d+-\d+", other), "processes of two hosts may have one name and number"
+
+
+def test_a_trial_of_a_search_complains_of_no_missing_folder(tmp_path: Path) -> None:
+    done = with_library("rank() { return 7; }; run_rank", HPCLAUNCH_EXIT_FILE=f"{tmp_path}/first-failure")
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_a_copy_on_the_nodes_replaces_nobodys_file_and_has_no_libraries_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "sbcast").write_text('#!/bin/bash\necho "$SBCAST_SEND_LIBS $*"\n')
+    (tmp_path / "sbcast").chmod(0o755)
+    done = with_library("slurm_send /a /n/a", PATH=f"{tmp_path}:/usr/bin:/bin", SBCAST_SEND_LIBS="yes")
+    assert done.stdout == "no --timeout=120 /a /n/a\n"
+
+
+@pytest.mark.parametrize(("taken", "port"), [("", "20011"), ("4E2B", "20012")])
+def test_the_port_after_one_that_is_taken_is_the_next(taken: str, port: str) -> None:
+    text = f"grep() {{ [[ $3 == *:{taken or 'none'}' ' ]]; }}; job=11; port_of_job"
+    assert with_library(text).stdout == f"{port}\n"
+
+
+def test_a_launcher_that_takes_text_gives_its_ranks_what_a_person_has_given(tmp_path: Path) -> None:
+    starter = 'starter() { env -i PATH="$PATH" HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }'
+    text = f"begin local; export NCCL_X='a b'; {starter}; rank() {{ echo \"<$NCCL_X>\"; }}; launch_file starter"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert (done.stdout, done.stderr) == ("<a b>\n", "")
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT", "TERM"])
+def test_whatever_ends_the_script_asks_the_ranks_to_save(tmp_path: Path, name: str) -> None:
+    program = f"trap 'echo saved; exit 75' TERM; kill -s {name} $SCRIPT; while :; do sleep 0.02; done"
+    text = 'begin local signal_to=group; launcher() { exec bash -c "$PROGRAM"; }; launch launcher; echo $code'
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "SUBMITIT_LOCAL_JOB_ID": "7"}
+    done = with_library(f"export SCRIPT=$$; trap - INT HUP; {text}", PROGRAM=program, **known)
+    assert done.stdout == "saved\n75\n", done.stderr

@@ -288,3 +288,95 @@ def test_if_the_connection_is_lost_the_ranks_on_the_host_end(run: Path, path: st
     # The first code is that of the killed ssh, or of a rank that its host has ended for the lack of a connection.
     assert done.returncode in (137, 143) and not is_completed(run), done.stderr
     wait_for(lambda: not processes_of(run), "the end of all processes")
+
+
+def test_a_list_with_fewer_hosts_than_nodes_starts_nothing(run: Path, path: str) -> None:
+    (run / "hosts").write_text("n1 slots=1\n")
+    done = with_library(f"rank() {{ :; }}; spawn_over_ssh 2 1 {run}/hosts true; echo on", PATH=path)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert f"{run}/hosts lists 1 hosts, not 2" in done.stderr
+
+
+def test_a_rank_that_ends_with_255_is_no_lost_connection(run: Path, path: str) -> None:
+    done = launched(run, 1, "exit 255", hosts="n1", PATH=path)
+    assert (done.returncode, is_completed(run)) == (255, False), done.stderr
+    assert "the connection was lost" not in done.stderr
+
+
+def test_a_host_keeps_its_own_folders_and_user(run: Path, path: str) -> None:
+    """A folder of the first host need not be there."""
+    names = ("HOME", "LOGNAME", "USER", "XDG_RUNTIME_DIR", "XAUTHORITY", "DISPLAY", "SSH_AUTH_SOCK")
+    shown = "; ".join(f'echo "{name}=${{{name}-}}"' for name in names)
+    given = dict.fromkeys(names, "/of/the/first/host")
+    done = launched(run, 1, shown, hosts="n1", PATH=path, **given)
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert told == {**dict.fromkeys(names, ""), "HOME": f"{run}/bin"}
+
+
+def test_the_end_of_one_host_leaves_the_ranks_of_another_alone(run: Path, path: str) -> None:
+    """Where both are one machine, as two names of it."""
+    program = 'if [ "$RANK" = 1 ]; then until [ -e ended ]; do sleep 0.02; done; fi; echo "$RANK"'
+    ended = """
+        eval "real_$(declare -f spawn_on_host)"
+        spawn_on_host() { real_spawn_on_host "$@" && : > ended; }
+        """
+    done = launched(run, 1, program, hosts="n1 n2", PATH=path, before=ended)
+    assert (done.returncode, sorted(done.stdout.split()), is_completed(run)) == (0, ["0", "1"], True), done.stderr
+
+
+@pytest.mark.parametrize("lines", ["", "USR1\n", "USR2\nTERM\n"])
+def test_a_host_that_hears_nothing_more_asks_its_ranks_to_end_and_kills_them_later(lines: str) -> None:
+    stand_ins = 'kill() { echo "$2 $3"; }; sleep() { echo "sleep $1"; }'
+    done = with_library(f'{stand_ins}; relay_signals 61 < <(printf "$LINES_OF_IT")', LINES_OF_IT=lines)
+    assert done.stdout.splitlines() == [*(f"{name} 61" for name in lines.split()), "TERM 61", "sleep 5", "ALRM 61"]
+
+
+@pytest.mark.parametrize("code", ["0", "7"])
+def test_a_host_ends_with_the_code_of_its_ranks_and_what_they_left(code: str) -> None:
+    ranks = f'spawn_node() {{ return {code}; }}; end_left() {{ echo "left $1"; }}'
+    stand_ins = f"{ranks}; relay_signals() {{ exec sleep 1000; }}"
+    done = with_library(f"{stand_ins}; serve_host 3 1 true")
+    assert (done.returncode, done.stdout, done.stderr) == (int(code), "left NODE_RANK=3\n", "")
+
+
+def test_the_children_of_a_rank_get_its_signals(run: Path) -> None:
+    """As the processes that load its data."""
+    program = """
+        bash -c "trap 'echo child >> told; exit' TERM; : > child; while :; do sleep 0.02; done" &
+        trap 'wait; echo rank >> told; exit 3' TERM
+        until [ -e child ]; do sleep 0.02; done
+        kill -s TERM "$SCRIPT"
+        while :; do sleep 0.02; done
+        """
+    done = launched(run, 1, program, before="export SCRIPT=$$")
+    assert (done.returncode, (run / "told").read_text()) == (3, "child\nrank\n"), done.stderr
+
+
+@pytest.mark.parametrize("function", ["keep", "spawn_on_host"])
+def test_a_signal_that_comes_before_there_is_anybody_is_passed_on_later(run: Path, path: str, function: str) -> None:
+    program = "trap 'echo got USR1; exit 3' USR1; : > ready; while :; do sleep 0.02; done"
+    early = """
+        eval "real_$(declare -f start_apart)"
+        start_apart() {
+          if [ "$1" = without_reports ]; then
+            kill -s USR1 "$BASHPID"
+            real_start_apart "$@"
+            until [ -e ready ]; do command sleep 0.02; done
+          else
+            real_start_apart "$@"
+          fi
+        }
+        """
+    if function == "spawn_on_host":
+        early = """
+        eval "real_$(declare -f host_program)"
+        host_program() {
+          [ -e sent ] || { : > sent; kill -s USR1 "$BASHPID"; }
+          real_host_program "$@"
+        }
+        eval "real_$(declare -f signal_host)"
+        signal_host() { [ "$knows" = no ] || until [ -e ready ]; do command sleep 0.02; done; real_signal_host "$1"; }
+        """
+    done = launched(run, 1, program, before=early, hosts="n1" if function == "spawn_on_host" else "", PATH=path)
+    assert (done.returncode, "got USR1\n" in done.stdout) == (3, True), done.stderr
