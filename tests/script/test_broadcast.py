@@ -468,3 +468,19 @@ def test_a_node_needs_room_for_what_is_sent_and_what_is_unpacked(bed: Bed, free:
     full = "has_room() { problem='there is no room'; return 1; }"
     done = bed.job("true", before=full)
     assert (done.returncode, "the broadcast failed: there is no room" in done.stderr) == (78, True)
+
+
+def test_what_is_not_copied_of_the_base_of_a_venv_stays_where_it_is(tmp_path: Path) -> None:
+    """Its packages, which a venv with those of the system uses, and the libraries beside the standard one."""
+    base, copy = tmp_path / "base", tmp_path / "copy"
+    for folder in (base / "lib/python3.9/site-packages/numpy", copy / ".base/lib/python3.9", copy / "bin"):
+        folder.mkdir(parents=True)
+    (base / "lib/libx.so").touch()
+    (copy / "bin/python").symlink_to(base / "bin/python3.9")
+    (copy / "pyvenv.cfg").write_text("home = /x/bin\nversion = 3.9\n")
+    done = with_library(f"link_base {copy} {base}/lib/python3.9 {base}/bin/python3.9")
+    assert done.stderr == ""
+    assert (copy / ".base/lib/python3.9/site-packages/numpy").is_dir()
+    assert (copy / ".base/lib/libx.so").resolve() == base / "lib/libx.so"
+    assert os.readlink(copy / "bin/python") == f"{copy}/.base/bin/python3.9"
+    assert (copy / "pyvenv.cfg").read_text() == f"home = {copy}/.base/bin\nversion = 3.9\n"

@@ -208,7 +208,7 @@ def test_a_zombie_has_ended() -> None:
     ],
 )
 def test_a_task_finds_its_run_by_its_index(tmp_path: Path, index: str, first: tuple[str, ...], found: str) -> None:
-    (tmp_path / "values").write_text("0000\tlr=1\tk=a\n0001\tlr=2\tk=b\n0002\tlr=3\tk=c\n0009\tx\n")
+    (tmp_path / "values").write_text("0000\tlr=1\tk=a\n0001\tlr=2\tk=b\n0002\tlr=3\tk=c\n0009\tx\n0004x\tx\n")
     show = 'echo "${HPCLAUNCH_RUN_DIR#"$HPCLAUNCH_ARRAY_DIR/"} ${HPCLAUNCH_SWEPT//$\'\\t\'/ }"'
     text = f"HPCLAUNCH_ARRAY_DIR={tmp_path}\narray_task 4 SLURM_ARRAY_TASK_ID {' '.join(first)}\n{show}"
     done = with_library(text, SLURM_ARRAY_TASK_ID=index)

@@ -301,3 +301,20 @@ def test_whatever_ends_the_script_asks_the_ranks_to_save(tmp_path: Path, name: s
     known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "SUBMITIT_LOCAL_JOB_ID": "7"}
     done = with_library(f"export SCRIPT=$$; trap - INT HUP; {text}", PROGRAM=program, **known)
     assert done.stdout == "saved\n75\n", done.stderr
+
+
+def test_the_account_of_a_rank_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/attempts/7.0/first-failure"}
+    text = "sampler=x; PATH=/nonexistent; rank() { set_rank 2 1; :; }; run_rank"
+    assert with_library(text, HPCLAUNCH_WORLD_SIZE="2", **known).returncode == 0
+    lines = (tmp_path / f"samples/{HOST}-7.0.ranks").read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [["begin", "1"], ["end", "1"]]
+
+
+def test_without_the_hosts_of_a_job_no_rank_is_told_where_the_others_listen() -> None:
+    text = "scontrol() { return 1; }; scheduler=slurm job=7; set_workers 2; echo on"
+    done = with_library(text, SLURM_JOB_NODELIST="n1")
+    assert (done.returncode, done.stdout) == (78, "")
+    listed = 'scontrol() { printf "n1\\nn2\\n"; }; scheduler=slurm job=7; set_workers 2; echo "$HPCLAUNCH_WORKERS"'
+    assert with_library(listed).stdout == "n1:10700,n1:10701,n2:10702,n2:10703\n"

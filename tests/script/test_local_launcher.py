@@ -380,3 +380,15 @@ def test_a_signal_that_comes_before_there_is_anybody_is_passed_on_later(run: Pat
         """
     done = launched(run, 1, program, before=early, hosts="n1" if function == "spawn_on_host" else "", PATH=path)
     assert (done.returncode, "got USR1\n" in done.stdout) == (3, True), done.stderr
+
+
+def test_the_ranks_on_a_host_end_if_the_process_that_is_connected_with_it_is_killed(run: Path, path: str) -> None:
+    program = """
+        connection=$(pgrep -f "BIN/ssh -T -o BatchMode=yes n1")
+        read -r _ _ _ parent _ < "/proc/$connection/stat"
+        kill -s KILL "$parent"
+        exec sleep 1000
+        """.replace("BIN", f"{run}/bin")
+    done = launched(run, 1, program, hosts="n1", PATH=path)
+    assert (done.returncode, is_completed(run)) == (137, False), done.stderr
+    wait_for(lambda: not processes_of(run), "the end of all processes")

@@ -38,7 +38,9 @@ def test_a_text_without_error_stops_the_script_if_no_further_module_is_loaded(tm
     assert "a/1: no such module here" in done.stderr
 
 
-@pytest.mark.parametrize("line", ["module load a/1", "module load a", "module add a/1", "module load A/1"])
+@pytest.mark.parametrize(
+    "line", ["module load a/1", "module load a", "module add a/1", "module load A/1", "module load --auto a/1"]
+)
 def test_a_module_that_is_loaded_may_say_what_it_likes(tmp_path: Path, line: str) -> None:
     done = loaded(tmp_path, f'{LOADS.replace("$2", "a/1")}; echo "ERROR: old" >&2', line, LOADEDMODULES="b/1")
     assert (done.returncode, done.stdout) == (0, "the ranks start, b/1:a/1\n")
