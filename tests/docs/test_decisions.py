@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "decisions"
-INDEX = (FOLDER / "README.md").read_text(encoding="utf-8")
+INDEX = (FOLDER / "index.md").read_text(encoding="utf-8")
 RECORDS = {int(path.name[:4]): path for path in sorted(FOLDER.glob("[0-9]*.md"))}
 SEARCHED = ("hpclaunch", "templates", "jobs", "site_configs", "docs", "tests", "tools", "benchmarks")
 SUFFIXES = (".py", ".md", ".sh", ".j2", ".yaml", ".json", ".toml")
