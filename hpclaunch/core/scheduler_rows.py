@@ -247,6 +247,13 @@ class OtherScheduler:
     directive: str
 
 
+_OF_LOADLEVELER = (
+    "job_name|job_type|class|node|tasks_per_node|total_tasks|blocking|wall_clock_limit|output|error|initialdir|"
+    "environment|executable|arguments|account_no|node_usage|network\\.\\w+|resources|requirements|step_name|dependency|"
+    "island_count|energy_policy_tag|notification|notify_user|restart|bg_size|bg_shape"
+)
+"""The keywords of LoadLeveler's directives by which one is known: any other ``# @ word = …`` may be a remark."""
+
 OTHER_SCHEDULERS = (
     OtherScheduler(
         title="PBS or Grid Engine",
@@ -269,10 +276,46 @@ OTHER_SCHEDULERS = (
         hosts="--hosts FILE, with the output of: flux hostlist --expand --delimiter='\\n' local",
         directive=r"^#[ \t]*(flux|FLUX):[ \t]*-.*",
     ),
+    OtherScheduler(
+        title="OAR",
+        program="oarsub",
+        inside_job=("OAR_JOB_ID",),
+        hosts='--hosts "$OAR_NODEFILE"',
+        directive=r"^#OAR[ \t]+-{1,2}[A-Za-z].*",
+    ),
+    OtherScheduler(
+        title="Cobalt",
+        program="qsub",
+        inside_job=("COBALT_JOBID",),
+        hosts='--hosts "$COBALT_NODEFILE"',
+        directive=r"^#COBALT[ \t]+-{1,2}[A-Za-z].*",
+    ),
+    OtherScheduler(
+        title="PJM",
+        program="pjsub",
+        inside_job=("PJM_JOBID",),
+        hosts='--hosts "$PJM_O_NODEINF"',
+        directive=r"^#PJM[ \t]+-{1,2}[A-Za-z].*",
+    ),
+    OtherScheduler(
+        title="Moab",
+        program="msub",
+        inside_job=("MOAB_JOBID",),
+        hosts='--hosts "$PBS_NODEFILE" (of TORQUE below it)',
+        directive=r"^#MSUB[ \t]+-[A-Za-z].*",
+    ),
+    OtherScheduler(
+        title="LoadLeveler",
+        program="llsubmit",
+        inside_job=("LOADL_STEP_ID",),
+        hosts='--hosts "$LOADL_HOSTFILE"',
+        directive=rf"^#[ \t]*@[ \t]*((?:{_OF_LOADLEVELER})[ \t]*=.*|queue[ \t\r]*$)",
+    ),
 )
 """Their variables: PBS Professional's qsub(1B), Grid Engine's sge_pe(5) and submit(1), LSF's "environment variables set
-for job execution", Flux's flux-environment(7). Their directives: qsub(1),
-qsub(1), bsub(1), flux-batch(1). Slurm's own wrappers for PBS users install a qsub, too."""
+for job execution", Flux's flux-environment(7), oarsub(1), Cobalt's qsub(1), PJM's pjsub(1), Moab's msub, and
+LoadLeveler's "run-time environment variables". Their directives: the same pages, bsub(1), flux-batch(1), and
+LoadLeveler's "job command file keywords". Slurm's own wrappers for PBS users install a qsub, too."""
 
 
 def scheduler_row(name: str) -> SchedulerRow:

@@ -188,6 +188,10 @@ STARTERS: Mapping[str, StarterRow] = {
     "salloc": _SALLOC,
     "qsub": StarterRow(submits=True, takes_script=True),
     "bsub": StarterRow(submits=True),
+    "oarsub": StarterRow(submits=True),
+    "pjsub": StarterRow(submits=True, takes_script=True),
+    "msub": StarterRow(submits=True, takes_script=True),
+    "llsubmit": StarterRow(submits=True, takes_script=True),
 }
 """Program -> its row."""
 

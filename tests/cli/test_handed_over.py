@@ -55,11 +55,20 @@ def test_a_batch_script_is_no_program_of_a_rank(cluster: Desk, name: str, typed:
         ("#$ -pe mpi 16", "a batch script of PBS or Grid Engine"),
         ("#flux: -N4", "a batch script of Flux"),
         ("#BSUB -n 4", "a batch script of LSF"),
+        ("#OAR -l nodes=4", "a batch script of OAR: what it asks for (#OAR -l nodes=4)"),
+        ("#COBALT -n 4", "a batch script of Cobalt: what it asks for (#COBALT -n 4)"),
+        ('#PJM -L "node=4"', 'a batch script of PJM: what it asks for (#PJM -L "node=4")'),
+        ("#MSUB -l nodes=4", "a batch script of Moab: what it asks for (#MSUB -l nodes=4)"),
+        ("# @ node = 4\n# @ queue", "a batch script of LoadLeveler: what it asks for (# @ node = 4)"),
     ],
 )
 def test_batch_scripts_of_other_schedulers_are_known(cluster: Desk, head: str, told: str) -> None:
     cluster.write("job.sh", f"#!/bin/bash\n{head}\nmpirun ./solver\n")
     assert told in refusal(cluster, "./job.sh")
+    for flag in ("--from-script", "--as-is"):
+        done = refusal(cluster, flag, "job.sh")
+        assert f"it is a batch script of {told.partition(':')[0].rpartition('of ')[2]}" in done
+        assert "hpclaunch submit ./job.sh names what it runs" in done
 
 
 @pytest.mark.parametrize(
@@ -129,6 +138,8 @@ def leads_on(desk: Desk, words: Sequence[str], seen: frozenset[str]) -> bool:
         ("-- srun -N 1 --pty bash -i", ["shell --nodes 1"]),
         ("-- flux run -N 2 -n 8 python3 train.py", ["submit --nodes 2 --tasks-per-node 4 ./train.py"]),
         ("-- bsub ./x", ["submit --nodes 2 -- ./x"]),
+        ("-- oarsub -l nodes=2 ./x", ["submit --nodes 2 -- ./x"]),
+        ("-- pjsub job.pbs", ["submit --nodes 2 ./job.pbs"]),
         ("-- accelerate launch train.py", ["submit --nodes 2 --launcher torchrun ./train.py"]),
     ],
 )
