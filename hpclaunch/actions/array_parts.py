@@ -43,11 +43,12 @@ def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[R
     is_divided = bool(array.offsets) or any(part.offset for part in parts)
     busy = _busy_jobs(array) if is_divided and at_once else []
     row, jobs = scheduler_row(array.scheduler), list[str]()
+    first = parts[0].indices[0] - parts[0].offset if indices else 0
     for number, part in enumerate(parts):
         after = busy if part.after is None else [jobs[part.after]]
         try:
             script = _script_of_part(text, row, array, part)
-            options = _keep_waits(_wait_options(after, row), text, row)
+            options = _wait_options(after, f"{jobs[0]}_{first}" if jobs else "", text, row)
             changes: RecordChange = {**news, **_new_start(array, part)}
             # Without reading the record again: if another process has submitted runs of it meanwhile, this one stops.
             array = hand_over(array, script, walltime, options, **changes)
@@ -90,14 +91,20 @@ def _script_of_part(text: str, row: SchedulerRow, array: Run, part: ArrayPart) -
     return text.replace(f"{line}\n", f"{line} {part.offset}\n")
 
 
-def _wait_options(after: Sequence[str], row: SchedulerRow) -> list[str]:
-    return [row.wait_option.format(row.wait_any.format(":".join(after)))] if after and row.wait_option else []
+def _wait_options(after: Sequence[str], first: str, text: str, row: SchedulerRow) -> list[str]:
+    """Return the option for what a part waits for beside the script; it replaces that of the script, and names both.
 
-
-def _keep_waits(options: list[str], text: str, row: SchedulerRow) -> list[str]:
-    """Return the options; one for what a part waits for names also what the script waits for: it would replace that."""
-    own, begin = row.waits_in(text), row.wait_option.format("")
-    return [f"{begin}{own},{word.removeprefix(begin)}" if own and word.startswith(begin) else word for word in options]
+    A part has the name of the others. So where the script waits for earlier jobs of its name, a later part waits for
+    the ``first`` task (empty: there is none yet) to begin, and not for it to end.
+    """
+    waits = row.waits_in(text).split(",") if row.waits_in(text) else []
+    begins = bool(first) and row.waits_for_same_name(text)
+    if not row.wait_option or not (after or begins):
+        return []
+    if begins:
+        waits = [row.wait_begun.format(first) if one == row.wait_same_name else one for one in waits]
+    waits += [row.wait_any.format(":".join(after))] if after else []
+    return [row.wait_option.format(",".join(waits))]
 
 
 def _new_start(array: Run, part: ArrayPart) -> RecordChange:

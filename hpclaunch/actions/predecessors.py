@@ -12,6 +12,7 @@ from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.core.errors import Fault, InvalidRequest, NotFound
 from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.scheduler_rows import SAME_NAME
 from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
@@ -35,7 +36,8 @@ def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor
     """
     found, others = _find_named(system, request)
     runs_of = [_predecessor_of(run, must, present=False) for run, must in found]
-    return (*runs_of, *(_other_job(number, must, "UNKNOWN") for number, must in others.items()))
+    others_of = (_other_job(number, must, "UNKNOWN") for number, must in others.items())
+    return (*runs_of, *others_of, *_jobs_of_same_name(request))
 
 
 def present_predecessors(
@@ -54,7 +56,7 @@ def present_predecessors(
     with scheduler_of(scheduler).asking(clusters):
         states = scheduler_of(scheduler).job_states(list(others)) if others and "," not in clusters else {}
     jobs = [_other_job(number, must, states.get(number, "UNKNOWN")) for number, must in others.items()]
-    return (*runs_of, *jobs)
+    return (*runs_of, *jobs, *_jobs_of_same_name(request))
 
 
 def _find_named(system: System, request: Request) -> tuple[list[tuple[Run, bool]], dict[str, bool]]:
@@ -62,7 +64,8 @@ def _find_named(system: System, request: Request) -> tuple[list[tuple[Run, bool]
 
     Of both flags for one of them --after counts, which comes first.
     """
-    names = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
+    typed = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
+    names = [(name, must) for name, must in typed if name not in SAME_NAME]
     _check(system, names)
     others: dict[str, bool] = {}
     for name, must in names:
@@ -82,9 +85,9 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
     for name, must_complete in names:
         flag = "--after" if must_complete else "--after-any"
         several = [part.strip() for part in _SEPARATORS.split(name) if part.strip()]
-        condition = several[0] if len(several) > 1 else ""
+        condition = next((part for part in several if part not in SAME_NAME), "") if len(several) > 1 else ""
         if condition in _CONDITIONS:
-            meant, words = _CONDITIONS[condition], several[1:]
+            meant, words = _CONDITIONS[condition], [part for part in several if part != condition]
             what, allowed = f"{name!r} is a dependency as the scheduler spells it", "one run or job each"
             asked = " ".join(f"{meant} {shell_word(part)}" for part in words)
             next_step = asked if meant else f"--sbatch {shell_word(f'--dependency={name}')}"
@@ -98,6 +101,21 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
         faults.append(Fault(what=what, where=flag, allowed=allowed, next=next_step))
     if faults:
         raise InvalidRequest(faults)
+
+
+def lasting(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the names that a further run waits for as well, since they are no jobs that end."""
+    return tuple(name for name in names if name in SAME_NAME)
+
+
+def _jobs_of_same_name(request: Request) -> list[Predecessor]:
+    """Return what stands for all earlier jobs of the new run's name, if the request names them; nothing is known of it.
+
+    The scheduler knows one such condition: that they have ended. So either flag means it.
+    """
+    word = next(iter(lasting([*request.after, *request.after_any])), "")
+    own = Predecessor(run=word, must_complete=False, site="", state="", is_run=False, is_same_name=True)
+    return [own] if word else []
 
 
 def _is_run(system: System, name: str) -> bool:

@@ -12,11 +12,12 @@ from hpclaunch.actions.active_python import without_active_python
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
+from hpclaunch.actions.predecessors import lasting
 from hpclaunch.actions.preflight import notices_of
 from hpclaunch.actions.recorded_job import named_job, nodes_before, recorded_job
 from hpclaunch.actions.rerun_differences import RerunDifference, differences_of
 from hpclaunch.actions.start import start
-from hpclaunch.actions.submit import Prepared, prepare_case
+from hpclaunch.actions.submit import Prepared, prepare_case, with_predecessors
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import write_text
@@ -59,7 +60,8 @@ def prepare_rerun(system: System, run: Run, runs_dir: str | None = None) -> Reru
     """
     require_own_site(run)
     recorded, folder = _read_request(run)
-    request = replace(recorded, site=run.site, after=(), after_any=())  # what it waited for is over
+    waits = lasting((*recorded.after, *recorded.after_any))  # the jobs that it waited for are over
+    request = replace(recorded, site=run.site, after=waits, after_any=())
     if run.index >= 0:
         request = _request_of_task(run, request)
     if not recorded.further_nodes:
@@ -128,7 +130,7 @@ def _prepare(system: System, run: Run, request: Request, runs_dir: str | None) -
     job = recorded_job(system, run, request)
     if job is not None and not _is_in_place(run):
         job = replace(job, recorded=True)
-    case = load(system, request, runs_dir or str(run.home.parent), job)
+    case = with_predecessors(system, load(system, request, runs_dir or str(run.home.parent), job))
     if case.job.training is None or run.tasks:
         return prepare_case(system, advised(case))
     from hpclaunch.actions.resumed_recipe import keep_recipe

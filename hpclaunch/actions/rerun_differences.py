@@ -17,6 +17,7 @@ from hpclaunch.actions.submit import Prepared
 from hpclaunch.core.errors import shorten
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SAME_NAME
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
@@ -210,7 +211,7 @@ def _history(run: Run) -> Iterator[RerunDifference]:
         yield RerunDifference(what=what)
     if run.allocation:
         yield RerunDifference(what=f"the run was inside the allocation {run.allocation}; the new one is submitted")
-    if run.spec().get("after"):
+    if set(map(str, run.spec().get("after") or ())) - SAME_NAME:
         yield RerunDifference(what="the run waited for others; the new one waits for none")
 
 

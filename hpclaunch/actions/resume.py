@@ -13,12 +13,13 @@ from hpclaunch.actions.advice import advised
 from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import elsewhere, require_own_site
 from hpclaunch.actions.load import load
+from hpclaunch.actions.predecessors import lasting
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.recorded_job import named_job, nodes_before, recorded_job
 from hpclaunch.actions.retry import for_another_start, script_of, start_in_array
 from hpclaunch.actions.start import refuse_untrusted
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
-from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
+from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case, with_predecessors
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused, unwritable
 from hpclaunch.core.files import read_text
@@ -113,14 +114,15 @@ def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepar
         what = f"{run.label} has nodes of several types, and --nodes does not say which of them to count"
         next_step = "resume it without --nodes; for other numbers of nodes: hpclaunch submit --node-type NAME:NODES,…"
         raise Refused(Fault(what=what, where="--nodes", next=next_step))
-    request = replace(typed, site=run.site, after=(), after_any=())  # what it waited for is over
+    waits = lasting((*typed.after, *typed.after_any))  # the jobs that it waited for are over
+    request = replace(typed, site=run.site, after=waits, after_any=())
     if clusters := elsewhere(run):
         request = replace(request, sbatch=(*request.sbatch, f"--clusters={clusters}"))
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
     there = replace(system, cwd=folder, environment=without_active_python(system.environment))
-    case = load(there, request, job=recorded_job(there, run, request))
+    case = with_predecessors(there, load(there, request, job=recorded_job(there, run, request)))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
     if changes.recipe is None and case.job.training is not None:
         from hpclaunch.actions.resumed_recipe import keep_recipe

@@ -50,13 +50,17 @@ def prepare(system: System, request: Request, runs_dir: str | None = None, job: 
     that they can be raised together with those that a look at the machine adds.
     """
     job = job or program_job(system, request)
-    case = load(system, request, runs_dir, job)
-    if request.after or request.after_any:
-        from hpclaunch.actions.predecessors import recorded_predecessors  # reads the list of runs
-
-        context = replace(case.context, predecessors=recorded_predecessors(system, request))
-        case = replace(case, context=context)
+    case = with_predecessors(system, load(system, request, runs_dir, job))
     return prepare_case(system, case if request.as_is else advised(case))
+
+
+def with_predecessors(system: System, case: Case) -> Case:
+    """Return the case with the runs and jobs that it waits for, as recorded. Raises InvalidRequest and NotFound."""
+    if not (case.request.after or case.request.after_any):
+        return case
+    from hpclaunch.actions.predecessors import recorded_predecessors  # reads the list of runs
+
+    return replace(case, context=replace(case.context, predecessors=recorded_predecessors(system, case.request)))
 
 
 def prepare_case(system: System, case: Case) -> Prepared:

@@ -176,7 +176,8 @@ After = Annotated[
     typer.Option(
         metavar="RUN",
         autocompletion=complete.runs,
-        help="Start when this run, or any job, has completed (afterok). Repeatable.",
+        help="Start when this run, or any job, has completed (afterok); singleton: when no earlier job of yours with "
+        "this run's name is left. Repeatable.",
     ),
 ]
 AfterAny = Annotated[

@@ -1,4 +1,4 @@
-"""A run, or another job of the scheduler, that a run waits for, as resolving sees it."""
+"""A run, or other jobs of the scheduler, that a run waits for, as resolving sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Predecessor:
     ``jobs``: the IDs of its jobs that have not ended, and ``cluster`` where they are (empty: not known). ``sent_from``:
     the cluster from which they were sent to that other one. ``has_failed``: it, or a run of the array, has ended
     without completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
-    ``command``: the words of its program, without the values of a sweep.
+    ``command``: the words of its program, without the values of a sweep. ``is_same_name``: it is no single job, but all
+    earlier ones of the user that have the new run's name, whichever these are.
     """
 
     run: str
@@ -28,6 +29,7 @@ class Predecessor:
     next: str = ""
     command: tuple[str, ...] = ()
     is_run: bool = True
+    is_same_name: bool = False
 
     def names(self, folder: str) -> bool:
         """Whether a word of its command contains this folder, as it would if it wrote there."""

@@ -64,6 +64,11 @@ class SchedulerRow:
     """How ``wait_option`` spells that these jobs must have completed, with ``{}`` for their IDs, joined by colons."""
     wait_any: str = ""
     """The same for jobs that must have ended."""
+    wait_begun: str = ""
+    """The same for jobs that must have begun."""
+    wait_same_name: str = ""
+    """How it spells that every earlier job of the user with the job's name must have ended; also the word that a person
+    types. Empty if there is no such condition."""
     script_signals: tuple[str, ...] = ("",)
     """The beginnings of ``signal``'s value with which the signal before the end reaches the script itself; the first
     is written."""
@@ -139,8 +144,18 @@ class SchedulerRow:
         return next(found, "") if option else ""
 
     def without_waiting(self, text: str) -> str:
-        """Return a script without the directive with which its job waits for others."""
-        return self._replace_options(text, self.wait_option, []) if self.wait_option else text
+        """Return a script without what its job waits for, but that earlier jobs of its name have ended.
+
+        A scheduler forgets jobs that are over, and cannot wait for them then.
+        """
+        if not self.wait_option:
+            return text
+        lasting = [self.wait_same_name] if self.waits_for_same_name(text) else []
+        return self._replace_options(text, self.wait_option, list(map(self.wait_option.format, lasting)))
+
+    def waits_for_same_name(self, text: str) -> bool:
+        """Whether the job of a script waits for all earlier jobs of its name."""
+        return bool(self.wait_same_name) and self.wait_same_name in self.waits_in(text).split(",")
 
     def _replace_options(self, text: str, replaced: str, options: list[str]) -> str:
         """Return a script with the directives of ``options`` instead of those that ``replaced`` is the pattern of."""
@@ -190,6 +205,8 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         wait_option="--dependency={}",
         wait_ok="afterok:{}",
         wait_any="afterany:{}",
+        wait_begun="after:{}",
+        wait_same_name="singleton",
         script_signals=("B:", "RB:"),
         error_lines=r"(srun|slurmstepd(-\S+)?|sbatch): (fatal|error): .*",
         task_cpus="SLURM_CPUS_PER_TASK",
@@ -316,6 +333,10 @@ OTHER_SCHEDULERS = (
 for job execution", Flux's flux-environment(7), oarsub(1), Cobalt's qsub(1), PJM's pjsub(1), Moab's msub, and
 LoadLeveler's "run-time environment variables". Their directives: the same pages, bsub(1), flux-batch(1), and
 LoadLeveler's "job command file keywords". Slurm's own wrappers for PBS users install a qsub, too."""
+
+
+SAME_NAME = frozenset(row.wait_same_name for row in SCHEDULERS.values() if row.wait_same_name)
+"""The words that name no job, but every earlier one of the new job's name."""
 
 
 def scheduler_row(name: str) -> SchedulerRow:

@@ -197,6 +197,8 @@ def _wait_options(case: Case, clusters: str, typed: dict[str, str], decisions: D
         )
     if not name:
         return []
+    if value == case.site.scheduler_row.wait_same_name:
+        return [(name, value)]  # it cannot fail
     if case.site.kill_on_invalid_dep:
         return [(name, value), ("kill-on-invalid-dep", "yes")]
     decisions.warnings.append(

@@ -14,24 +14,37 @@ def wait_option_of(case: Case, clusters: str, decisions: Decisions) -> str:
     One that can never end so becomes a fault.
     """
     row = case.site.scheduler_row
-    if not row.wait_option:  # flags of a queue are refused elsewhere where there is none
+    if not row.has_queue:  # the flags are refused elsewhere
         return ""
     ok: list[str] = []
     ended: list[str] = []
     for run in case.context.predecessors:
+        if not (row.wait_same_name if run.is_same_name else row.wait_option):
+            others = "jobs by their name" if run.is_same_name else "others"
+            what = f"hpclaunch cannot let a job of {row.title} wait for {others}"
+            decisions.fault(what, where=_flag(run), next=f"hpclaunch wait RUN, then submit without {_flag(run)}")
+            continue
         fault = _refusal(case, run, clusters)
         if fault:
             what, next_step = fault
             decisions.fault(
                 what, where=_flag(run), allowed=f"a run of {case.site.name} that can complete", next=next_step
             )
+        elif run.is_same_name:
+            decisions.warnings.append(_words_of_same_name(case))
         elif run.jobs:
             (ok if run.must_complete else ended).extend(run.jobs)
         else:
             decisions.warnings.append(f"{run.run} has ended already ({run.state}), so this run does not wait for it")
     conditions = [(row.wait_ok, ok), (row.wait_any, ended)]
     words = [words.format(":".join(dict.fromkeys(jobs))) for words, jobs in conditions if jobs]
-    return row.wait_option.format(",".join(words)) if words else ""
+    words += [row.wait_same_name] if any(run.is_same_name for run in case.context.predecessors) else []
+    return row.wait_option.format(",".join(words)) if any(words) else ""
+
+
+def _words_of_same_name(case: Case) -> str:
+    what = f"this run waits until no earlier job of yours named {case.run_name} waits or runs"
+    return f"{what}; its own runs do not wait for each other" if case.request.sweep else what
 
 
 def _other_cluster(case: Case, run: Predecessor, clusters: str) -> tuple[str, str] | None:

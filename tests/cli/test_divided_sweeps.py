@@ -156,6 +156,29 @@ def test_the_arrays_share_the_limit_of_runs_at_a_time(site: Desk, at_once: str, 
     assert submissions(site) == expected
 
 
+@pytest.mark.parametrize(
+    ("at_once", "expected"),
+    [
+        ((), ["0-1000", "0-1000 --dependency=after:4001_0", "0-997 --dependency=after:4001_0"]),
+        (
+            ("--at-once", "1"),
+            [
+                "0-1000%1",
+                "0-1000%1 --dependency=after:4001_0,afterany:4001",
+                "0-997%1 --dependency=after:4001_0,afterany:4002",
+            ],
+        ),
+    ],
+)
+def test_arrays_of_one_sweep_do_not_wait_for_each_other_by_their_name(
+    site: Desk, at_once: tuple[str, ...], expected: list[str]
+) -> None:
+    done = site.type(*SWEEP, *at_once, "--after", "singleton")
+    assert done.code == 0, done.err
+    assert submissions(site) == expected
+    assert "waits until no earlier job of yours named tune waits or runs; its own runs do not" in done.err
+
+
 def test_what_is_submitted_later_keeps_to_the_limit_too(site: Desk) -> None:
     """The third array was refused; it waits for those that run, whose limits it cannot know to be free."""
     (site.spool / "at-3").write_text(REFUSED)

@@ -52,6 +52,30 @@ def test_a_run_begins_when_another_has_completed(desk: Desk) -> None:
     assert ended <= (second.path / "attempts" / f"{second.job_id}.0" / "started").stat().st_mtime
 
 
+def test_a_run_and_a_further_start_begin_when_no_job_of_their_name_is_left(desk: Desk) -> None:
+    singly = ("--name", "alone", "--after", "singleton")
+    first = desk.submit(*SMALL, "--name", "alone", "--", "bash", "-c", HELD)
+    other = desk.submit(*SMALL, "--name", "other", "--after", "singleton", "--", "true")
+    second = desk.submit(*SMALL, *singly, "--", "bash", "-c", f"{HELD}; exit 7")
+    array = desk.submit(*SMALL, *singly, "--sweep", "n=1..2", "--", "bash", "-c", "exit 0")
+    assert desk.run("wait", other.path.name).returncode == 0, "no job has its name"
+    for waiting in (second, array):
+        assert desk.field(waiting, "Dependency") == "singleton(unfulfilled)"
+        assert desk.field(waiting, "JobState") == "PENDING"
+    (second.path / "go").touch()
+    (first.path / "go").touch()
+    assert desk.run("wait", second.path.name).returncode == 7
+    assert desk.run("wait", array.path.name).returncode == 0
+    ended = (first.path / "attempts" / f"{first.job_id}.0" / "exit-code").stat().st_mtime
+    assert ended <= (second.path / "attempts" / f"{second.job_id}.0" / "started").stat().st_mtime
+    for verb in ("resume", "rerun"):
+        again = desk.run(verb, second.path.name, "--wait")
+        assert "FAILED (exit code 7:0)" in again.stdout + again.stderr
+    scripts = [path.read_text() for path in desk.folder.glob("runs/alone-*/job.sh") if "exit 7" in path.read_text()]
+    assert len(scripts) == 2
+    assert all("\n#SBATCH --dependency=singleton\n" in script for script in scripts)
+
+
 def test_a_run_after_one_that_fails_is_cancelled_and_one_after_its_end_runs(desk: Desk) -> None:
     fails = desk.submit(*SMALL, "--name", "fails", "--", "bash", "-c", f"{HELD}; exit 7")
     desk.submit(*SMALL, "--name", "never", "--after", "fails", "--", "true")

@@ -318,6 +318,13 @@ def test_a_scheduler_runs_a_script(queue: Desk) -> None:
     assert (again.returncode, "job 1 has completed this run" in again.stderr) == (78, True), again.stderr
 
 
+@pytest.mark.parametrize(("waited", "told"), [("singleton", "jobs by their name"), ("4711", "others")])
+def test_a_scheduler_without_dependencies_refuses_to_wait(queue: Desk, waited: str, told: str) -> None:
+    queue.write("run.sh", "true\n")
+    done = queue.type("submit", "./run.sh", "--after", waited)
+    assert done.code == 1 and f"cannot let a job of PBS wait for {told}" in done.err, done.err
+
+
 def test_a_scheduler_tells_of_a_job_and_cancels_it(queue: Desk) -> None:
     queue.write("run.sh", ': > "$HPCLAUNCH_RUN_DIR/begun"\nexec sleep 3600\n')
     run = Path(queue.type("submit", "./run.sh").out.strip())

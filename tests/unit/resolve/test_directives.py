@@ -341,6 +341,24 @@ def test_a_job_whose_predecessor_fails_is_cancelled_unless_the_site_wants_no_suc
     assert not any("DependencyNeverSatisfied" in words for words in done.warnings)
 
 
+SAME_NAME = Predecessor(run="singleton", must_complete=False, site="", state="", is_run=False, is_same_name=True)
+
+
+def test_earlier_jobs_of_the_same_name_are_waited_for_and_cannot_fail() -> None:
+    spec = waiting_at(a_site(kill_on_invalid_dep=False), SAME_NAME)
+    assert dict(spec.directives)["dependency"] == "singleton"
+    told = [warning for warning in spec.warnings if "waits until" in warning or "DependencyNeverSatisfied" in warning]
+    assert told == [f"this run waits until no earlier job of yours named {spec.name} waits or runs"]
+    both = planned(context=a_context(predecessors=(WAITED, SAME_NAME)))
+    assert dict(both.directives)["dependency"] == "afterok:4711,singleton"
+    assert dict(both.directives)["kill-on-invalid-dep"] == "yes"
+
+
+def test_a_sweep_says_that_its_own_runs_do_not_wait_for_each_other() -> None:
+    spec = planned(context=a_context(predecessors=(SAME_NAME,)), sweep=(("learning_rate", "0.1,0.2"),))
+    assert any("; its own runs do not wait for each other" in warning for warning in spec.warnings)
+
+
 @pytest.mark.parametrize(("site", "wanted"), [("perlmutter", False), ("lumi", True), ("juwels_booster", True)])
 def test_nersc_alone_wants_no_kill_on_invalid_dep(site: str, wanted: bool) -> None:
     assert bundled_site(site).kill_on_invalid_dep is wanted
