@@ -17,6 +17,8 @@ class Ask:
 
     ``gpu_type``: the type by which GPUs are asked for (empty: by number alone). ``tasks``, ``cpus`` and ``memory`` (MB)
     are those of a node (0: not known). ``of_several_types``: the nodes are a component of a heterogeneous job.
+    ``held_cpus``, ``held_gpus`` and ``held_memory`` (MB): what the job gets of each node although it asks for less,
+    as no other job may use its nodes (0: as it asks). Upper limits count these, lower ones what is asked for.
     """
 
     node_type: str
@@ -28,6 +30,9 @@ class Ask:
     cpus: int = 0
     memory: int = 0
     of_several_types: bool = False
+    held_cpus: int = 0
+    held_gpus: int = 0
+    held_memory: int = 0
 
     def __str__(self) -> str:
         time = f" for {format_walltime(self.walltime)}" if self.walltime else ""
@@ -68,32 +73,40 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
 def _amount_violations(limits: Limits, ask: Ask) -> list[Violation]:
     """Return the violated limits of GPUs, CPUs and memory. What is not known of the request violates nothing."""
     kind, nodes = ask.gpu_type, ask.nodes
+    gpus, cpus, memory = ask.held_gpus or ask.gpus, ask.held_cpus or ask.cpus, ask.held_memory or ask.memory
     found = [
-        *_compare_amount(ask.gpus, "GPU", most=limits.max_gpus_per_node, place=" per node"),
-        *_compare_amount(nodes * ask.gpus, "GPU", most=limits.max_gpus, least=limits.min_gpus),
+        *_compare_amount(gpus, "GPU", most=limits.max_gpus_per_node, place=" per node", held=ask.held_gpus),
+        *_compare_amount(nodes * gpus, "GPU", most=limits.max_gpus, held=ask.held_gpus),
+        *_compare_amount(nodes * ask.gpus, "GPU", least=limits.min_gpus),
     ]
     if kind:
         noun = f"{kind} GPU"
         most, most_here = limits.max_gpus_of_type.get(kind), limits.max_gpus_of_type_per_node.get(kind)
-        found += _compare_amount(ask.gpus, noun, most=most_here, place=" per node")
-        found += _compare_amount(nodes * ask.gpus, noun, most=most)
+        found += _compare_amount(gpus, noun, most=most_here, place=" per node", held=ask.held_gpus)
+        found += _compare_amount(nodes * gpus, noun, most=most, held=ask.held_gpus)
     for name, least in limits.min_gpus_of_type.items():
         found += _compare_amount(nodes * ask.gpus if name == kind else 0, f"{name} GPU", least=least)
+    if cpus:
+        found += _compare_amount(cpus, "CPU", most=limits.max_cpus_per_node, place=" per node", held=ask.held_cpus)
+        found += _compare_amount(nodes * cpus, "CPU", most=limits.max_cpus, held=ask.held_cpus)
     if ask.cpus:
-        found += _compare_amount(ask.cpus, "CPU", most=limits.max_cpus_per_node, place=" per node")
-        found += _compare_amount(nodes * ask.cpus, "CPU", most=limits.max_cpus, least=limits.min_cpus)
+        found += _compare_amount(nodes * ask.cpus, "CPU", least=limits.min_cpus)
+    if memory:
+        here, place = limits.max_memory_per_node, " of memory"
+        found += _compare_amount(memory, "", most=here, place=f"{place} per node", held=ask.held_memory)
+        found += _compare_amount(nodes * memory, "", most=limits.max_memory, place=place, held=ask.held_memory)
     if ask.memory:
-        found += _compare_amount(ask.memory, "", most=limits.max_memory_per_node, place=" of memory per node")
-        found += _compare_amount(
-            nodes * ask.memory, "", most=limits.max_memory, least=limits.min_memory, place=" of memory"
-        )
+        found += _compare_amount(nodes * ask.memory, "", least=limits.min_memory, place=" of memory")
     return found
 
 
 def _compare_amount(
-    asked: int, noun: str, most: int | None = None, least: int | None = None, place: str = ""
+    asked: int, noun: str, most: int | None = None, least: int | None = None, place: str = "", held: int = 0
 ) -> list[Violation]:
-    """Return what is more than ``most`` or less than ``least``, in ``noun`` (empty: memory in MB)."""
+    """Return what is more than ``most`` or less than ``least``, in ``noun`` (empty: memory in MB).
+
+    ``held`` (not 0): it is what the job gets with whole nodes.
+    """
 
     def words(number: int) -> str:
         return (count(number, noun) if noun else format_memory(number)) + place
@@ -101,7 +114,8 @@ def _compare_amount(
     subject: Subject = "GPUs" if noun.endswith("GPU") else ""
     found = []
     if most is not None and asked > most:
-        found.append(Violation(what=f"{words(asked)} requested", allowed=f"at most {words(most)}", subject=subject))
+        what = f"{words(asked)} requested{' with whole nodes' if held else ''}"
+        found.append(Violation(what=what, allowed=f"at most {words(most)}", subject=subject))
     if least is not None and asked < least:
         found.append(Violation(what=f"{words(asked)} requested", allowed=f"at least {words(least)}", subject=subject))
     return found
@@ -137,20 +151,20 @@ def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     of_node = _known_numbers(
         number for one in several for number in (one.max_gpus_per_node, one.max_gpus_of_type_per_node.get(kind))
     )
-    gpus = min([ask.gpus, *of_node, *of_job])
+    gpus = ask.gpus if ask.held_gpus else min([ask.gpus, *of_node, *of_job])
     if ask.gpus and not gpus:
         return None
     nodes = min([ask.nodes, *_known_numbers(map(most_nodes, several))])
     if nodes < 1:
         return None
     if gpus and of_job:
-        nodes = min(nodes, min(of_job) // gpus)
+        nodes = min(nodes, min(of_job) // (ask.held_gpus or gpus))
     cpus = ask.cpus if gpus == ask.gpus or not ask.tasks else ask.cpus // ask.tasks * gpus
     nodes, cpus = _fewer_cpus(
         several, replace(ask, nodes=nodes, cpus=cpus, tasks=gpus if gpus != ask.gpus else ask.tasks)
     )
-    if ask.cpus and not cpus:
-        return None  # not one for each task
+    if nodes < 1 or (ask.cpus and not cpus):
+        return None  # less than a node, or than a CPU for each task
     nodes = max([nodes, *_known_numbers(one.min_nodes for one in several)])
     if gpus:
         least = _known_numbers(number for one in several for number in (one.min_gpus, one.min_gpus_of_type.get(kind)))
@@ -158,8 +172,10 @@ def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     if cpus:
         nodes = max([nodes, *(-(-number // cpus) for number in _known_numbers(one.min_cpus for one in several))])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
-    memory = _fitting_memory(several, nodes, ask.memory)
-    near = replace(ask, nodes=nodes, gpus=gpus, cpus=cpus, memory=memory, walltime=min([ask.walltime, *times]))
+    near = replace(ask, nodes=nodes, gpus=gpus, cpus=cpus, walltime=min([ask.walltime, *times]))
+    got = ask.held_memory or ask.memory
+    if (memory := _fitting_memory(several, nodes, got)) != got:
+        near = replace(near, memory=memory, held_memory=0)  # memory that is asked for by itself is held as it is
     return None if any(violations(limits, near) for limits in several) else near
 
 
@@ -169,8 +185,10 @@ def _known_numbers(values: Iterable[int | None]) -> list[int]:
 
 def _fewer_cpus(several: Sequence[Limits], ask: Ask) -> tuple[int, int]:
     """Return nodes and CPUs of a node that the limits of CPUs allow: fewer nodes first, then fewer CPUs of a task."""
-    nodes, cpus = ask.nodes, min([ask.cpus, *_known_numbers(one.max_cpus_per_node for one in several)])
     most = _known_numbers(one.max_cpus for one in several)
+    if ask.held_cpus:
+        return min([ask.nodes, *(number // ask.held_cpus for number in most)]), ask.cpus
+    nodes, cpus = ask.nodes, min([ask.cpus, *_known_numbers(one.max_cpus_per_node for one in several)])
     if cpus and most:
         nodes = max(1, min(nodes, min(most) // cpus))
         cpus = min(cpus, min(most) // nodes)

@@ -67,6 +67,14 @@ def both(limit: str, asks: dict[str, Any], says: str, **more: Any) -> list[Row]:
     ]
 
 
+def alone(limit: str, asks: dict[str, Any], says: str) -> list[Row]:
+    """A job that has its nodes alone; such a limit never refuses it at its submission."""
+    return [
+        Row(limit=f"{limit} {flag}", asks=asks, slurm=PENDING, says=says, sbatch=("--exclusive",))
+        for flag in (" ", DENY)
+    ]
+
+
 def each(limits: str, asks: dict[str, Any], says: str, of: tuple[str, ...]) -> list[Row]:
     return [Row(limit=limits, asks=asks, slurm=PENDING, says=says, of=one) for one in of]
 
@@ -127,7 +135,19 @@ ROWS: list[Row] = [
         says="walltime 00:20:00 requested; allowed: at most 00:05:00",
     ),
     Row(limit="MaxTRES=billing=1 Flags=DenyOnLimit", asks={}, slurm=STARTED),
+    # whole nodes: their 8 CPUs, 4 GPUs and the memory of 8 CPUs count, whatever is asked for; sbatch does not know them
+    *alone("MaxTRES=cpu=4", {}, "8 CPUs requested with whole nodes; allowed: at most 4 CPUs"),
+    *alone("MaxTRES=cpu=12", TWO, "16 CPUs requested with whole nodes; allowed: at most 12 CPUs"),
+    *alone("MaxTRESPerNode=cpu=4", {}, "8 CPUs per node requested with whole nodes"),
+    *alone("MaxTRESPerUser=cpu=4", {}, "8 CPUs requested with whole nodes"),
+    *alone("GrpTRES=gres/gpu=2", {}, "4 GPUs requested with whole nodes; allowed: at most 2 GPUs"),
+    *alone("MaxTRES=gres/gpu:a100=2", {}, "4 a100 GPUs requested with whole nodes"),
+    *alone("MaxTRESMins=cpu=40", {}, "walltime 00:10:00 requested; allowed: at most 00:05:00"),
+    *alone("MaxTRES=mem=3G", {}, "4000M of memory requested with whole nodes; allowed: at most 3G"),
+    Row(limit="MaxTRES=mem=3G,cpu=8,gres/gpu=4", asks=G2, slurm=STARTED, sbatch=("--exclusive",)),
+    Row(limit="MaxTRES=cpu=8", asks={"gpus_per_node": 0}, slurm=STARTED, sbatch=("--exclusive",)),
     Row(limit="MinTRES=cpu=4", asks={}, slurm=STARTED, sbatch=("--exclusive",)),
+    Row(limit=f"MinTRES=cpu=4 {DENY}", asks={}, slurm=REFUSED, says="1 CPU requested", sbatch=("--exclusive",)),
     # partition QOS, and which of two counts
     Row(limit="MaxTRES=gres/gpu:a100=2", asks=GPUS3, slurm=PENDING, says="3 a100 GPUs requested", of="partition"),
     Row(limit=f"MaxTRES=mem=1G {DENY}", asks=G2, slurm=REFUSED, says="2G of memory requested", of="partition"),

@@ -28,6 +28,7 @@ from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
 from hpclaunch.schedulers import Objections
 from hpclaunch.schedulers.slurm.configuration import configuration
+from hpclaunch.schedulers.slurm.partition_nodes import nodes_in
 from hpclaunch.schedulers.slurm.programs import (
     asked_cluster,
     down_controllers,
@@ -36,7 +37,14 @@ from hpclaunch.schedulers.slurm.programs import (
     undirected,
     with_address,
 )
-from hpclaunch.schedulers.slurm.request import ask_of, asks_for_gpus, exact_about, is_on_whole_nodes
+from hpclaunch.schedulers.slurm.request import (
+    ask_of,
+    asks_for_gpus,
+    exact_about,
+    is_on_whole_nodes,
+    is_surely_alone,
+    with_whole_nodes,
+)
 from hpclaunch.schedulers.slurm.shared_limits import delays_by, minute_limits, refusals_by
 from hpclaunch.sites.detect import cluster_name
 from hpclaunch.sites.slurm_limits import (
@@ -103,8 +111,13 @@ class _Known:
 
         Slurm's order: the QOS, then the association, then the accounts above it.
         """
+        of_qos, above = self._pools_by_kind(spec, name)
+        return [*of_qos, *self._drop_multiplied(above, spec, name)]
+
+    def _pools_by_kind(self, spec: JobSpec, name: str) -> tuple[list[Pool], list[Pool]]:
+        """Return the limits of the QOS, and those of associations that no QOS has."""
         if not self.enforced:
-            return []
+            return [], []
         user, uid = user_name(), os.geteuid()
         account = spec.account.lower() or default_account(self.shares, user)
         pools: list[Pool] = []
@@ -114,8 +127,7 @@ class _Known:
             pool = without(Pool(whose=f"QOS {row['Name']}", bounds=bounds_of_qos(row), used=used), taken)
             taken |= pool.bounds
             pools.append(pool)
-        above = [without(one, taken) for one in associations_of(self.shares, user, account, name)]
-        return [*pools, *self._drop_multiplied(above, spec, name)]
+        return pools, [without(one, taken) for one in associations_of(self.shares, user, account, name)]
 
     def _drop_multiplied(self, pools: list[Pool], spec: JobSpec, name: str) -> list[Pool]:
         """Return the pools of associations; without their limits of resources if a QOS multiplies these.
@@ -135,7 +147,15 @@ class _Known:
 
     def ask_at(self, spec: JobSpec, name: str) -> Ask:
         """Return the request as the limits of the partition are compared with it."""
-        return ask_of(spec, self.partitions[name], configuration())
+        fields, config = self.partitions[name], configuration()
+        ask = ask_of(spec, fields, config)
+        is_held = is_surely_alone(spec, fields, config) and self._has_limits_of_amounts(spec, name)
+        return with_whole_nodes(ask, spec, nodes_in(fields), fields, config) if is_held else ask
+
+    def _has_limits_of_amounts(self, spec: JobSpec, name: str) -> bool:
+        """Whether CPUs, memory or GPUs are limited by a QOS or an association, so that those of whole nodes count."""
+        keys = [key for kind in self._pools_by_kind(spec, name) for pool in kind for key in pool.bounds]
+        return any(column != "MinTRES" and resource not in ("", "node") for column, resource in keys)
 
     def limits_at(self, spec: JobSpec, name: str) -> list[tuple[str, Limits]]:
         """Return (whose, limits) of all that hold for the job in a partition: its own, of the QOS, of associations."""
@@ -408,7 +428,7 @@ def _faults_at_partition(spec: JobSpec, name: str, known: _Known) -> list[Fault]
             where=f"Slurm's {whose}",
             what=violation.what,
             allowed=violation.allowed,
-            next=would or "request fewer nodes or less time",
+            next=would or _step(known.ask_at(spec, name)),
             subject=violation.subject,
         )
         for whose, limits in known.limits_at(spec, name)
@@ -420,6 +440,13 @@ def _faults_at_partition(spec: JobSpec, name: str, known: _Known) -> list[Fault]
         Fault(where=where, what=what, allowed=allowed, next=would or step, subject="account")
         for what, allowed, step in _exclusions(spec, name, known)
     ]
+
+
+def _step(ask: Ask) -> str:
+    """Return what to do where no nearer request is known."""
+    if ask.held_cpus:
+        return "another --qos; or nodes that it shares with other jobs, without --exclusive or in another --partition"
+    return "request fewer nodes or less time"
 
 
 def _alternative(spec: JobSpec, name: str, known: _Known) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_memory, whole_number
 from hpclaunch.resolve.limits import Ask
+from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.slurm_limits import Bounds
 from hpclaunch.sites.slurm_text import Fields
 
@@ -34,6 +36,27 @@ def ask_of(spec: JobSpec, partition: Fields, config: Mapping[str, str]) -> Ask:
         cpus=cpus,
         memory=_memory(asked, cpus, layout.gpus_per_node, partition, config),
     )
+
+
+def with_whole_nodes(
+    ask: Ask, spec: JobSpec, nodes: Sequence[Node], partition: Fields, config: Mapping[str, str]
+) -> Ask:
+    """Return the request with what it gets of each node that it does not share: the least that one of ``nodes`` has.
+
+    Those are all CPUs and GPUs, and the memory that goes with them, but no more memory than is asked for by itself
+    (AllocTRES of 22.05, and tests/slurm/test_qos_limits.py).
+    """
+    cpus = min((node.usable_cpus for node in nodes), default=0)
+    gpus = min((sum(number for _, number in node.gpus) for node in nodes), default=0)
+    memory = _memory(_directives(spec), cpus, gpus, partition, config)
+    return replace(ask, held_cpus=cpus, held_gpus=gpus, held_memory=memory if memory != ask.memory else 0)
+
+
+def is_surely_alone(spec: JobSpec, partition: Fields, config: Mapping[str, str]) -> bool:
+    """Whether Slurm itself gives the job all of its nodes, whatever the site file says of them."""
+    shared = partition.get("OverSubscribe") or partition.get("Shared", "")
+    is_whole = config.get("SelectType", "") == "select/linear" or shared.startswith("EXCLUSIVE")
+    return is_whole or _directives(spec).get("exclusive") == ""
 
 
 def _directives(spec: JobSpec) -> Mapping[str, str]:

@@ -34,11 +34,11 @@ _NOUNS = {"cpu": "CPU", "node": "node", "gres/gpu": "GPU"}
 
 def amounts_of(ask: Ask) -> dict[str, int]:
     """Return resource -> the least amount that the job has on all its nodes, as far as it is known."""
-    amounts = {"node": ask.nodes, "cpu": ask.nodes * ask.cpus, "mem": ask.nodes * ask.memory}
-    amounts["gres/gpu"] = ask.nodes * ask.gpus
+    gpus, cpus, memory = ask.held_gpus or ask.gpus, ask.held_cpus or ask.cpus, ask.held_memory or ask.memory
+    amounts = {"node": 1, "cpu": cpus, "mem": memory, "gres/gpu": gpus}
     if ask.gpu_type:
-        amounts[f"gres/gpu:{ask.gpu_type}"] = ask.nodes * ask.gpus
-    return {name: amount for name, amount in amounts.items() if amount}
+        amounts[f"gres/gpu:{ask.gpu_type}"] = gpus
+    return {name: ask.nodes * amount for name, amount in amounts.items() if amount}
 
 
 def minute_limits(pool: Pool, ask: Ask, *, is_safe: bool) -> list[tuple[str, Limits]]:
