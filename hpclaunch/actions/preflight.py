@@ -18,6 +18,8 @@ from hpclaunch.actions.python_packages import missing_packages
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import cluster_remarks, misplaced, redirected
 from hpclaunch.config.data_sets import layout_in
+from hpclaunch.config.limits import Limits, together
+from hpclaunch.config.site import Site
 from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.quoting import shown_name
@@ -38,13 +40,13 @@ def check(prepared: Prepared) -> tuple[str, ...]:
 
     Returns what the scheduler knows that the run will wait for, beside free nodes.
     """
-    spec, wrong_place, delays = prepared.spec, misplaced(prepared.case, prepared.spec), tuple[str, ...]()
+    wrong_place, delays = misplaced(prepared.case, prepared.spec), tuple[str, ...]()
     faults = list(dict.fromkeys([*wrong_place, *prepared.faults, *missing(prepared)]))
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         is_asked = prepared.case.context.allocation is None and not prepared.case.request.as_is
         if is_asked:
-            objections = _objections(spec)
+            objections = _objections(prepared)
             found = objections.faults if _is_placed(prepared) else objections.anywhere
             faults += [fault for fault in found if (fault.what, fault.allowed) not in known]
             delays = objections.delays
@@ -80,12 +82,23 @@ def check_resolved(prepared: Prepared) -> None:
         raise Refused(prepared.faults)
 
 
-def _objections(spec: JobSpec) -> Objections:
+def _objections(prepared: Prepared) -> Objections:
     from hpclaunch.schedulers import scheduler_of
 
+    spec = prepared.spec
     scheduler = scheduler_of(spec.scheduler)
     with scheduler.asking(spec.clusters):
-        return scheduler.objections(spec)
+        return scheduler.objections(spec, _listed_limits(prepared.case.site, spec.qos))
+
+
+def _listed_limits(site: Site, qos: str) -> dict[str, tuple[Limits, ...]]:
+    """Return partition -> its limits in the site file for jobs of a QOS.
+
+    What a QOS lifts that the file lacks is not known here: of its partitions the nodes alone count then.
+    """
+    if qos and qos not in site.qos:
+        return {name: (Limits(node_types=one.node_types),) for name, one in site.partitions.items()}
+    return {name: together(one, site.qos.get(qos, Limits())) for name, one in site.partitions.items()}
 
 
 def estimate(prepared: Prepared) -> str:

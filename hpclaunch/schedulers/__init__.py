@@ -18,6 +18,7 @@ from hpclaunch.core.spec import JobSpec, Layout, LiveNames
 from hpclaunch.runs import JobIdentity, Jobs, Run
 
 if TYPE_CHECKING:
+    from hpclaunch.config.limits import Limits
     from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.check import SchedulerFindings
@@ -174,8 +175,11 @@ class Scheduler(Protocol):
     def reaches(self, run: Run) -> bool:
         """Whether its programs on this machine reach the cluster where the run's job is, or it is not known."""
 
-    def objections(self, spec: JobSpec) -> Objections:
-        """Return the known reasons why it would refuse the run, never start it, or let it wait for other jobs."""
+    def objections(self, spec: JobSpec, listed: Mapping[str, Sequence[Limits]] = ...) -> Objections:
+        """Return the known reasons why it would refuse the run, never start it, or let it wait for other jobs.
+
+        ``listed``: partition -> its limits in the site file, which hold for what is proposed.
+        """
 
     def longest_walltime(self, partition: str, qos: str = "") -> int | None:
         """Return the longest walltime (seconds) of a job that it accepts now in a partition; None: no known limit.

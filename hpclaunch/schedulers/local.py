@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.allocation import Allocation
@@ -41,6 +42,7 @@ from hpclaunch.schedulers import (
 )
 
 if TYPE_CHECKING:
+    from hpclaunch.config.limits import Limits
     from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.check import SchedulerFindings
@@ -80,7 +82,7 @@ def reaches(run: Run) -> bool:
     return True
 
 
-def objections(spec: JobSpec) -> Objections:
+def objections(spec: JobSpec, listed: Mapping[str, Sequence[Limits]] = MappingProxyType({})) -> Objections:
     """Return nothing: no scheduler could refuse the run."""
     return Objections()
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from hpclaunch.config.limits import Limits
 from hpclaunch.core import waiting
@@ -81,6 +82,7 @@ class _Known:
     """What Slurm answered: partitions and QOS by name, the user's associations, and what jobs share (as text).
 
     ``enforced``: the limits that AccountingStorageEnforce names (none: limits of QOS and associations do not hold).
+    ``listed``: partition -> its limits in the site file.
     """
 
     partitions: Mapping[str, Fields]
@@ -88,6 +90,7 @@ class _Known:
     associations: tuple[Association, ...] = ()
     shares: str = ""
     enforced: frozenset[str] = frozenset()
+    listed: Mapping[str, Sequence[Limits]] = field(default_factory=dict)
 
     def qos_of(self, spec: JobSpec) -> str:
         """Return the QOS that the job gets; empty if it is not known."""
@@ -200,8 +203,10 @@ def _has_no_factor(qos: str) -> bool:
     return _rows(text).get(qos.lower(), {}).get("LimitFactor") == ""
 
 
-def objections(spec: JobSpec) -> Objections:
+def objections(spec: JobSpec, listed: Mapping[str, Sequence[Limits]] = MappingProxyType({})) -> Objections:
     """Return why Slurm would refuse this job, never start it, or let it wait, according to its own programs.
+
+    ``listed``: partition -> its limits in the site file: what these refuse is not proposed.
 
     scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows QOS, and who may use
     which; it asks slurmdbd, which takes a quarter of a second. So it is called only if a QOS matters: where Slurm
@@ -218,7 +223,7 @@ def objections(spec: JobSpec) -> Objections:
     if enforced:
         questions["pools"] = ("scontrol", "--oneliner", "show", "assoc_mgr", f"users={user}", "flags=assoc,qos")
     answers = _answers_to(questions)
-    known = _read_answers(answers, kept or "", enforced)
+    known = replace(_read_answers(answers, kept or "", enforced), listed=listed)
     allowed = known.associations or _shares(answers.get("shares", ""), user)
     missing: dict[str, Sequence[str]] = {}
     if spec.account and not spec.qos and not allowed and "associations" not in answers:
@@ -227,10 +232,10 @@ def objections(spec: JobSpec) -> Objections:
     if "qos" not in answers and any(_needs_qos(one, known) for one in spec.components):
         missing |= {"associations": _associations_command(user), "qos": _QOS}
     if missing:
-        known = _read_answers({**answers, **_answers_to(missing)}, kept or "", enforced)
+        known = replace(_read_answers({**answers, **_answers_to(missing)}, kept or "", enforced), listed=listed)
         allowed = known.associations or allowed
-    faults = [_partition_faults(one, known) + _accounting_faults(one, allowed) for one in spec.components]
-    delays = [delay for one in spec.components for delay in _delays(one, known)]
+    faults = [_partition_faults(one, known) + _accounting_faults(one, allowed, known) for one in spec.components]
+    delays = [delay for one in spec.components for delay in (*_delays(one, known), *_unknown_qos(one, allowed, known))]
     flat = dict.fromkeys(fault for found in faults for fault in found)
     anywhere = tuple(fault for fault in flat if fault.where == _ACCOUNTING)
     return Objections(faults=tuple(flat), anywhere=anywhere, delays=() if flat else tuple(dict.fromkeys(delays)))
@@ -335,17 +340,24 @@ def _names(partition: str, known: Mapping[str, Fields]) -> list[str]:
 
 
 def _associations_command(user: str) -> list[str]:
-    here = asked_cluster() or cluster_name(os.environ)  # one slurmdbd may serve several clusters
-    where = [f"user={user}", f"cluster={here}"] if here else [f"user={user}"]
-    columns = "format=Account,QOS,DefaultQOS"
+    where = [f"user={user}", *([f"cluster={here}"] if (here := _own_cluster()) else [])]
+    columns = "format=Account,QOS,DefaultQOS,Cluster"
     return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, columns]
 
 
+def _own_cluster() -> str:
+    """Return the name of the cluster that is asked; slurm.conf need not be readable here. Empty if it is not known."""
+    return asked_cluster() or cluster_name(os.environ) or configuration().get("ClusterName", "")
+
+
 def _associations(text: str) -> list[Association]:
-    rows = [[*line.split("|"), ""][:3] for line in text.split("\n") if "|" in line]
+    """Return the associations in an answer; none if it is about several clusters: one slurmdbd may serve them."""
+    rows = [[*line.split("|"), "", "", ""][:4] for line in text.split("\n") if "|" in line]
+    if len({cluster for *_, cluster in rows if cluster}) > 1:
+        return []
     return [
         Association(account=account, qos=tuple(filter(None, qos.split(","))), default=default)
-        for account, qos, default in rows
+        for account, qos, default, _ in rows
         if account
     ]
 
@@ -460,13 +472,13 @@ def _alternative(spec: JobSpec, name: str, known: _Known) -> str:
     order = sorted(every, key=lambda other: (other != name, other not in like, every[other].get("Default") != "YES"))
     with_gpus = {other for other in every if "gres/gpu" in every[other].get("TRES", "")}
     needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(every)  # not every cluster counts GPUs
-    # The site file refuses these for the node type, so it would send the user back.
-    needed = needed - {one.value for one in spec.declined if one.key == "partition" and one.for_other_nodes}
     places = []
     for other in order:
         is_proposed = other in needed and (other == name or _is_open(every[other]))
         if is_proposed and not _exclusions(spec, other, known):
-            places.append((f"--partition {shell_word(other)}", [limits for _, limits in known.limits_at(spec, other)]))
+            limits = [one for _, one in known.limits_at(spec, other)]
+            # What the site file refuses there would send the user back.
+            places.append((f"--partition {shell_word(other)}", [*limits, *known.listed.get(other, ())]))
     return suggestion(places, known.ask_at(spec, order[0])) or ""
 
 
@@ -494,12 +506,17 @@ def _exclusions(spec: JobSpec, name: str, known: _Known) -> list[tuple[str, str,
     return found
 
 
-def _accounting_faults(spec: JobSpec, allowed: Sequence[Association]) -> list[Fault]:
+def _accounting_faults(spec: JobSpec, allowed: Sequence[Association], known: _Known) -> list[Fault]:
     """Return the faults of the account and of its QOS. Slurm stores the names of both in lower case."""
-    if not allowed:
-        return []
-    faults = (_account_fault(spec, allowed), _qos_fault(spec, allowed))
+    faults = (_account_fault(spec, allowed) if allowed else None, _qos_fault(spec, allowed, known))
     return [fault for fault in faults if fault]
+
+
+def _unknown_qos(spec: JobSpec, allowed: Sequence[Association], known: _Known) -> list[str]:
+    """Return that nothing is known of a QOS that is named: accounting does not show it, nor those of its accounts."""
+    if not spec.qos or known.qos or any(one.qos for one in allowed):
+        return []
+    return [f"whether there is a QOS {spec.qos!r} is not known: Slurm's accounting shows no QOS here"]
 
 
 def _account_fault(spec: JobSpec, allowed: Sequence[Association]) -> Fault | None:
@@ -512,28 +529,30 @@ def _account_fault(spec: JobSpec, allowed: Sequence[Association]) -> Fault | Non
         where=_ACCOUNTING,
         what=f"you have no account {spec.account!r}{did_you_mean(account, accounts)}",
         allowed=", ".join(accounts),
-        next=f"--account {_most_similar(account, usable)}",
+        next=f"--account {(get_close_matches(account, usable, n=1) or usable)[0]}",
         subject="account",
     )
 
 
-def _qos_fault(spec: JobSpec, allowed: Sequence[Association]) -> Fault | None:
-    """Return the fault of a QOS that the account may not use; for an unknown account, one that no account may use."""
+def _qos_fault(spec: JobSpec, allowed: Sequence[Association], known: _Known) -> Fault | None:
+    """Return the fault of a QOS that the account may not use; for an unknown account, one that no account may use.
+
+    Where no account has a list of QOS, it is one that Slurm does not have.
+    """
     account, qos = spec.account.lower(), spec.qos.lower()
     mine = [one for one in allowed if one.account == account]
     names = sorted({name for one in mine or allowed for name in one.qos})
+    what = f"{f'account {spec.account}' if mine else 'you'} may not use QOS {spec.qos!r}"
+    if not names:
+        names, what = sorted(known.qos), f"Slurm has no QOS {spec.qos!r}"
     if not qos or not names or qos in names:
         return None
-    who = f"account {spec.account}" if mine else "you"
+    usual = known.qos_of(replace(spec, qos=""))
+    instead = next(iter(get_close_matches(qos, names, n=1)), usual if usual in names else names[0])
     return Fault(
         where=_ACCOUNTING,
-        what=f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}",
+        what=f"{what}{did_you_mean(qos, names)}",
         allowed=", ".join(names),
-        next=f"--qos {_most_similar(qos, names)}",
+        next=f"--qos {instead}" + (", the one of a job that names none" if instead == usual else ""),
         subject="account",
     )
-
-
-def _most_similar(name: str, known: list[str]) -> str:
-    """Return the most similar of the known names, else the first."""
-    return (get_close_matches(name, known, n=1) or known)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
@@ -21,6 +22,7 @@ from hpclaunch.schedulers.slurm.programs import ask, asked_cluster, asking, down
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
+    from hpclaunch.config.limits import Limits
     from hpclaunch.config.site import Site
     from hpclaunch.core.allocation import Allocation
     from hpclaunch.core.spec import Layout, LiveNames
@@ -91,7 +93,7 @@ def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
     return interactive.shell_command(spec, shell)
 
 
-def objections(spec: JobSpec) -> Objections:
+def objections(spec: JobSpec, listed: Mapping[str, Sequence[Limits]] = MappingProxyType({})) -> Objections:
     """Return why Slurm would refuse this job, never start it, or let it wait; nothing if Slurm does not answer.
 
     Nor is anything known while Slurm may choose the cluster.
@@ -100,7 +102,7 @@ def objections(spec: JobSpec) -> Objections:
         return Objections()
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
-    found = limit_objections(spec)
+    found = limit_objections(spec, listed)
     return replace(found, faults=(*found.faults, *array_objections(spec), *component_objections(spec)))
 
 

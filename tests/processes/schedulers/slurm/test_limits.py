@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.site import Defaults
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.core.spec import Declined, JobSpec
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.schedulers.slurm import limits as slurm_limits
 from hpclaunch.schedulers.slurm import programs, scheduler
 from hpclaunch.schedulers.slurm.limits import _ask_all
@@ -180,11 +181,70 @@ def test_a_partition_without_gpus_is_proposed_only_if_none_are_requested(slurm: 
 def test_a_partition_that_the_site_file_has_for_other_nodes_is_not_proposed(slurm: Any) -> None:
     slurm(scontrol=f"{BATCH}\n{partition_line('bigmem')}\n")
     spec = planned(a_site(partitions={}, defaults=Defaults(node_type="gpu", walltime=HOUR)), partition="largemem")
-    declined = Declined(key="partition", value="batch", reason="", for_other_nodes=True)
     (without,) = objections(spec)
-    (fault,) = objections(replace(spec, declined=(declined,)))
+    (fault,) = slurm_limits.objections(spec, {"batch": (Limits(node_types=("cpu",)),)}).faults
     assert without.next == "--partition batch would be accepted"
     assert fault.next == "--partition bigmem would be accepted"
+
+
+def test_what_is_proposed_keeps_to_the_limits_of_the_site_file_too(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n")
+    spec = planned(a_site(partitions={}, defaults=Defaults(node_type="gpu", walltime=HOUR)), partition="debug")
+    (without,) = objections(spec)
+    assert without.next == "--partition batch would be accepted"
+    (fault,) = slurm_limits.objections(spec, {"batch": (Limits(max_walltime=2 * HOUR), Limits(min_nodes=2))}).faults
+    assert fault.next == "--walltime 00:30:00 --partition debug would be accepted"
+
+
+ANSWERS = {"scontrol": f"{BATCH}\n", "sshare": "root||\n"}
+TWO_CLUSTERS = "m1|normal|normal|here\nm2|debug|debug|there\n"
+
+
+def test_associations_of_several_clusters_say_nothing(slurm: Any, tmp_path: Path) -> None:
+    slurm(**ANSWERS, sacctmgr=TWO_CLUSTERS)
+    assert told(account="m2", qos="debug", walltime=60) == []
+    slurm(**ANSWERS, sacctmgr="m1|normal|normal|here\n")
+    assert len(told(account="m2", walltime=60)) == 1
+    assert not [word for word in (tmp_path / "sacctmgr.args").read_text().splitlines() if word.startswith("cluster=")]
+
+
+def test_associations_are_those_of_the_cluster_that_slurm_names_itself(slurm: Any, tmp_path: Path) -> None:
+    slurm(**ANSWERS | {"scontrol": f"ClusterName = here\n{BATCH}\n"}, sacctmgr="m1|normal|normal|here\n")
+    assert told(account="m1", walltime=60) == []
+    assert "cluster=here" in (tmp_path / "sacctmgr.args").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("associations", "qos", "told_of"),
+    [
+        ("", "short", ""),
+        ("m1||usual\n", "nonsense", "Slurm has no QOS 'nonsense'; allowed: normal, short, usual"),
+        ("m1||usual\n", "nonsense", "next: --qos usual, the one of a job that names none"),
+        ("", "nonsense", "next: --qos normal"),
+        ("", "shrot", "Slurm has no QOS 'shrot'; did you mean 'short'?"),
+        ("m1|a,b,usual|usual\n", "nonsense", "you may not use QOS 'nonsense'; allowed: a, b, usual"),
+        ("m1|a,b,usual|usual\n", "nonsense", "next: --qos usual, the one of a job that names none"),
+    ],
+)
+def test_slurm_decides_whether_there_is_a_qos(
+    slurm: Any, tmp_path: Path, associations: str, qos: str, told_of: str
+) -> None:
+    slurm(scontrol=f"{BATCH}\n", sacctmgr="")
+    rows = "Name|Flags\nnormal|\nshort|\nusual|\n"
+    (tmp_path / "sacctmgr").write_text(
+        f"#!/bin/bash\ncase $* in *associations*) printf '{associations}';; *) printf '{rows}';; esac\n"
+    )
+    found = told(qos=qos, walltime=60)
+    assert len(found) == bool(told_of)
+    assert told_of in "".join(found)
+
+
+def test_a_qos_of_which_nothing_is_known_is_a_remark(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n")
+    spec = planned(a_site(partitions={}), qos="nonsense", walltime=60)
+    found = slurm_limits.objections(spec)
+    assert (found.faults, len(found.delays)) == ((), 1)
+    assert "whether there is a QOS 'nonsense' is not known" in found.delays[0]
 
 
 @pytest.mark.parametrize(("gpus", "most"), [("", 0), (",gres/gpu=2", 2)])
