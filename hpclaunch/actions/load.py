@@ -67,14 +67,15 @@ def _add_live_names(case: Case) -> Case:
     if not unlisted:
         return case
     from hpclaunch.actions.this_machine import misplaced
+    from hpclaunch.resolve.live_nodes import with_live_nodes
     from hpclaunch.schedulers import scheduler_of
 
     if misplaced(case):
         return case
     scheduler = scheduler_of(case.site.scheduler)
     with scheduler.asking(asked_clusters(case)[1]):
-        live = scheduler.live_names([*unlisted])
-    return replace(case, context=replace(case.context, live=live))
+        live = scheduler.live_names(unlisted)
+    return with_live_nodes(replace(case, context=replace(case.context, live=live)), unlisted.get("partition", ()))
 
 
 def looked_at(site: Site, context: Context) -> tuple[Site, Context]:

@@ -97,16 +97,34 @@ class Request:
 
 
 @record
+class LiveNodes:
+    """Nodes of a partition that are alike, as the scheduler shows them: how many, and what each has for jobs.
+
+    ``memory`` in MB. ``gpu_type``: empty for GPUs without a type, or of several. ``features``: what a constraint names.
+    """
+
+    number: int
+    cores: int
+    cpus: int
+    memory: int
+    gpus: int = 0
+    gpu_type: str = ""
+    features: frozenset[str] = frozenset()
+
+
+@record
 class LiveNames:
     """The names of all partitions, or of all QOS, that the scheduler of this machine has now.
 
     ``hidden``: those of them that may be named, and are never proposed. ``lifts``: QOS -> the limits of a partition
-    that do not hold for its jobs, by their names in ``Limits``.
+    that do not hold for its jobs, by their names in ``Limits``. ``nodes``: partition -> its kinds of nodes, the most
+    frequent first, of those partitions that were asked about.
     """
 
     names: tuple[str, ...]
     hidden: tuple[str, ...] = ()
     lifts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: Mapping[str, tuple[LiveNodes, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @record

@@ -187,8 +187,11 @@ class Scheduler(Protocol):
         An empty ``partition`` is the one that applies by default.
         """
 
-    def live_names(self, families: Sequence[str]) -> Mapping[str, LiveNames]:
-        """Return ``partition`` and ``qos``, as far as asked for -> the names of all; nothing without an answer."""
+    def live_names(self, named: Mapping[str, Sequence[str]]) -> Mapping[str, LiveNames]:
+        """Return ``partition`` and ``qos``, as far as asked for -> the names of all; nothing without an answer.
+
+        ``named``: the same -> those that a person named, and the site file lacks: of partitions also the nodes.
+        """
 
     def largest_array(self) -> int | None:
         """Return how many tasks, numbered from 0, one job array may have; None if that is not known."""

@@ -67,7 +67,7 @@ def cluster_name() -> None:
     return
 
 
-def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+def live_names(named: Mapping[str, Sequence[str]]) -> Mapping[str, LiveNames]:
     """Return nothing: this machine has no partitions and no QOS."""
     return {}
 

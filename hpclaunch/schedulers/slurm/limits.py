@@ -29,7 +29,7 @@ from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
 from hpclaunch.schedulers import Objections
 from hpclaunch.schedulers.slurm.configuration import configuration
-from hpclaunch.schedulers.slurm.partition_nodes import nodes_in
+from hpclaunch.schedulers.slurm.partition_nodes import kinds_of, nodes_in
 from hpclaunch.schedulers.slurm.programs import (
     asked_cluster,
     down_controllers,
@@ -252,22 +252,26 @@ def _delays(spec: JobSpec, known: _Known) -> list[str]:
     return found[0] if found and all(found) else []
 
 
-def live_names(families: Sequence[str]) -> dict[str, LiveNames]:
+def live_names(named: Mapping[str, Sequence[str]]) -> dict[str, LiveNames]:
     """Return the names of all partitions (``partition``) and QOS (``qos``), as far as asked for and as Slurm answers.
+
+    ``named``: the same -> those of which more is returned: of partitions their nodes.
 
     The answers are kept for ``objections``, so that a submission asks once.
     """
     if down_controllers():
         return {}
-    questions: dict[str, Sequence[str]] = {"partitions": _PARTITIONS} if "partition" in families else {}
-    questions |= {"qos": _QOS} if "qos" in families else {}
+    questions: dict[str, Sequence[str]] = {"partitions": _PARTITIONS} if "partition" in named else {}
+    questions |= {"qos": _QOS} if "qos" in named else {}
     for question, text in _answers_to(questions).items():
         if text:
             keep_answer(question, text)
     known = _read_answers({name: recent_answer(name) or "" for name in questions}, "")
     hidden = tuple(name for name, one in known.partitions.items() if one.get("Hidden", "NO") != "NO")
+    asked = {name: known.partitions[name] for name in named.get("partition", ()) if name in known.partitions}
+    nodes = {name: kinds_of(nodes_in(fields)) for name, fields in asked.items()}
     found = {
-        "partition": LiveNames(names=tuple(known.partitions), hidden=hidden),
+        "partition": LiveNames(names=tuple(known.partitions), hidden=hidden, nodes=nodes),
         "qos": LiveNames(names=tuple(known.qos), lifts={name: lifted_by(row) for name, row in known.qos.items()}),
     }
     return {family: one for family, one in found.items() if one.names}

@@ -118,8 +118,10 @@ def longest_walltime(partition: str, qos: str = "") -> int | None:
     return of_partition(partition, qos)
 
 
-def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+def live_names(named: Mapping[str, Sequence[str]]) -> Mapping[str, LiveNames]:
     """Return the names of all partitions, of all QOS or of both; nothing of what Slurm does not answer.
+
+    Of the ``named`` partitions the nodes are returned, too.
 
     Nor are they known while Slurm may choose the cluster.
     """
@@ -127,7 +129,7 @@ def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
         return {}
     from hpclaunch.schedulers.slurm.limits import live_names as names_of
 
-    return names_of(families)
+    return names_of(named)
 
 
 def largest_array() -> int | None:

@@ -49,7 +49,7 @@ def cluster_name() -> None:
     return
 
 
-def live_names(families: Sequence[str]) -> Mapping[str, LiveNames]:
+def live_names(named: Mapping[str, Sequence[str]]) -> Mapping[str, LiveNames]:
     """Return nothing: the queues of PBS are not asked for."""
     return {}
 
