@@ -109,11 +109,13 @@ class NodeType:
     ``usable_cores``: the cores without those that the site reserves. ``cpus_per_core``: Slurm's CPUs per core, if it
     does not count every hardware thread. ``whole_nodes``: jobs never share a node. ``request_memory`` (MB) is requested
     with a whole node, and a proportional part of it with some of its GPUs. ``gpu_type`` is TYPE in
-    ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment``,
-    ``frameworks``, ``needed_modules`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler
-    assigns GPUs that cannot compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the
-    memory that the planner takes them and their nodes to have, so that plans of large models can be tested with small
-    ones. ``mtbf_days``: mean time between two failures of one node, in days. ``this_machine``: the node is the machine
+    ``--gres=gpu:TYPE:N``. ``gpu_shards``: the parts into which Slurm divides a GPU; a job gets one, with
+    ``--gres=shard:1``, and so one rank on a node. ``rank_setup``: lines that every rank runs first under srun.
+    ``environment``, ``frameworks``, ``needed_modules`` and ``charging`` replace those of the site. ``stand_in_gpus``:
+    the scheduler assigns GPUs that cannot compute (a test cluster); ``stand_in_gpu_memory`` and
+    ``stand_in_node_memory`` (MB): the memory that the planner takes them and their nodes to have, so that plans of
+    large models can be tested with small ones. ``mtbf_days``: mean time between two failures of one node, in days.
+    ``this_machine``: the node is the machine
     on which hpclaunch runs; its processor, memory and GPUs are looked at, and values of the file come first.
     """
 
@@ -143,6 +145,7 @@ class NodeType:
     gpu_model: str | None = field(default=None, metadata=shown("{}", row="GPUs"))
     gpu_memory_gb: PositiveInt | None = field(default=None, metadata=shown("{} GB each", row="GPUs"))
     gpu_type: Line | None = field(default=None, metadata=shown("type {} in --gres", row="GPUs"))
+    gpu_shards: PositiveInt | None = field(default=None, metadata=shown("{} parts, a job gets one", row="GPUs"))
     stand_in_gpus: bool = field(
         default=False, metadata=shown(yes="stand-ins that cannot compute", no="real ones", row="GPUs")
     )

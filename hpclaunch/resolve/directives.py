@@ -144,6 +144,8 @@ def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
     """
     gpus, of_type = layout.gpus_per_node, f"{node.gpu_type}:" if node.gpu_type else ""
     directive = site.gpus.directive if site.gpus else "gpus-per-node"
+    if gpus and node.gpu_shards:
+        return [("gres", f"shard:{of_type}1")]
     if not gpus or directive == "none":
         return []
     values = {

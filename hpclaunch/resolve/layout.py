@@ -89,6 +89,15 @@ def _check_cpus(case: Case, node_type: str, layout: Layout, decisions: Decisions
 
 def _check_gpus(case: Case, node_type: str, layout: Layout, decisions: Decisions) -> None:
     site, node, place = case.site, case.node(node_type), f"{case.site.name} {node_type}"
+    if node.gpu_shards and layout.gpus_per_node and max(layout.gpus_per_node, layout.tasks_per_node) > 1:
+        decisions.fault(
+            f"{count(layout.tasks_per_node, 'task')} and {count(layout.gpus_per_node, 'GPU')} per node requested",
+            where=place,
+            allowed="one task per node: a job gets a part of one GPU, and NCCL joins no two ranks on one GPU",
+            next="--tasks-per-node 1; or another --node-type, for whole GPUs",
+            subject="GPUs",
+        )
+        return
     if layout.gpus_per_node > node.gpus_per_node:
         nearest, is_typed = f"--gpus-per-node {node.gpus_per_node}", case.request.gpus_per_node is not None
         of_several = bool(case.request.further_nodes) and is_typed  # it would be for all of them

@@ -304,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument("--purge", action="store_true", help="delete logs and work directories as well")
         if verb != "start":
             continue
-        for name in ("nodes", "gpus", "cpus", "memory", "slot"):
+        for name in ("nodes", "gpus", "shards", "cpus", "memory", "slot"):
             sub.add_argument(f"--{name}", type=int, default=getattr(standard, name), help="default: %(default)s")
         sub.add_argument("--partitions", default=",".join(standard.partitions), help="the first is the default one")
         sub.add_argument("--share", default=checkout_below_tmp(), help="folder below /tmp that the nodes see too")

@@ -36,6 +36,7 @@ class Options:
     cluster_name: str = "hpctest"
     nodes: int = 4
     gpus: int = 4
+    shards: int = 0  # the parts of all GPUs of a node that jobs may ask for in place of whole ones
     cpus: int = 8
     memory: int = 8000
     partitions: tuple[str, ...] = ("batch", "debug")
@@ -55,6 +56,8 @@ class Options:
             found.append(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
         if not 1 <= self.slot <= MAX_SLOTS:
             found.append(f"--slot {self.slot}: allowed are 1 to {MAX_SLOTS}")
+        if self.shards and (not self.gpus or self.shards % self.gpus):
+            found.append(f"--shards {self.shards}: must be a multiple of --gpus {self.gpus}")
         if self.gpus < 0 or self.cpus < 1 or self.memory < 1:
             found.append("--gpus must be 0 or more, --cpus and --memory 1 or more")
         if not self.partitions or not all(self.partitions):
@@ -146,12 +149,19 @@ def _values(options: Options) -> dict[str, str | int]:
         "memory": options.memory,
         "max_array_size": options.max_array_size,
         "first_job_id": options.first_job_id,
-        "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
+        "gres_types": "gpu,shard" if options.shards else "gpu",
+        "gres": _gres_of_node(options),
         "preemption": _preemption(options.preempt),
         "select": "CR_Core_Memory\nDefMemPerCPU=500" if options.enforce else "CR_Core",
         "accounting": _accounting(options),
         "partitions": _partitions(options),
     }
+
+
+def _gres_of_node(options: Options) -> str:
+    if not options.gpus:
+        return ""
+    return f"Gres=gpu:a100:{options.gpus}" + (f",shard:{options.shards}" if options.shards else "")
 
 
 def _port(first: int, options: Options) -> int:
@@ -211,7 +221,8 @@ def _gres(options: Options) -> str:
         return "AutoDetect=off\n"
     last = options.gpus - 1
     devices = f"[0-{last}]" if last else "0"
-    return f"AutoDetect=off\nName=gpu Type=a100 File={options.root}/dev/nvidia{devices}\n"
+    gpus = f"AutoDetect=off\nName=gpu Type=a100 File={options.root}/dev/nvidia{devices}\n"
+    return gpus + (f"Name=shard Count={options.shards}\n" if options.shards else "")
 
 
 def _hosts(options: Options) -> str:

@@ -15,6 +15,8 @@ from hpclaunch.sites.slurm_limits import Bounds
 from hpclaunch.sites.slurm_text import Fields
 
 _GPU_OPTIONS = ("gpus-per-node", "gres", "gpus-per-task", "gpus")
+_SHARD = "shard:"
+"""The beginning of a request for a part of a GPU: no limit of GPUs counts it (TRES gres/shard)."""
 _OF_TYPE = re.compile(r"(?:gpu:)?(?P<type>[^:,=]+):[0-9]+")
 
 
@@ -25,13 +27,14 @@ def ask_of(spec: JobSpec, partition: Fields, config: Mapping[str, str]) -> Ask:
     """
     layout, asked = spec.layout, _directives(spec)
     cpus = layout.tasks_per_node * layout.cpus_per_task if asked.keys() & {"ntasks", "ntasks-per-node"} else 0
+    gpus = 0 if asked.get("gres", "").startswith(_SHARD) else layout.gpus_per_node
     cpus = cpus if "cpus-per-task" in asked or layout.cpus_per_task == 1 else min(cpus, layout.tasks_per_node)
     return Ask(
         node_type=spec.node_type,
         nodes=layout.nodes,
-        gpus=layout.gpus_per_node,
+        gpus=gpus,
         walltime=spec.walltime,
-        gpu_type=_gpu_type(asked) if layout.gpus_per_node else "",
+        gpu_type=_gpu_type(asked) if gpus else "",
         tasks=layout.tasks_per_node,
         cpus=cpus,
         memory=_memory(asked, cpus, layout.gpus_per_node, partition, config),
@@ -67,7 +70,8 @@ def _directives(spec: JobSpec) -> Mapping[str, str]:
 
 def asks_for_gpus(spec: JobSpec) -> bool:
     """Whether the script asks Slurm for GPUs; not known of a job with nodes of several types."""
-    return any(option in _directives(spec) for option in _GPU_OPTIONS)
+    asked = _directives(spec)
+    return any(option in asked and not asked[option].startswith(_SHARD) for option in _GPU_OPTIONS)
 
 
 def _gpu_type(asked: Mapping[str, str]) -> str:

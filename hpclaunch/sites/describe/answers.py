@@ -19,7 +19,11 @@ SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
 
 @record
 class Node:
-    """A node as Slurm counts it. ``usable_cpus`` and ``memory`` (MB) are what jobs can get."""
+    """A node as Slurm counts it. ``usable_cpus`` and ``memory`` (MB) are what jobs can get.
+
+    ``sockets`` is 0 where Slurm is told nothing of a node's cores, but its CPUs: those may be cores or threads.
+    ``shards``: the parts of its GPUs that a job can ask for in place of a whole one, by type.
+    """
 
     name: str
     sockets: int
@@ -29,6 +33,7 @@ class Node:
     usable_cpus: int
     memory: int
     gpus: Gpus = ()
+    shards: Gpus = ()
     features: frozenset[str] = field(default_factory=frozenset)
     partitions: tuple[str, ...] = ()
 
@@ -54,18 +59,31 @@ def _node(fields: Fields) -> Node | None:
     if not (sockets and cores and cpus and memory):
         return None
     reserved = number_of(fields.get("MemSpecLimit")) or 0
+    threads = number_of(fields.get("ThreadsPerCore")) or 1
+    known_sockets, all_cores = _cores_of(sockets, cores, threads, cpus)
     return Node(
         name=fields["NodeName"],
-        sockets=sockets,
-        cores=sockets * cores,
-        threads=number_of(fields.get("ThreadsPerCore")) or 1,
+        sockets=known_sockets,
+        cores=all_cores,
+        threads=threads,
         cpus=cpus,
-        usable_cpus=_usable_cpus(fields, cpus, sockets * cores),
+        usable_cpus=_usable_cpus(fields, cpus, all_cores),
         memory=max(1, memory - reserved),
         gpus=gpus_of(fields.get("Gres", "")),
+        shards=gpus_of(fields.get("Gres", ""), "shard"),
         features=frozenset(split_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
         partitions=tuple(split_list(fields.get("Partitions", ""))),
     )
+
+
+def _cores_of(sockets: int, per_socket: int, threads: int, cpus: int) -> tuple[int, int]:
+    """Return (sockets, cores) of a node; no sockets where slurm.conf gives CPUs alone, each a socket of its own then.
+
+    So AWS ParallelCluster writes its nodes, whose CPUs are hardware threads (slurm.conf manual, CPUs and Sockets).
+    """
+    if cpus > 1 and sockets == cpus and per_socket == 1:
+        return 0, max(1, cpus // threads)
+    return sockets, sockets * per_socket
 
 
 def _usable_cpus(fields: Fields, cpus: int, cores: int) -> int:
@@ -90,16 +108,18 @@ def nodes_of_sinfo(text: str) -> list[Node]:
         if not all(counts):
             continue
         socket_count, cores_per_socket, all_cpus, megabytes = (number or 0 for number in counts)
+        known_sockets, all_cores = _cores_of(socket_count, cores_per_socket, number_of(threads) or 1, all_cpus)
         found.append(
             Node(
                 name=name,
-                sockets=socket_count,
-                cores=socket_count * cores_per_socket,
+                sockets=known_sockets,
+                cores=all_cores,
                 threads=number_of(threads) or 1,
                 cpus=all_cpus,
                 usable_cpus=all_cpus,
                 memory=megabytes,
                 gpus=gpus_of(gres),
+                shards=gpus_of(gres, "shard"),
                 features=frozenset(split_list(features)),
                 partitions=tuple(partitions[name]),
             )
@@ -107,12 +127,15 @@ def nodes_of_sinfo(text: str) -> list[Node]:
     return found
 
 
-def gpus_of(gres: str) -> Gpus:
-    """Return the GPUs of a GRES text such as ``gpu:a100:4(S:0-1),lustre:1``; without a number it is one GPU."""
+def gpus_of(gres: str, resource: str = "gpu") -> Gpus:
+    """Return the GPUs of a GRES text such as ``gpu:a100:4(S:0-1),lustre:1``; without a number it is one GPU.
+
+    ``resource``: what is counted in their place, as ``shard``.
+    """
     found: dict[str, int] = {}
     for part in re.split(r",(?![^()]*\))", gres):
         name, *words = re.sub(r"\([^()]*\)", "", part).strip().split(":")
-        if name != "gpu":
+        if name != resource:
             continue
         words = [word for word in words if word not in ("no_consume", "")]
         number = whole_number(words[-1]) if words else None

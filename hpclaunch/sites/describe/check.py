@@ -18,7 +18,13 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, whole_number
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.sites.describe.answers import mpi_types, nodes_of, nodes_of_sinfo
-from hpclaunch.sites.describe.comparison import NODE_KEYS, fitting_partitions, missing_places, node_differences
+from hpclaunch.sites.describe.comparison import (
+    NODE_KEYS,
+    fitting_partitions,
+    has_parts,
+    missing_places,
+    node_differences,
+)
 from hpclaunch.sites.describe.draft import Answers
 from hpclaunch.sites.slurm_limits import limits_of_partition, limits_of_qos
 from hpclaunch.sites.slurm_text import Fields, records, settings, table, value_of
@@ -280,7 +286,8 @@ def _node_findings(site: Site, answers: Answers) -> Iterator[Finding]:
         if "" in wrong or "gpu_type" in wrong:  # without nodes to look at, nothing else is known of them
             continue
         for key in NODE_KEYS:
-            if getattr(node_type, key) and key not in wrong:
+            is_compared = key != "gpus_per_node" or not has_parts(node_type)
+            if is_compared and getattr(node_type, key) and key not in wrong:
                 yield Finding(path=(*place, key), verdict="agrees", asked=asked, now=getattr(node_type, key))
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.sites.describe.answers import Node, nodes_of, nodes_of_sinfo
+from hpclaunch.sites.describe.answers import Gpus, Node, nodes_of, nodes_of_sinfo
 from hpclaunch.sites.describe.draft import Answers
+from hpclaunch.sites.describe.node_types import SLICE
 from hpclaunch.sites.slurm_text import records
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _SAME_MEMORY = 1.1
 """Memory that differs by less than this factor is the same: the firmware's share, and 1000 or 1024 MB per GB."""
-NODE_KEYS = ("gpu_type", "gpus_per_node", "memory_gb", "cores_per_node", "nodes")
+NODE_KEYS = ("gpu_type", "gpus_per_node", "gpu_shards", "memory_gb", "cores_per_node", "nodes")
 """The keys of a node type that are compared."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.=-]+(&[A-Za-z0-9_.=-]+)*")
 
@@ -139,12 +140,34 @@ def _differences_among(name: str, node_type: NodeType, nodes: Sequence[Node]) ->
         yield Difference(key=f"{key}.gpu_type", what=what, now=has[0] if len(has) == 1 and " " not in has[0] else None)
         return
     matching = alike or nodes
+    if has_parts(node_type) or _are_slices(matching):
+        yield from _shard_differences(key, node_type, matching)
+        yield from _size_differences(key, node_type, matching)
+        return
     gpus = sorted({_gpus(node, node_type.gpu_type) for node in matching})
     if node_type.gpus_per_node not in gpus:
         what = f"Slurm has {_either(gpus)} GPUs in such a node, the file says {node_type.gpus_per_node}"
         is_wrong = node_type.gpus_per_node > gpus[-1]
         yield Difference(key=f"{key}.gpus_per_node", what=what, wrong=is_wrong, now=_single_value(gpus))
     yield from _size_differences(key, node_type, matching)
+
+
+def has_parts(node_type: NodeType) -> bool:
+    """Whether a job gets one part of a GPU: then the file's number of GPUs is not that of the node."""
+    return bool(node_type.gpu_shards) or SLICE.search(node_type.gpu_type or "") is not None
+
+
+def _are_slices(nodes: Sequence[Node]) -> bool:
+    types = {gpu_type for node in nodes for gpu_type, _ in node.gpus}
+    return bool(types) and all(SLICE.search(gpu_type) for gpu_type in types)
+
+
+def _shard_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
+    said, gpu_type = node_type.gpu_shards, node_type.gpu_type
+    found = sorted({_count(node.shards, gpu_type) // max(1, _gpus(node, gpu_type)) for node in nodes})
+    if said and said not in found:
+        what = f"Slurm divides each GPU of such a node into {_either(found)} shards, the file says {said}"
+        yield Difference(key=f"{key}.gpu_shards", what=what, wrong=not found[-1], now=_single_value(found))
 
 
 def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
@@ -154,8 +177,9 @@ def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> I
     if said and not any(said <= gb * _SAME_MEMORY and gb <= said * _SAME_MEMORY for gb in memory):
         what = f"Slurm has {_either(memory)} GB in such a node, the file says {said}"
         yield Difference(key=f"{key}.memory_gb", what=what, wrong=said > memory[-1], now=_single_value(memory))
-    cores = sorted({node.cores for node in nodes})
-    if node_type.cores_per_node and node_type.cores_per_node not in cores:
+    # Where Slurm is told of CPUs alone, the file may know better how many cores they are.
+    cores = sorted({node.cores if node.sockets or node.cpus != node_type.slurm_cpus else 0 for node in nodes} - {0})
+    if cores and node_type.cores_per_node and node_type.cores_per_node not in cores:
         what = f"Slurm has {_either(cores)} cores in such a node, the file says {node_type.cores_per_node}"
         is_wrong = node_type.cores_per_node > cores[-1]
         yield Difference(key=f"{key}.cores_per_node", what=what, wrong=is_wrong, now=_single_value(cores))
@@ -166,7 +190,11 @@ def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> I
 
 def _gpus(node: Node, gpu_type: str | None) -> int:
     """Return the GPUs of a node, of the type if one is given."""
-    return sum(number for name, number in node.gpus if gpu_type in (None, name))
+    return _count(node.gpus, gpu_type)
+
+
+def _count(gpus: Gpus, gpu_type: str | None) -> int:
+    return sum(number for name, number in gpus if gpu_type in (None, name))
 
 
 def _single_value(values: Sequence[int]) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hpclaunch.core.units import count
 from hpclaunch.sites.describe.answers import gpu_files
 from hpclaunch.sites.describe.draft import PLATFORM, SLURM, Cluster, Draft
@@ -12,11 +15,12 @@ from hpclaunch.sites.slurm_text import numbers
 
 _ORDER = (
     *("title", "nodes", "sockets", "cores_per_node", "usable_cores", "threads_per_core", "cpus_per_core", "memory_gb"),
-    *("gpus_per_node", "gpu_type", "constraint", "partition"),
+    *("default_cpus_per_task", "gpus_per_node", "gpu_shards", "gpu_type", "constraint", "partition"),
 )
 """The order of a node type's keys in the file."""
 _KNOWN_OF_GPUS = ("gpu_model", "gpu_memory_gb", "gpu_links", "default_tasks_per_node")
 """The keys that Slurm does not show, and that are the same for all nodes of a cloud's instance type."""
+_KNOWN_OF_CPUS = ("sockets", "cores_per_node", "threads_per_core")
 
 
 def add_node_types(draft: Draft, cluster: Cluster) -> None:
@@ -35,6 +39,9 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
         elif group.gpu[1]:
             why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
             draft.add_gap(f"{key}.gpu_model", why, "gpu_model: NVIDIA A100, gpu_memory_gb: 80")
+        if not group.nodes[0].sockets and group.threads == 1:
+            why = f"Slurm is told of {group.nodes[0].cpus} CPUs and of no cores: each may be a hardware thread"
+            draft.derived[f"{key}.cores_per_node"] = why
         if group.mixed:
             draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
         elif group.larger:
@@ -42,6 +49,11 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
         if group.is_sliced:
             slices = f"{group.gpu[1]} MIG slices on a node"
             draft.derived[f"{key}.gpus_per_node"] = f"{slices}, of which a process uses one, and NCCL joins none"
+        if group.shards:
+            shards = f"{group.slices} shards on a node, each a part of one of its {count(group.gpu[1], 'GPU')}"
+            draft.derived[f"{key}.gpus_per_node"] = f"{shards}; NCCL joins no two ranks on one GPU"
+        if group.slices:
+            draft.derived[f"{key}.default_cpus_per_task"] = "the share of a node's CPUs that goes with one of its parts"
     draft.add("node_types", members, SLURM)
 
 
@@ -53,7 +65,13 @@ def add_known_gpus(draft: Draft, cluster: Cluster, shared: Shared) -> None:
         known = [facts for feature, facts in shared.features.items() if feature in features]
         if len(known) != 1 or known[0].get("gpus_per_node") != node.get("gpus_per_node") or "stand_in_gpus" in node:
             continue
-        facts = {name: known[0][name] for name in _KNOWN_OF_GPUS if name in known[0]}
+        names: tuple[str, ...] = _KNOWN_OF_GPUS
+        if not group.nodes[0].sockets and _threads_of(known[0]) == group.nodes[0].cpus:
+            names = (*names, *_KNOWN_OF_CPUS)  # Slurm is told of the threads alone
+            words = (count(number, "core") for number in (group.cores, known[0]["cores_per_node"]))
+            node["title"] = node["title"].replace(*words)
+            draft.derived.pop(f"{key}.cores_per_node", None)
+        facts = {name: known[0][name] for name in names if name in known[0]}
         node |= facts
         draft.origins |= {f"{key}.{name}": [PLATFORM] for name in facts}
         if "gpu_model" in facts:
@@ -63,19 +81,22 @@ def add_known_gpus(draft: Draft, cluster: Cluster, shared: Shared) -> None:
                 draft.add_gap(f"{key}.gpu_memory_gb", why, "gpu_memory_gb: 80")
 
 
+def _threads_of(facts: Mapping[str, Any]) -> int:
+    """Return the hardware threads of a known instance; 0: not known."""
+    return int(facts.get("cores_per_node", 0)) * int(facts.get("threads_per_core", 1))
+
+
 def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Member:
     """Return the keys of a node type; one is left out where the site file's own default says the same."""
-    first, (gpu_type, gpus) = group.nodes[0], group.gpu
-    use = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
-    use = use.replace("GPU node", "MIG slices") if group.is_sliced else use
+    first = group.nodes[0]
     memory_gb = max(1, _usable_memory(cluster, group) // 1024)
     values: Member = {
-        "title": f"{use}, {count(group.cores, 'core')}, {memory_gb} GB",
+        "title": f"{_use_of(group)}, {count(group.cores, 'core')}, {memory_gb} GB",
         "nodes": len(group.nodes),
         "cores_per_node": group.cores,
         "memory_gb": memory_gb,
     }
-    if len({node.sockets for node in group.nodes}) == 1:
+    if first.sockets and len({node.sockets for node in group.nodes}) == 1:
         values["sockets"] = first.sockets
     usable = _usable_cores(cluster, group)
     if 0 < usable < group.cores:
@@ -84,15 +105,34 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
         values["threads_per_core"] = group.threads
     if group.cpus_per_core != group.threads:
         values["cpus_per_core"] = group.cpus_per_core
-    if gpus:
-        values["gpus_per_node"] = 1 if group.is_sliced else gpus
-    if group.typed:
-        values["gpu_type"] = gpu_type
+    values |= _gpu_values(group, usable * group.cpus_per_core)
     if group.constraint:
         values["constraint"] = group.constraint
     if partition:
         values["partition"] = partition
     return {key: values[key] for key in _ORDER if key in values}
+
+
+def _gpu_values(group: NodeGroup, cpus: int) -> Member:
+    """Return the keys of the GPUs of a node, and of the CPUs (``cpus`` of a node) that go with a part of one."""
+    gpu_type, gpus = group.gpu
+    values: Member = {"gpus_per_node": 1 if group.slices else gpus} if gpus else {}
+    if group.slices:
+        values["default_cpus_per_task"] = max(1, cpus // group.slices)
+    if group.shards:
+        values["gpu_shards"] = group.shards
+    return values | ({"gpu_type": gpu_type} if group.typed else {})
+
+
+def _use_of(group: NodeGroup) -> str:
+    """Return what a job gets of the GPUs, in the words of a title."""
+    gpu_type, gpus = group.gpu
+    if not gpus:
+        return "CPU node"
+    all_gpus = f"{gpus} x {gpu_type or 'GPU'}"
+    if group.shards:
+        return f"A part of a GPU, each of {all_gpus} in {group.shards} parts"
+    return f"{'MIG slices' if group.is_sliced else 'GPU node'}, {all_gpus}"
 
 
 def _usable_cores(cluster: Cluster, group: NodeGroup) -> int:

@@ -11,7 +11,7 @@ from itertools import combinations
 from hpclaunch.core.records import record
 from hpclaunch.sites.describe.answers import Gpus, Node
 
-_SLICE = re.compile(r"(?:^|[^0-9])[1-7]g\.[0-9]+gb", re.IGNORECASE)
+SLICE = re.compile(r"(?:^|[^0-9])[1-7]g\.[0-9]+gb", re.IGNORECASE)
 """What names of GRES types call a MIG slice, as NVML does: ``1g.5gb``, ``a100_3g.20gb`` (gres.conf manual)."""
 _SAME_MEMORY = 1.1
 """Nodes whose memory differs by less than this factor are alike: the firmware's share differs from node to node."""
@@ -25,6 +25,7 @@ class NodeGroup:
     these nodes, where nothing else selects them. ``typed``: a job must ask for their GPUs by type. ``position``: which
     of the nodes' GPU types it is; a node with GPUs of several types counts as a node of each. ``larger``: the nodes
     (their ``id``) among them that have more GPUs, and are a type of their own: a request for few GPUs may get them.
+    ``shards``: into how many parts Slurm divides each GPU (0: a job gets whole ones); a job gets a part of one GPU.
     """
 
     nodes: tuple[Node, ...]
@@ -33,6 +34,7 @@ class NodeGroup:
     typed: bool = False
     position: int = 0
     larger: frozenset[int] = frozenset()
+    shards: int = 0
 
     @property
     def gpu(self) -> tuple[str, int]:
@@ -44,7 +46,13 @@ class NodeGroup:
     @property
     def is_sliced(self) -> bool:
         """Whether its GPUs are MIG slices: parts of a GPU, of which a process can use one (MIG User Guide)."""
-        return bool(_SLICE.search(self.gpu[0]))
+        return bool(SLICE.search(self.gpu[0]))
+
+    @property
+    def slices(self) -> int:
+        """The parts of GPUs on a node, of which a job gets one: MIG slices or shards; 0 for whole GPUs."""
+        number = self.gpu[1]
+        return number * self.shards or (number if self.is_sliced else 0)
 
     @property
     def cores(self) -> int:
@@ -117,16 +125,28 @@ def node_groups_of(nodes: Sequence[Node]) -> list[NodeGroup]:
         positions = range(len(group.nodes[0].gpus) or 1) if alike else range(1)
         variants = [replace(group, position=position) for position in positions]
         several = several_gpu_types or len(variants) > 1 or len(group.nodes[0].gpus) > 1
-        groups += [replace(one, typed=bool(one.gpu[0]) and several) for one in variants]
-    groups.sort(key=lambda group: (not group.gpu[1], group.is_sliced, -len(group.nodes)))
+        variants = [replace(one, typed=bool(one.gpu[0]) and several) for one in variants]
+        groups += [*variants, *_shard_types(variants)]
+    groups.sort(key=lambda group: (not group.gpu[1], group.is_sliced, bool(group.shards), -len(group.nodes)))
     return _name_groups(groups)
+
+
+def _shard_types(groups: Sequence[NodeGroup]) -> list[NodeGroup]:
+    """Return the node type of the nodes' shards; none where a node has none, or GPUs of several types."""
+    if len(groups) != 1 or not groups[0].gpu[1]:
+        return []
+    (group,) = groups
+    parts = {sum(number for _, number in node.shards) // max(1, node.gpus[0][1]) for node in group.nodes}
+    return [replace(group, shards=min(parts), larger=frozenset())] if min(parts) else []
 
 
 def _group_alike(nodes: Sequence[Node]) -> list[list[Node]]:
     """Group the nodes that have the same processors and GPUs, and about the same memory."""
     groups: dict[tuple[object, ...], list[list[Node]]] = {}
     for node in sorted(nodes, key=lambda node: node.memory):
-        same = groups.setdefault((node.gpus, node.sockets, node.cores, node.threads, node.cpus, node.usable_cpus), [])
+        same = groups.setdefault(
+            (node.gpus, node.shards, node.sockets, node.cores, node.threads, node.cpus, node.usable_cpus), []
+        )
         if same and node.memory <= same[-1][0].memory * _SAME_MEMORY:
             same[-1].append(node)
         else:
@@ -216,10 +236,12 @@ def _name_groups(groups: Sequence[NodeGroup]) -> list[NodeGroup]:
 
 
 def _name_by_use(group: NodeGroup) -> str:
-    return "gpu" if group.gpu[1] else "cpu"
+    return "shard" if group.shards else "gpu" if group.gpu[1] else "cpu"
 
 
 def _name_by_gpu_type(group: NodeGroup) -> str:
+    if group.shards and group.gpu[0]:
+        return f"{group.gpu[0]}-shard"
     return group.gpu[0] or _name_by_use(group)
 
 

@@ -43,7 +43,9 @@ def partitions_of(
         here = {group.name: group.partitions[name] for group in groups if group.partitions[name]}
         if not here or (fields.get("RootOnly") == "YES" and not person.is_root):
             continue
-        own = _own_limits(fields, here, {group.name: len(group.nodes) for group in groups}, config)
+        # A node may be one of several types: one for each kind of its GPUs, and for parts of them.
+        nodes = len({id(node) for group in groups for node in group.nodes if name in node.partitions})
+        own = _own_limits(fields, here, nodes, len(groups) > 1, config)
         reasons = _reasons(fields, person)
         is_usual = fields.get("Default") == "YES" and not reasons
         reasons += [_PREEMPTIBLE] if _preemptible(fields, _rivals(fields, records, groups), config) else []
@@ -63,18 +65,21 @@ def _rivals(fields: Fields, records: Sequence[Fields], groups: Sequence[NodeGrou
 
 
 def _own_limits(
-    fields: Fields, here: Mapping[str, int], everywhere: Mapping[str, int], config: Mapping[str, str]
+    fields: Fields, here: Mapping[str, int], nodes: int, are_several: bool, config: Mapping[str, str]
 ) -> Member:
-    """Return the partition's own limits. ``here``: node type -> its nodes in the partition; ``everywhere``: in all."""
+    """Return the partition's own limits. ``here``: node type -> its nodes in the partition; ``nodes``: of all types.
+
+    ``are_several``: the cluster has nodes of several types.
+    """
     limits: Member = {}
-    if len(everywhere) > 1:
+    if are_several:
         limits["node_types"] = list(here)
     least = numbers([fields.get("MinNodes", "")])
     if least and least[0] > 1:
         limits["min_nodes"] = least[0]
     most = [number for number in numbers([fields.get("MaxNodes", "")]) if number]
-    limits["max_nodes"] = min([*most, sum(here.values())])
-    fewer = {name: {"max_nodes": nodes} for name, nodes in here.items() if nodes < limits["max_nodes"]}
+    limits["max_nodes"] = min([*most, nodes])
+    fewer = {name: {"max_nodes": number} for name, number in here.items() if number < limits["max_nodes"]}
     if fewer:
         limits["by_node_type"] = fewer
     longest = _walltime(fields.get("MaxTime", ""))

@@ -114,6 +114,27 @@ def test_row_11_no_requeue_unless_somebody_asks_for_it() -> None:
     assert "requeue" in asked and "no-requeue" not in asked
 
 
+SHARED = replace(a_site().node_types["gpu"], gpus_per_node=1, gpu_shards=4, default_cpus_per_task=2)
+
+
+@pytest.mark.parametrize(("gpu_type", "asked"), [(None, "shard:1"), ("a100", "shard:a100:1")])
+def test_a_part_of_a_gpu_is_asked_for_as_a_shard(gpu_type: str | None, asked: str) -> None:
+    site = a_site(node_types={"gpu": replace(SHARED, gpu_type=gpu_type)})
+    spec = planned(site, nodes=2)
+    directives = dict(spec.directives)
+    assert (directives["gres"], directives["ntasks-per-node"], directives["cpus-per-task"]) == (asked, "1", "2")
+    assert not [name for name in directives if name.startswith("gpu")]
+    assert dict(planned(site, sbatch=("--gres=shard:2",)).directives)["gres"] == "shard:2"
+    assert "gres" not in dict(planned(site, gpus_per_node=0, tasks_per_node=4).directives)
+
+
+@pytest.mark.parametrize("typed", [{"tasks_per_node": 2}, {"gpus_per_node": 2}])
+def test_parts_of_one_gpu_are_not_planned_as_several(typed: dict[str, int]) -> None:
+    (fault,) = refused(a_site(node_types={"gpu": SHARED}), **typed)
+    assert fault.allowed.startswith("one task per node: a job gets a part of one GPU")
+    assert fault.next == "--tasks-per-node 1; or another --node-type, for whole GPUs"
+
+
 def test_row_11_logs_are_appended_to() -> None:
     assert dict(planned().directives)["open-mode"] == "append"
 

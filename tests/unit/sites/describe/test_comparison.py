@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,30 @@ def test_the_bundled_file_of_the_test_cluster_is_right() -> None:
 @pytest.mark.parametrize("version", ["22.05", "23.11", "24.05"])
 def test_a_detected_file_has_no_differences(version: str, tmp_path: Path) -> None:
     assert differences(site_of(described(version, ROOT), tmp_path), version) == []
+
+
+PARTS = {
+    "shards": "gpu:a100:4,shard:a100:16",
+    "slices": "gpu:1g.10gb:28",
+}
+
+
+@pytest.mark.parametrize("gres", PARTS.values(), ids=PARTS)
+def test_a_detected_file_with_parts_of_gpus_has_no_differences(gres: str, tmp_path: Path) -> None:
+    now = replace(answers("22.05"), nodes=re.sub(r"Gres=\S+", f"Gres={gres}", answers("22.05").nodes))
+    found = compare(site_of(described("22.05", ROOT, nodes=now.nodes), tmp_path), now)
+    assert found is not None and found.differences == ()
+
+
+def test_another_number_of_shards_is_a_difference(tmp_path: Path) -> None:
+    of_16, of_8 = (
+        replace(answers("22.05"), nodes=re.sub(r"Gres=\S+", f"Gres=gpu:a100:4,shard:a100:{n}", answers("22.05").nodes))
+        for n in (16, 8)
+    )
+    found = compare(site_of(described("22.05", ROOT, nodes=of_16.nodes), tmp_path), of_8)
+    assert found is not None
+    (one,) = found.differences
+    assert (one.key, one.now) == ("node_types.shard.gpu_shards", 2)
 
 
 @pytest.mark.parametrize(

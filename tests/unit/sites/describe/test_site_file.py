@@ -17,6 +17,7 @@ from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.sites.describe import describe
 from hpclaunch.sites.describe.answers import Node
+from hpclaunch.sites.describe.comparison import compare
 from hpclaunch.sites.describe.draft import Answers, Described, Here
 from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.platforms import Shared, platform_of, shared_of
@@ -100,6 +101,38 @@ INSTANCES = shared_of(
         },
     },
 )
+
+
+def of_cpus_alone(nodes: str, cpus: int, threads: int) -> str:
+    """The nodes as Slurm shows them where slurm.conf gives their CPUs and nothing of sockets and cores."""
+    for name, value in (("CoresPerSocket", 1), ("Sockets", cpus), ("ThreadsPerCore", threads)):
+        nodes = re.sub(rf"\b{name}=\d+", f"{name}={value}", nodes)
+    return re.sub(r"\b(CPUTot|CPUEfctv)=\d+", rf"\g<1>={cpus}", nodes)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_cpus_that_slurm_is_told_of_alone_are_no_cores_where_they_are_threads(threads: int, tmp_path: Path) -> None:
+    texts = answers("22.05")
+    nodes = of_cpus_alone(texts.nodes, 96, threads)
+    node = site_of(described("22.05", nodes=nodes), tmp_path).node_types["gpu"]
+    assert (node.sockets, node.cores_per_node, node.slurm_cpus) == (None, 96 // threads, 96)
+    told = described("22.05", nodes=nodes).values["derived"].get("node_types.gpu.cores_per_node", "")
+    assert ("each may be a hardware thread" in told) is (threads == 1)
+
+
+def test_the_cores_of_a_clouds_instance_are_those_of_its_tool_where_slurm_knows_threads_alone(tmp_path: Path) -> None:
+    facts = {"constraint": "p4", "gpus_per_node": 4, "sockets": 2, "cores_per_node": 48, "threads_per_core": 2}
+    shared = shared_of("aws_parallelcluster", {"node_types": {"p4": facts}})
+    texts = answers("22.05")
+    nodes = of_cpus_alone(texts.nodes.replace("Features=(null)", "Features=p4"), 96, 1)
+    here = replace(ADA, platforms=(shared,))
+    site = site_of(described("22.05", here, config=texts.config + RESUMED, nodes=nodes, gres_conf=""), tmp_path)
+    node = site.node_types["gpu"]
+    assert (node.sockets, node.cores_per_node, node.threads_per_core, node.slurm_cpus) == (2, 48, 2, 96)
+    assert ", 48 cores, " in node.title
+    assert site.origins["node_types.gpu.cores_per_node"] == ("platform",)
+    found = compare(site, replace(texts, nodes=nodes))
+    assert found is not None and found.differences == ()
 
 
 @pytest.mark.parametrize(("feature", "gap"), [("p4", ""), ("p5", "gpu_memory_gb"), ("other", "gpu_model")])
@@ -493,6 +526,34 @@ def test_slices_of_gpus_are_types_of_their_own_with_one_for_a_process(
     for name, (usable, number) in types.items():
         assert (site.node_types[name].title.startswith("MIG slices, ")) is (usable == 1)
         assert f", {number} x " in site.node_types[name].title
+
+
+@pytest.mark.parametrize(
+    ("gres", "name", "gpu_type", "parts"),
+    [
+        ("gpu:a100:4,shard:a100:16(S:0-1)", "shard", None, 4),
+        ("gpu:4,shard:8", "shard", None, 2),
+    ],
+)
+def test_shards_are_a_node_type_of_their_own_with_a_part_of_one_gpu(
+    tmp_path: Path, gres: str, name: str, gpu_type: str | None, parts: int
+) -> None:
+    nodes = re.sub(r"Gres=\S+", f"Gres={gres}", answers("22.05").nodes)
+    site = site_of(described("22.05", ROOT, nodes=nodes), tmp_path)
+    assert list(site.node_types) == ["gpu", name]
+    whole, part = site.node_types.values()
+    assert (whole.gpus_per_node, whole.gpu_shards, whole.default_cpus_per_task) == (4, None, None)
+    assert (part.gpus_per_node, part.gpu_shards, part.gpu_type) == (1, parts, gpu_type)
+    assert part.default_cpus_per_task == max(1, 8 // (4 * parts))
+    assert part.title.startswith(f"A part of a GPU, each of 4 x {'a100' if 'a100' in gres else 'GPU'} in {parts} parts")
+    assert site.partitions["batch"].max_nodes == 4, "each node counts once"
+    assert site.defaults.node_type == "gpu"
+
+
+def test_shards_of_gpus_that_are_asked_for_by_type_have_the_type() -> None:
+    a, h = a_node("a", gpus=A100, shards=(("a100", 8),)), a_node("h", gpus=H100)
+    found = [(group.name, group.shards, group.typed) for group in node_groups_of([a, h])]
+    assert found == [("a100", 0, True), ("h100", 0, True), ("a100-shard", 2, True)]
 
 
 def test_ten_thousand_nodes_are_few_kinds() -> None:
