@@ -9,6 +9,8 @@ from hpclaunch.core.units import count
 
 _HEADER = ("key", "in the file", "from", "now", "asked")
 
+_MOST_NAMED = 8
+
 
 def show_check(checked: SiteCheck) -> None:
     """Show the differences and the patch on stdout; the rest on stderr."""
@@ -21,13 +23,21 @@ def show_check(checked: SiteCheck) -> None:
         for one in checked.of(verdict):
             say(f"{verdict}: {one.finding.key}: {one.finding.what} ({one.finding.asked})")
     for family, names in checked.also.items():
+        if not _lists_any(checked, family):
+            continue  # then the file leaves them all to the scheduler
         plural = "partitions" if family == "partition" else "QOS"
-        say(f"there are more {plural} than the file lists: {', '.join(names)}")
+        others = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
+        say(f"there are more {plural} than the file lists: {', '.join(names[:_MOST_NAMED])}{others}")
     say(_summary(checked))
     if checked.written:
         say(f"written: {checked.written}")
     elif checked.patch:
         say(f"to write it to your own folder of sites: hpclaunch sites check {checked.found.name} --write")
+
+
+def _lists_any(checked: SiteCheck, family: str) -> bool:
+    section = "partitions" if family == "partition" else family
+    return any(one.finding.path[0] == section for one in checked.values)
 
 
 def _summary(checked: SiteCheck) -> str:
@@ -36,8 +46,9 @@ def _summary(checked: SiteCheck) -> str:
     different = count(counts["differs"], "value") + (" differs" if counts["differs"] == 1 else " differ")
     if by_hand:
         different += f" ({by_hand} to correct by hand)"
-    rest = f"{counts['agrees']} agree, {counts['not known']} not known, {counts['not asked']} not asked"
-    return f"{checked.found.path}: {different}, {rest}"
+    rest = [f"{counts['agrees']} agree"]
+    rest += [f"{counts[verdict]} {verdict}" for verdict in ("not known", "not asked") if counts[verdict]]
+    return f"{checked.found.path}: {', '.join([different, *rest])}"
 
 
 def _cells(one: CheckedValue) -> list[str]:
