@@ -112,6 +112,8 @@ class Parameter:
             raise ValueError("a value is required, not an empty text")
         if self.choices and value not in self.choices:
             allowed = [spell(choice) for choice in self.choices]
+            if _FEW_BITS.match(spell(value)) and "bfloat16" in allowed:
+                raise ValueError(f"{shown} is not one of {', '.join(allowed)}: {NO_FEW_BITS}")
             raise ValueError(f"{shown} is not one of {', '.join(allowed)}{did_you_mean(spell(value), allowed)}")
         if self.bounds and not self._is_within(value):
             raise ValueError(f"{shown} is not a number that is {self.bounds}")
@@ -125,6 +127,14 @@ class Parameter:
             and (self.below is None or value < self.below)
             and (self.at_most is None or value <= self.at_most)
         )
+
+
+_FEW_BITS = re.compile(r"(fp|float|mxfp|nvfp|int)[468](_|\b)|e[2345]m[123]", re.IGNORECASE)
+"""Names of number formats with 8 bits and fewer."""
+NO_FEW_BITS = (
+    "no bundled job computes in 8 bits or fewer; a program of your own can, with Transformer Engine or torchao, on GPUs"
+    " that have units for it (H100 and newer, MI300 and newer)"
+)
 
 
 @record

@@ -23,7 +23,8 @@ CPU_GUESSED = 3.0
 class Gpu:
     """Dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s; ``derate`` corrects a fit that is too fast.
 
-    ``spread``: relative half-width of an estimate. ``source``: where the figures are from, and from when.
+    ``of_decoders`` corrects that of decoders in 16 bits (guidelines/layouts.py). ``spread``: relative half-width of an
+    estimate. ``source``: where the figures are from, and from when.
     """
 
     name: str
@@ -32,8 +33,16 @@ class Gpu:
     mixed: float
     memory_gbytes_per_s: float
     derate: float = 1.0
+    of_decoders: float = 1.0
     spread: float = GUESSED
     source: str
+
+    @property
+    def decoder_spread(self) -> float:
+        """The relative half-width of an estimate for decoders."""
+        if self.name in COMPARED_DECODERS:
+            return COMPARED_WITH_DECODERS
+        return ALIKE if self.name.startswith(("A100", "H100", "GH200")) else GUESSED
 
 
 @record
@@ -57,13 +66,34 @@ def _nvidia(name: str, figures: tuple[float, float, float, float], year: int, sp
         mixed=mixed,
         memory_gbytes_per_s=memory,
         derate=HOPPER if name.startswith(("H", "GH")) else 1.0,
+        of_decoders=HOPPER_DECODERS if name.startswith(("H", "GH")) else 1.0,
         spread=spread,
         source=NVIDIA.format(name, year),
     )
 
 
+def _amd(name: str, figures: tuple[float, float, float, float], year: int, note: str = "") -> Gpu:
+    """Return a GPU as ``_nvidia`` does."""
+    float32, tf32, mixed, memory = figures
+    return Gpu(
+        name=name,
+        float32=float32,
+        tf32=tf32,
+        mixed=mixed,
+        memory_gbytes_per_s=memory,
+        of_decoders=CDNA_DECODERS,
+        source=AMD.format(name, year) + note,
+    )
+
+
 HOPPER = 0.7
 """Hopper GPUs reach this share of the fit's throughput (MPT-1B on an H100: 40 % too fast without it)."""
+HOPPER_DECODERS, CDNA_DECODERS = 0.85, 0.65
+"""The same of decoders: MPT on an H100 and GPT on an H200; GPT of 22 to 1,000 billion parameters on an MI250X."""
+COMPARED_WITH_DECODERS, ALIKE = 0.35, 0.5
+"""Relative half-width (80 %) of an estimate for decoders on a GPU with which published trainings were compared, and on
+another of the same architecture."""
+COMPARED_DECODERS = frozenset({"A100", "A100 80", "H100", "H200", "MI250X"})
 A100_PEAKS = (19.5, 156.0, 312.0)
 GPUS = (
     _nvidia("K80", (2.8, 0, 0, 240), 2014),
@@ -81,7 +111,10 @@ GPUS = (
         memory_gbytes_per_s=1640,
         source="guess: an A100 with 124 of 108 multiprocessors and HBM2e (Turisini et al. 2023, LEONARDO)",
     ),
+    _nvidia("A30", (10.3, 82, 165, 933), 2021),
     _nvidia("A40", (37.4, 74.8, 149.7, 696), 2020),
+    _nvidia("T4", (8.1, 0, 65, 320), 2018),
+    _nvidia("L4", (30.3, 60, 121, 300), 2023),
     _nvidia("L40S", (91.6, 183, 362, 864), 2023),
     _nvidia("H100", (67, 495, 989, 3350), 2022),
     _nvidia("H100 PCIe", (51, 378, 756, 2000), 2022),
@@ -92,6 +125,7 @@ GPUS = (
         mixed=989,
         memory_gbytes_per_s=2000,
         derate=HOPPER,
+        of_decoders=HOPPER_DECODERS,
         source="guess: the peaks of an H100 SXM5 (2022), the HBM2 of 64 GB at about 2 TB/s",
     ),
     Gpu(
@@ -101,6 +135,7 @@ GPUS = (
         mixed=989,
         memory_gbytes_per_s=2400,
         derate=HOPPER,
+        of_decoders=HOPPER_DECODERS,
         source="guess: the peaks of an H100 SXM5 (2022), the HBM2e of 94 GB at about 2.4 TB/s",
     ),
     _nvidia("GH200", (67, 495, 990, 4000), 2023),
@@ -112,6 +147,7 @@ GPUS = (
         mixed=2250,
         memory_gbytes_per_s=8000,
         derate=HOPPER,
+        of_decoders=HOPPER_DECODERS,
         source="guess: NVIDIA's figures of the HGX B200 of 2024 (glennklockwood.com/garden/processors/B200)",
     ),
     Gpu(
@@ -121,20 +157,57 @@ GPUS = (
         mixed=2500,
         memory_gbytes_per_s=8000,
         derate=HOPPER,
+        of_decoders=HOPPER_DECODERS,
         source="guess: TACC's guide to Horizon (2026-08-12) and the same page's figures of the GB200",
     ),
-    Gpu(name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)),
-    Gpu(name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)),
     Gpu(
-        name="MI250X",
-        float32=23.9,
+        name="GB300",
+        float32=80,
+        tf32=1250,
+        mixed=2500,
+        memory_gbytes_per_s=8000,
+        derate=HOPPER,
+        of_decoders=HOPPER_DECODERS,
+        source="guess: verda.com/blog/gb300-nvl72-architecture, figures without sparsity, read in 2026",
+    ),
+    _amd("MI100", (23.1, 0, 92.3, 1229), 2020),
+    _amd("MI210", (22.6, 0, 181, 1638), 2022),
+    _amd("MI250X", (23.9, 0, 191.5, 1600), 2021, ", half of it: one die"),
+    _amd("MI300A", (122.6, 490.3, 980.6, 5300), 2023),
+    _amd("MI300X", (163.4, 653.7, 1307.4, 5300), 2023),
+    _amd("MI325X", (163.4, 653.7, 1307.4, 6000), 2024),
+    Gpu(
+        name="Max 1550",
+        float32=52.4,
+        tf32=419,
+        mixed=839,
+        memory_gbytes_per_s=3277,
+        of_decoders=CDNA_DECODERS,
+        source="guess: Intel's technical overview of the Data Center GPU Max series (2024), 128 cores at 1.6 GHz;"
+        " matrix units of 2,048 and 4,096 operations a cycle",
+    ),
+    Gpu(
+        name="Gaudi 2",
+        float32=5.5,
         tf32=0,
-        mixed=191.5,
-        memory_gbytes_per_s=1600,
-        source=AMD.format("MI250X", 2021) + ", half of it: one die",
+        mixed=432,
+        memory_gbytes_per_s=2450,
+        of_decoders=CDNA_DECODERS,
+        source="guess: Intel's launch of the Gaudi 3 (2024) compares it; float32 is half of its vector units' 16 bits",
+    ),
+    Gpu(
+        name="Gaudi 3",
+        float32=14.3,
+        tf32=0,
+        mixed=1835,
+        memory_gbytes_per_s=3700,
+        of_decoders=CDNA_DECODERS,
+        source="guess: Intel, launch of the Gaudi 3, 2024; float32 is half of its vector units' 28.7 in 16 bits",
     ),
 )
-"""SXM versions unless the name says otherwise; an MI250X entry is one of its two dies."""
+"""SXM versions unless the name says otherwise; an MI250X entry is one of its two dies, a Max 1550 both of its stacks.
+
+From the MI300 on, matrix units of the AMD Instinct compute TF32 at half of the speed of 16 bits."""
 
 _VARIANTS: dict[str, tuple[tuple[str, str], ...]] = {
     "A100": (("PCIe", "A100 PCIe"), ("custom", "A100 custom")),
@@ -144,7 +217,9 @@ _VARIANTS: dict[str, tuple[tuple[str, str], ...]] = {
 """Words that mark variants of a GPU with another clock or memory."""
 _BY_MEMORY = {"A100": (80, "A100 80"), "H100": (94, "H100 94")}
 """Variants with at least so much memory in GB."""
-_RTX = re.compile(r"RTX 5000")
+_TWO_WORDS = re.compile(r"RTX 5000|Max 1550|Gaudi 2|Gaudi 3")
+_OTHER_GPUS = {"Ponte Vecchio": "Max 1550", "PVC": "Max 1550", "HL-225": "Gaudi 2", "HL-325": "Gaudi 3"}
+"""Other words for a GPU: its code name, or that of its card."""
 
 
 def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
@@ -160,13 +235,19 @@ def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
     table = {gpu.name: gpu for gpu in GPUS}
     base = next((word for word in words if word in _VARIANTS or word in table), None)
     if base is None:
-        return table["RTX 5000"] if _RTX.search(text) else None
+        return _gpu_of_several_words(text, table)
     for mark, name in _VARIANTS.get(base, ()):
         if mark in words:
             return table[name]
     if base in _BY_MEMORY and (memory_gb or 0) >= _BY_MEMORY[base][0]:
         return table[_BY_MEMORY[base][1]]
     return table.get(base)
+
+
+def _gpu_of_several_words(text: str, table: dict[str, Gpu]) -> Gpu | None:
+    found = _TWO_WORDS.search(text.replace("Gaudi2", "Gaudi 2").replace("Gaudi3", "Gaudi 3"))
+    other = next((name for words, name in _OTHER_GPUS.items() if words in text), "")
+    return table.get(found.group() if found else other)
 
 
 def _cpu(name: str, figures: tuple[float, int, float], source: str) -> Cpu:

@@ -19,11 +19,26 @@ SOURCE = (
 )
 BFLOAT16_GPUS = frozenset(
     {
-        *("A100", "A40", "A30", "A10", "H100", "H200", "GH200", "Hopper", "B200", "GB200", "L40", "L40S", "L4"),
-        *("MI100", "MI210", "MI250", "MI250X", "MI300A", "MI300X"),
+        *(
+            "A100",
+            "A40",
+            "A30",
+            "A10",
+            "H100",
+            "H200",
+            "GH200",
+            "Hopper",
+            "B200",
+            "GB200",
+            "GB300",
+            "L40",
+            "L40S",
+            "L4",
+        ),
+        *("MI100", "MI210", "MI250", "MI250X", "MI300A", "MI300X", "MI325X", "1550", "Gaudi", "Gaudi2", "Gaudi3"),
     }
 )
-"""Words in a GPU's name: NVIDIA's from Ampere on, AMD's from CDNA on, have matrix units for bfloat16."""
+"""Words in a GPU's name: NVIDIA's from Ampere on, AMD's from CDNA on, and Intel's have matrix units for bfloat16."""
 FLOAT16_GPUS = frozenset({"V100", "T4", "RTX"})
 """Volta and Turing: tensor cores for float16 only. A Quadro RTX 5000 is Turing; an RTX A6000 benefits as well."""
 FLOAT32_GPUS = frozenset({"K80", "P100"})
