@@ -46,6 +46,8 @@ CHOSEN = (
     "bandwidth of an all-reduce (0.1 of a fast network, 0.85 of a slow one), its spread: T1, T3, T7",
     "1 ms + 10 us per operation: notebooks 3 and 4; Horovod's 3 ms: in sight of the rows of part 1",
     "60 MB/s decoded by a core: in sight of CosmoFlow on Cori GPU and Perlmutter (part 1); 2 GB/s read by a node: none",
+    "decoders (guidelines.layouts), share of the peak: in sight of MPT (part 1) and of GPT on an H200",
+    "decoders, tensor parallelism: in sight of Korthikanti et al. 2022; an MI250X: in sight of Dash et al. 2023",
     "30 % of error of a step that was not measured: in sight of notebooks 3 and 4",
     "slow-down on several nodes (median 5 %, a factor of e): in sight of T1, T3 and EfficientNet",
     "3 % of error of the model, 3 % for every doubling beyond what was measured: in sight of all rows of part 2",
@@ -123,9 +125,11 @@ def guesses() -> list[Guess]:
         sites = Path(folder) / "site_configs"
         sites.mkdir()
         (sites / "dgx1.yaml").write_text(tables.DGX_1_SITE)
+        (sites / "a100.yaml").write_text(tables.A100_SITE)
+        (sites / "h100.yaml").write_text(tables.H100_SITE)
         environment = {"HOME": folder, "SCRATCH": folder, "PATH": ""}
         system = System(cwd=Path(folder), environment=environment)
-        return [guess for row in tables.UNMEASURED for guess in _guesses_of(row, system)]
+        return [guess for row in (*tables.UNMEASURED, *tables.DECODERS) for guess in _guesses_of(row, system)]
 
 
 def _guesses_of(row: Unmeasured, system: System) -> list[Guess]:
@@ -137,7 +141,11 @@ def _guesses_of(row: Unmeasured, system: System) -> list[Guess]:
         gpus_per_node=row.gpus,
         tasks_per_node=row.gpus,
         accept_unverified=True,
-        settings=(("batch_size_per_rank", str(row.per_rank)), ("precision", row.precision)),
+        settings=(
+            ("batch_size_per_rank", str(row.per_rank)),
+            ("precision", row.precision),
+            *((name, str(value)) for name, value in row.settings),
+        ),
     )
     chosen = plan_job(system, request, Objective()).chosen
     assert chosen is not None and chosen.throughput is not None

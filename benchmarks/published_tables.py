@@ -219,6 +219,7 @@ class Unmeasured:
     """A published throughput of a bundled job, which a plan predicts from defaults alone.
 
     ``rates``: samples/s; several where several were published for one machine and layout. ``gpus``: of a node.
+    ``settings``: further ones of the job, such as the shape of a decoder.
     """
 
     name: str
@@ -230,6 +231,7 @@ class Unmeasured:
     per_rank: int
     rates: tuple[float, ...]
     precision: str = "float32"
+    settings: tuple[tuple[str, int], ...] = ()
 
 
 # Notebooks 3 and 4 of the Distributed Deep Learning bootcamp ("DGX-1"; V100 is a reading): steps of 13.7 ms on one GPU,
@@ -319,6 +321,73 @@ UNMEASURED = (
         precision="bfloat16",
     ),
 )
+# mosaicml/llm-foundry @8c8dd48, scripts/train/benchmarking/README.md: FSDP, bfloat16, sequences of 2,048 tokens; by its
+# tokens a second, on the fewest nodes of the table. Blocks, hidden size and heads are those of its configurations.
+_MPT = {
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "760m": (24, 1536, 12),
+    "1b": (24, 2048, 16),
+    "3b": (32, 2560, 20),
+    "7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+}
+
+
+def _mpt(site: str, size: str, nodes: int, per_rank: int, rate: float) -> Unmeasured:
+    layers, hidden, heads = _MPT[size]
+    shape = (("layers", layers), ("hidden", hidden), ("heads", heads), ("context", 2048), ("vocabulary", 50368))
+    return Unmeasured(
+        name=f"MPT-{size}, {site}",
+        job="transformer",
+        site=site,
+        node_type="gpu",
+        nodes=nodes,
+        gpus=8,
+        per_rank=per_rank,
+        rates=(rate,),
+        precision="bfloat16",
+        settings=shape,
+    )
+
+
+DECODERS = (
+    _mpt("a100", "125m", 1, 26, 532.56),
+    _mpt("a100", "350m", 1, 16, 218.73),
+    _mpt("a100", "760m", 1, 12, 117.87),
+    _mpt("a100", "1b", 1, 8, 75.28),
+    _mpt("a100", "3b", 1, 5, 39.32),
+    _mpt("a100", "7b", 1, 12, 14.37),
+    _mpt("a100", "13b", 1, 4, 6.517),
+    _mpt("h100", "760m", 1, 24, 246.67),
+    _mpt("h100", "1b", 1, 14, 177.56),
+    _mpt("h100", "3b", 2, 10, 188.62),
+    _mpt("h100", "13b", 1, 2, 18.72),
+    _mpt("h100", "30b", 1, 3, 7.823),
+)
+_HGX_SITE = """
+title: nodes with eight GPUs
+scheduler: slurm
+defaults: {{node_type: gpu, walltime: "01:00:00"}}
+node_types:
+  gpu:
+    title: eight {gpu}
+    cpu: AMD EPYC 7742 (Rome)
+    sockets: 2
+    cores_per_node: 128
+    memory_gb: 1024
+    gpus_per_node: 8
+    gpu_model: NVIDIA {gpu}
+    gpu_memory_gb: {memory}
+    gpu_links: {{type: NVLink, gpu_gbytes_per_s: {inside}}}
+    nics: {{count: 8, model: the table's, gbytes_per_s_each: {each}}}
+gpus: {{directive: gpus-per-node}}
+launchers: {{default: srun, options: {{srun: {{}}}}}}
+"""
+A100_SITE = _HGX_SITE.format(gpu="A100 (SXM4)", memory=40, inside=300, each=25)
+H100_SITE = _HGX_SITE.format(gpu="H100 (SXM5)", memory=80, inside=450, each=50)
+"""The machines of the MPT tables: 1,600 and 3,200 Gb/s of a node's network."""
 DGX_1_SITE = """
 title: a DGX-1 with eight V100
 scheduler: slurm

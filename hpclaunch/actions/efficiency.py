@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from statistics import median
 from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.core import inside
+from hpclaunch.core.predictions import utilization_at
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import parse_memory
 from hpclaunch.guidelines.utilization import Quantity, Suggestion, Usage, quantities, suggestions
+from hpclaunch.planner.measured.measurement import WARM_UP, rate_of
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import further_layouts, options_of, walltime_of
 from hpclaunch.runs.samples import FOLDER, JUDGED_S, NodeSamples, evidence_of, gpu_time, samples_of
@@ -33,11 +36,21 @@ class Energy:
 
 
 @record
+class Utilized:
+    """Model FLOP utilization: what a run reached and what was expected, of the ``peak`` in words."""
+
+    reached: float
+    expected: float
+    peak: str
+
+
+@record
 class Efficiency:
     """What one run used of what it asked for.
 
     ``sources``: the name of a quantity -> where it was measured. ``ranks``: the cores that each measured rank used on
-    average. ``unknown``: why something is not known, one sentence each.
+    average. ``unknown``: why something is not known, one sentence each. ``mfu``: None if the run recorded no expected
+    utilization, or no epoch after the first.
     """
 
     run: Run
@@ -47,6 +60,7 @@ class Efficiency:
     ranks: Mapping[int, float]
     energy: Energy | None
     unknown: tuple[str, ...]
+    mfu: Utilized | None = None
 
     @property
     def is_known(self) -> bool:
@@ -73,6 +87,9 @@ class Efficiency:
                 for one in self.suggestions
             ],
             "unknown": list(self.unknown),
+            "mfu": {"reached": _round(self.mfu.reached), "expected": _round(self.mfu.expected), "peak": self.mfu.peak}
+            if self.mfu
+            else None,
         }
 
 
@@ -118,7 +135,19 @@ def _efficiency(run: Run, nodes: Sequence[NodeSamples], account: JobUsage | None
         ranks=_cores_of_ranks(nodes),
         energy=_energy(nodes, account),
         unknown=_unknown(run, usage, nodes, account),
+        mfu=_utilization_of(run, spec),
     )
+
+
+def _utilization_of(run: Run, spec: Mapping[str, Any]) -> Utilized | None:
+    """Return the model FLOP utilization, by the median rate of the epochs after the first one."""
+    predicted = spec.get("predicted")
+    if not isinstance(predicted, dict) or not predicted.get("mfu"):
+        return None  # most runs: their epochs are not read
+    rates = [rate for event in run.metrics() if event.get("event") == "epoch" and (rate := rate_of(event)) is not None]
+    counting = rates[WARM_UP:]
+    found = utilization_at(predicted, median(counting)) if counting else None
+    return Utilized(reached=found[0], expected=found[1], peak=found[2]) if found else None
 
 
 def _request_of(run: Run, spec: Mapping[str, Any], account: JobUsage | None) -> Usage:

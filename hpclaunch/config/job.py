@@ -85,6 +85,15 @@ Figure = Literal[
     "layer_bytes_per_sample",
     "tensor_collectives",
     "tensor_bytes_per_sample",
+    "decoder_layers",
+    "decoder_hidden",
+    "decoder_heads",
+    "decoder_key_heads",
+    "decoder_dense",
+    "decoder_context",
+    "decoder_vocabulary",
+    "decoder_experts",
+    "decoder_active_experts",
 ]
 Sized = Literal["samples", "sample_bytes"] | Figure
 """What a formula can give."""
@@ -101,6 +110,7 @@ class Training:
     the global batch size that the default learning rate and epochs are for; without it, the default batch size per
     rank. ``names``: the parameter of a role, if its name differs from the role's. ``formulas`` are for a model whose
     size is a setting: they give figures, samples and their bytes for the settings of a request (Job.sized).
+    ``rate_is_alone``: the learning rate is that of a recipe without a batch (Job.with_rate_of).
     """
 
     samples: PositiveInt
@@ -112,6 +122,7 @@ class Training:
     figures: dict[Figure, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
     names: dict[Role, ParameterName] = field(default_factory=dict)
     formulas: dict[Sized, Line] = field(default_factory=dict)
+    rate_is_alone: bool = field(default=False, metadata=INTERNAL)
 
     @property
     def large(self) -> bool:
@@ -153,6 +164,7 @@ class Job:
     ``framework``: what the program trains with. ``imports``: the modules that a script without a job file imports.
     ``may_import``: those that it and its own modules import anywhere (None: nobody looked), ``unread``: why there may
     be others. ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
+    ``formats``: number formats that are the planner's, not the file's.
     ``gpu_view``: whether a rank sees all GPUs of its node's allocation, or one.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
@@ -162,6 +174,7 @@ class Job:
 
     name: str = field(metadata=INTERNAL)
     folder: str = field(metadata=INTERNAL)
+    formats: tuple[tuple[str, str], ...] = field(default=(), metadata=INTERNAL)
     summary: str
     script: Line | None = None
     command: tuple[str, ...] = ()
@@ -249,12 +262,32 @@ class Job:
         whole: dict[str, Any] = {name: max(1, int(found.pop(name))) for name in _WHOLE if name in found}
         return replace(self, training=replace(self.training, figures={**self.training.figures, **found}, **whole))
 
+    def with_rate_of(self, recipe: str) -> "Job":
+        """Return the job with the batch that the learning rate of a recipe is for; unchanged if it gives no rate.
+
+        A recipe that also says how ranks scale its rate gives the rate of the job's own base batch.
+        """
+        found, rate = self.recipes.get(recipe), self.parameter_for("learning_rate")
+        if found is None or self.training is None or rate not in found.settings:
+            return self
+        if self.parameter_for("scale_learning_rate") in found.settings:
+            return self
+        batch = found.global_batch
+        return replace(self, training=replace(self.training, base_batch=batch, rate_is_alone=batch is None))
+
     def with_defaults(self, settings: Iterable[tuple[str, str]]) -> "Job":
         """Return the job with other defaults, by parameter name, as a command line spells them. Raises ValueError."""
         rows = self.parameters
         changed = {name: replace(rows[name], default=rows[name].parse(text)) for name, text in settings}
         made = copy(self)  # replace would check that the defaults suit each other, but they suit a request's settings
         object.__setattr__(made, "parameters", {**rows, **changed})
+        return made
+
+    def with_formats(self, settings: Iterable[tuple[str, str]]) -> "Job":
+        """Return the job with number formats that a plan sets, as its defaults."""
+        formats = tuple(settings)
+        made = self.with_defaults(formats)
+        object.__setattr__(made, "formats", formats)
         return made
 
 

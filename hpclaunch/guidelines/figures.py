@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.decoders import Decoder
 from hpclaunch.guidelines.memory import GRADIENT_BYTES, Model, Precision
 from hpclaunch.guidelines.parallelism import FUSION_BYTES
 from hpclaunch.guidelines.reasoning import Number, positive
@@ -37,7 +38,7 @@ class ModelFigures:
     What a split depends on, as far as the job says (None: not known; guidelines/memory.py): ``replicated_parameters``,
     ``first_stage_parameters``, ``last_stage_parameters``, ``repeated_bytes_per_sample``, ``kept_bytes_per_sample``,
     ``layer_bytes_per_sample``. ``tensor_collectives``: the dependent all-reduces of a tensor-parallel step, each of
-    ``tensor_bytes_per_sample``.
+    ``tensor_bytes_per_sample``. ``decoder``: the shape of a decoder language model, whose samples are tokens.
     """
 
     parameters: int
@@ -57,6 +58,7 @@ class ModelFigures:
     layer_bytes_per_sample: float | None = None
     tensor_collectives: float | None = None
     tensor_bytes_per_sample: float | None = None
+    decoder: Decoder | None = None
     origin: str
 
     def __post_init__(self) -> None:

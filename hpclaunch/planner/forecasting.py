@@ -10,14 +10,17 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
+from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
 from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.gate import beyond
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
 from hpclaunch.planner.machine import links_in_words, node_of
+from hpclaunch.planner.mfu import mfu_of
 from hpclaunch.planner.one_process import worst_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
@@ -37,7 +40,22 @@ from hpclaunch.resolve.decisions import Decisions
 def forecast(question: Question) -> Forecast:
     """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
     plan = _plan(question)
+    if question.figures is not None and question.figures.decoder is not None:
+        plan = _plan_decoder(plan, question)
     return replace(plan, headlines=headlines_of(plan))
+
+
+def _plan_decoder(plan: Forecast, question: Question) -> Forecast:
+    """Return the plan of a decoder in tokens; for a program of one's own, if the job is not what trains it."""
+    assert question.figures is not None and question.figures.decoder is not None
+    plan = replace(plan, tokens_per_sample=question.figures.decoder.context)
+    training = question.case.job.training
+    if training is None or not question.own_program:
+        return plan
+    from hpclaunch.planner.own_program import with_own_program  # few jobs are decoders
+
+    work = workload_of(question.case.job, training, question.case.request.settings)
+    return with_own_program(plan, question, work, trials_of(question))
 
 
 def _plan(question: Question) -> Forecast:
@@ -207,8 +225,14 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
-    settings = (*outcome.ladder.settings, *(outcome.recipe.settings if outcome.recipe else ()))
-    split = None
+    warnings += _rate_warnings(outcome)
+    settings = (
+        *question.case.job.formats,
+        *outcome.ladder.settings,
+        *(outcome.recipe.settings if outcome.recipe else ()),
+    )
+    trial, split = _trial_of_row(outcome, row), None
+    gate = beyond(row.candidate, trial, question.typed_nodes is not None)
     if row.batch is not None:
         split = split_of(predictor, row.batch)
     return Forecast(
@@ -233,7 +257,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         unit=first.bill.unit,
         settings=settings,
         recipe=outcome.recipe,
-        command=command_of(question_for(question, part), row.nodes, settings, length.walltime),
+        command="" if gate else command_of(question_for(question, part), row.nodes, settings, length.walltime),
         measuring=""
         if question.evidence.points or outcome.ladder.settings or split
         else measuring_command(question, work),
@@ -246,8 +270,23 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         queue=question.queue.words,
         assumed=assumed_of(predictor, row, doubts),
         warnings=tuple(dict.fromkeys(warnings)),
-        refusals=decision.refusals,
+        refusals=(*decision.refusals, *gate),
+        mfu=mfu_of(predictor, row.throughput.samples_per_s, row.ranks) if row.throughput else None,
     )
+
+
+def _rate_warnings(outcome: Outcome) -> list[str]:
+    """Return the warning about a decoder's rate that is far above the published ones of its size; none otherwise."""
+    recipe, figures = outcome.recipe, outcome.predictor.figures
+    if (
+        figures.decoder is None
+        or recipe is None
+        or recipe.rate is None
+        or recipe.optimizer.name not in ("adam", "adamw")
+    ):
+        return []
+    doubt = doubt_of(figures.decoder.parameters, recipe.other_rate or recipe.rate.scaled)
+    return [doubt] if doubt else []
 
 
 def gpus_of(trial: Trial) -> int:

@@ -6,17 +6,19 @@ import math
 from dataclasses import replace
 
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.rates import Rate, factor
 from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.recipe import Recipe
-from hpclaunch.planner.values import Forecast, Headline, PlanRow, StatisticalEfficiency, Trust
+from hpclaunch.planner.values import Forecast, Headline, OwnProgram, PlanRow, StatisticalEfficiency, Trust
 
 CLOSE = 0.1
 """Node counts whose trade-off is at most this much above the best one's make the range of nodes (hpclaunch's own)."""
 STARTING_VALUE = 2.0
-"""The rate of LARS and LAMB is a starting value: its range reaches this factor to each side (hpclaunch's own)."""
+"""The rate of LARS and LAMB, or of a decoder of this size, is a starting value: its range reaches this factor to each
+side (hpclaunch's own)."""
 UNKNOWN = "not known"
 
 
@@ -77,16 +79,38 @@ def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
     if batch is None:
         return Headline(name="batch", value=UNKNOWN, range=UNKNOWN, trust="guess", unit="samples")
     parts = f"{batch.replicas} x {batch.per_rank}" + (f" x {batch.accumulation}" if batch.accumulation > 1 else "")
+    if plan.program is not None:
+        return _tokens_of_a_step(plan.program, batch)
     low, high = _largest_useful(plan.efficiency)
     limits = f"useful up to {low:.0f}" + (f" to {high:.0f}" if high and round(high) > round(low) else "") if low else ""
     return Headline(
         name="batch",
-        value=f"B = {batch.total} = {parts} samples",
+        value=f"B = {batch.total} = {parts} samples{_token_words(plan, batch.total)}",
         range=limits or UNKNOWN,
         trust=_trust_of_batch(plan),
         number=batch.total,
         low=low,
         high=high,
+        unit="samples",
+    )
+
+
+def _token_words(plan: Forecast, samples: int) -> str:
+    """Return a batch of a decoder in tokens; empty for any other model."""
+    return f", {shorten(float(samples * plan.tokens_per_sample))} tokens" if plan.tokens_per_sample else ""
+
+
+def _tokens_of_a_step(program: OwnProgram, batch: Batch) -> Headline:
+    """Return the batch of a program of one's own."""
+    parts = f"{program.data} x {program.micro_batch} x {program.micro_batches}"
+    return Headline(
+        name="batch",
+        value=f"B = {batch.total} = {parts} samples, {shorten(program.tokens_per_step)} tokens",
+        range="as published for this size, or as given",
+        trust="guess",
+        number=batch.total,
+        low=batch.total,
+        high=batch.total,
         unit="samples",
     )
 
@@ -113,6 +137,17 @@ def _trust_of_batch(plan: Forecast) -> Trust:
 
 def _rate(plan: Forecast) -> Headline:
     recipe = plan.recipe
+    if plan.program is not None:
+        rate = plan.program.rate
+        return Headline(
+            name="rate",
+            value=f"{rate:.3g}, adamw",
+            range=f"{rate / STARTING_VALUE:.2g} to {rate * STARTING_VALUE:.2g}",
+            trust="guess",
+            number=rate,
+            low=rate / STARTING_VALUE,
+            high=rate * STARTING_VALUE,
+        )
     if recipe is None or recipe.rate is None:
         return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
     low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)

@@ -71,6 +71,7 @@ class Question:
     """A case, the objective, and what is known of the model, of earlier runs and of the queue.
 
     ``global_batch`` is the typed one. ``figures`` is None if the model's figures are not known; ``unknown`` is why.
+    ``own_program``: a decoder that the job cannot train, or only slowly, is planned for a program of one's own.
     """
 
     case: Case
@@ -80,6 +81,7 @@ class Question:
     objective: Objective = field(default_factory=Objective)
     queue: Queue = field(default_factory=Queue)
     global_batch: int | None = None
+    own_program: bool = True
 
     @property
     def typed_nodes(self) -> int | None:

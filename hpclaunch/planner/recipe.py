@@ -50,7 +50,8 @@ class Recipe:
     ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
     own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
     a typed rate differs; ``other_rate``: what it is in training then. ``is_start``: the rate is the optimizer's own
-    starting value. ``doubt``: a warning that the job's rate was tuned for another optimizer; empty: it was not.
+    starting value. ``doubt``: a warning that the job's rate was tuned for another optimizer, or for no known
+    batch; empty: neither.
     """
 
     batch: Batch
@@ -134,7 +135,7 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
     }
     rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
-    doubt = "" if rate is None or rules.is_start or work.rate_fits else _foreign_rate(work)
+    doubt = "" if rate is None or rules.is_start else _doubt_of(work)
     kept = None if rate is None else _kept_rate(rate, other, batch.total)
     return Recipe(
         batch=batch,
@@ -151,6 +152,16 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         is_start=rules.is_start,
         doubt=doubt,
     )
+
+
+def _doubt_of(work: Workload) -> str:
+    """Return the warning about the job's rate: it is another optimizer's, or of no known batch; empty for any other."""
+    if not work.rate_fits:
+        return _foreign_rate(work)
+    if work.rate_is_alone:
+        name = work.names["learning_rate"]
+        return f"{name}={work.learning_rate:g} is of no known batch (the recipe has no global_batch): it is not scaled"
+    return ""
 
 
 def _foreign_rate(work: Workload) -> str:

@@ -25,7 +25,7 @@ from hpclaunch.planner.workload import divided_batch, stored_figures, workload_o
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import is_synthetic
-from hpclaunch.resolve.recipes import as_typed, named_settings, recipe_name_of
+from hpclaunch.resolve.recipes import as_typed, is_typed, named_settings, recipe_name_of
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.strategies import models_of
 from hpclaunch.resolve.sweep import axes_of
@@ -65,7 +65,15 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     asked = as_typed(case)
     divided = divided_batch(case.job, asked.request)
     try:
-        plan = forecast(Question(case=asked, figures=figures, evidence=evidence_for(asked), global_batch=divided))
+        plan = forecast(
+            Question(
+                case=asked,
+                figures=figures,
+                evidence=evidence_for(asked),
+                global_batch=divided,
+                own_program=False,  # what is submitted is the job
+            )
+        )
     except Refused:  # resolve finds these limits of the site again, with every other reason
         return _add_recipe(Advice(), run, question)
     advice, row = _node_advice(plan, asked), plan.chosen
@@ -116,9 +124,10 @@ def _sized_run(case: Case, figures: ModelFigures | None) -> _SizedRun:
 def _question(run: _SizedRun) -> RunQuestion:
     """Return the question for the recipe."""
     case, request, sizing = run.case, run.case.request, run.sizing
+    named = recipe_name_of(case)
     return RunQuestion(
-        job=case.job,
-        name=recipe_name_of(case),
+        job=case.job if is_typed(case, "learning_rate") else case.job.with_rate_of(named),
+        name=named,
         named=named_settings(case),
         typed=request.settings,
         axes=axes_of(case.job, request),

@@ -14,11 +14,13 @@ from hpclaunch.guidelines.checkpoints import CheckpointAdvice
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.epochs import EpochsModel
 from hpclaunch.guidelines.framework import Passed
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.rungs import RungName, RungRule
 from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.amounts import shorten
 from hpclaunch.planner.recipe import Recipe
 
 Trust = Literal["guess", "one node measured", "measured at scale"]
@@ -136,6 +138,83 @@ class Rung:
 
 
 @record
+class Mfu:
+    """The expected model FLOP utilization: the share of the ``peak`` (TFLOP/s of a GPU) of an ``arithmetic``.
+
+    ``flops``: operations of a trained sample that count; recomputation does not.
+    """
+
+    share: Interval
+    peak: float
+    arithmetic: str
+    device: str
+    flops: float
+
+    @property
+    def words(self) -> str:
+        """The share, its range, and the peak that it refers to."""
+        low, middle, high = (
+            shorten(100 * min(1.0, one)) for one in (self.share.low, self.share.middle, self.share.high)
+        )
+        return f"{middle} % ({low} to {high} %) of {self.peak_words}"
+
+    @property
+    def peak_words(self) -> str:
+        """The peak that the share refers to."""
+        return f"{self.peak:g} TFLOP/s, the dense peak of {self.device} in {self.arithmetic}"
+
+
+@record
+class LayoutRung:
+    """One way to hold a decoder on the chosen nodes: its fastest layout that fits, else the one that needs least.
+
+    ``memory``: bytes of a GPU. ``verdict``: taken, slower or too large.
+    """
+
+    name: str
+    layout: str
+    memory: float
+    tokens_per_s: float
+    verdict: Literal["taken", "slower", "too large"]
+
+
+@record
+class OwnProgram:
+    """How a program of a person's own would train a decoder, where the job cannot, or is much slower (``why``).
+
+    ``layout`` in words, and its parts: ``tensor`` x ``pipeline`` x ``context`` x ``data`` ranks (guidelines.layouts).
+    ``bubble``: the share of a step in which a pipeline's rank waits. ``memory`` and ``usable``: bytes of a GPU.
+    ``utilization``: model FLOP utilization, of the ``peak`` of a ``device`` in 16 bits (TFLOP/s). ``rate``: of Adam,
+    with its source. ``command``: how such a program is submitted. ``rungs``: the ways to hold the model there.
+    """
+
+    why: str
+    layout: str
+    tensor: int
+    pipeline: int
+    context: int
+    data: int
+    experts: int
+    sharded: str
+    recompute: bool
+    micro_batch: int
+    micro_batches: int
+    bubble: float
+    memory: float
+    usable: float
+    tokens_per_s: Interval
+    tokens_per_step: float
+    tokens_in_all: float
+    utilization: Interval
+    peak: float
+    device: str
+    rate: float
+    rate_source: str
+    command: str
+    rungs: tuple[LayoutRung, ...] = ()
+
+
+@record
 class Forecast:
     """The plan of a job at a site.
 
@@ -150,7 +229,9 @@ class Forecast:
     ``gpus_per_node``: the GPUs of a node that compute; 0 where the ranks use CPUs.
     ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and cost. ``ladder``: the ways to
     make the model fit, in the order in which they are tried; empty if its figures, or the memory of a rank, are not
-    known. ``rung_settings``: the parameters that the taken one sets, among ``settings``.
+    known. ``rung_settings``: the parameters that the taken one sets, among ``settings``. ``program``: the figures are
+    those of a program of a person's own, and ``command`` submits that. ``tokens_per_sample``: of a decoder; 0: none.
+    ``mfu``: how much of the GPUs' peak the training is expected to use (None: not known).
     """
 
     job: str
@@ -187,6 +268,9 @@ class Forecast:
     batch_alone: int | None = None
     checkpoints: CheckpointAdvice | None = None
     trust: Trust = "guess"
+    program: OwnProgram | None = None
+    tokens_per_sample: int = 0
+    mfu: Mfu | None = None
 
     @property
     def feasible(self) -> bool:

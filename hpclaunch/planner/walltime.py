@@ -15,6 +15,7 @@ from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
 from hpclaunch.planner.epochs import epochs_of_run, epochs_to_target
+from hpclaunch.planner.mfu import mfu_of
 from hpclaunch.planner.prediction import PlannedTraining, Predictor, predictor_of
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.workload import Workload
@@ -54,7 +55,10 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     throughput = predictor.throughput(trial, training.batch)
     time_s = predictor.candidate(trial, training.batch, throughput).time_s
-    return PredictedTraining(rate=predictor.rate(throughput), time_s=time_s)
+    rate, utilized = predictor.rate(throughput), mfu_of(predictor, throughput.samples_per_s, sizing.layout.world_size)
+    if utilized is not None:
+        rate = replace(rate, mfu=utilized.share.middle, peak=utilized.peak_words)
+    return PredictedTraining(rate=rate, time_s=time_s)
 
 
 def _work_of_run(predictor: Predictor, batch: Batch) -> Workload:

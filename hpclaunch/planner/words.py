@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from hpclaunch.guidelines.intervals import scaled
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.amounts import BYTES, memory_of, range_of, shorten, time_of, time_range_of
-from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
+from hpclaunch.planner.values import Forecast, Headline, OwnProgram, PlanRow, PlanSection, Split
 
 WIDTH = 80
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
@@ -38,9 +39,11 @@ def table_of(plan: Forecast) -> list[str]:
     lines += _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
     if plan.parallelism is not None:
         lines += _wrap_text("", plan.parallelism.reason.verdict)
+    if plan.program is not None:
+        lines += _program_lines(plan.program)
     if plan.split is not None:
         lines += _split_lines(plan.split, plan.device)
-    if plan.climbs:
+    if plan.climbs and plan.program is None:
         lines += ["", *_ladder_lines(plan)]
     if any(row.batch is not None for row in plan.rows):
         lines += ["", *_rows(plan), ""]
@@ -65,7 +68,14 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of what the plan rests on, and how it is run."""
     measured = [("measured", text) for text in (plan.measured, *plan.links)]
     saving = plan.checkpoints.words if plan.checkpoints else ""
-    for label, text in (("precision", plan.precision_words), *measured, ("queue", plan.queue), ("saving", saving)):
+    utilized = plan.mfu.words if plan.mfu else ""
+    for label, text in (
+        ("MFU", utilized),
+        ("precision", plan.precision_words),
+        *measured,
+        ("queue", plan.queue),
+        ("saving", saving),
+    ):
         if text:
             yield label, text
     for text in plan.assumed:
@@ -75,16 +85,20 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
 
 
 def _rows(plan: Forecast) -> list[str]:
-    header = (*_HEADER, plan.unit + "s")
-    lines = [_line("  ", header)]
+    tokens = plan.tokens_per_sample
+    names = ("tokens/s" if tokens and name == "samples/s" else name for name in _HEADER)
+    lines = [_line("  ", (*names, plan.unit + "s"))]
     for row in plan.rows:
         mark = "> " if row is plan.chosen else "  "
-        lines.append(_line(mark, _cells(row)))
+        lines.append(_line(mark, _cells(row, tokens or 1)))
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
         lines.append("  ranges: 80 % intervals, if the assumptions below hold")
         alone = "" if plan.batch_alone is None else f" with batches of {plan.batch_alone}"
-        lines.append(f"  eff.: throughput per rank, relative to one rank alone{alone}")
+        of = (
+            "share of a step that is computation" if plan.program else "throughput per rank, relative to one rank alone"
+        )
+        lines.append(f"  eff.: {of}{alone}")
         lines.append("  marg.: gain of the last doubling; 100 %: half the time or less, 50 %: no less")
     return lines
 
@@ -95,7 +109,8 @@ def _line(mark: str, cells: Iterable[str]) -> str:
     return f"{mark}{text} {last.rjust(WIDTH - len(mark) - len(text) - 1)}".rstrip()
 
 
-def _cells(row: PlanRow) -> tuple[str, ...]:
+def _cells(row: PlanRow, unit: int) -> tuple[str, ...]:
+    """Return the cells of a row; ``unit``: what a sample counts as, its tokens or 1."""
     batch = str(row.batch.total) if row.batch else "-"
     if row.throughput is None or row.candidate is None:
         return (str(row.nodes), str(row.ranks), batch, *["-"] * 6)
@@ -103,7 +118,7 @@ def _cells(row: PlanRow) -> tuple[str, ...]:
         str(row.nodes),
         str(row.ranks),
         batch,
-        range_of(row.throughput.samples_per_s),
+        range_of(scaled(row.throughput.samples_per_s, unit)),
         f"{row.throughput.efficiency:.0%}",
         "-" if row.marginal is None else f"{row.marginal:.0%}",
         f"{row.candidate.epochs.middle:.3g}",
@@ -135,6 +150,33 @@ def _ladder_line(mark: str, cells: tuple[str, ...]) -> str:
     columns = (name.ljust(19), where[:13].ljust(13), memory.rjust(16), *(text.rjust(7) for text in times))
     text = mark + " ".join(columns)
     return f"{text} {cost.rjust(WIDTH - len(text) - 1)}"[:WIDTH].rstrip()
+
+
+def _program_lines(program: OwnProgram) -> list[str]:
+    """Return the layout of a program of one's own, its memory and its speed."""
+    size = 2**30
+    micro = f"micro-batches of {program.micro_batch}, {program.micro_batches} a step"
+    waits = f", in which a stage waits {100 * program.bubble:.2g} % of the time" if program.pipeline > 1 else ""
+    speed = f"{range_of(program.tokens_per_s, ' to ')} tokens/s, {shorten(program.tokens_in_all)} tokens in all"
+    lines = (
+        f"layout: {program.layout}; {micro}{waits}",
+        f"memory of a GPU: {program.memory / size:.3g} of {program.usable / size:.3g} GB",
+        f"speed: {speed}",
+        program.rate_source,
+        "train.py: a program of yours that shares the model so, with PyTorch's FSDP or Megatron-LM",
+    )
+    return [*(piece for line in lines for piece in _wrap_text("", line, indent=2)), "", *_rung_lines(program)]
+
+
+def _rung_lines(program: OwnProgram) -> list[str]:
+    """Return the ways to hold the model as a table: the fastest layout of each, its memory and its speed."""
+    lines = ["  to hold it           memory of a GPU  tokens/s  layout"]
+    for rung in program.rungs:
+        mark, speed = "> " if rung.verdict == "taken" else "  ", shorten(rung.tokens_per_s)
+        memory = f"{shorten(rung.memory / 2**30)} of {shorten(program.usable / 2**30)} GB"
+        words = rung.layout if rung.verdict != "too large" else "too large"
+        lines += _wrap_text(f"{mark}{rung.name:<19}{memory:>17}  {speed:>8}  ", words, indent=50)
+    return lines
 
 
 def _split_lines(split: Split, device: str) -> list[str]:

@@ -11,6 +11,7 @@ from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
+from hpclaunch.guidelines.decoders import Decoder
 from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import SLOTS, Precision
@@ -37,6 +38,8 @@ OF_A_SPLIT: tuple[Figure, ...] = (
     *("tensor_collectives", "tensor_bytes_per_sample"),
 )
 """Figures of a job that have the same name in ``ModelFigures``."""
+DECODER = "decoder_"
+"""The beginning of the names of a decoder's figures."""
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles whose value a plan needs to be above zero."""
 RATE_OF = {"adamw": "adam", "momentum": "sgd", "larc": "sgd"}
@@ -52,7 +55,8 @@ class Workload:
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
-    ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
+    ``per_rank``. ``rate_is_alone``: nothing says which batch the learning rate is for. ``task``: the name in
+    hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
     ``tensor_parallel``, ``pipeline_stages``, ``recompute`` and ``shard_optimizer``: how the job divides its model.
     ``gradient_lag`` and ``update_groups``: how ranks update it; never chosen by a plan.
     ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
@@ -65,6 +69,7 @@ class Workload:
     critical_batch: float | None
     critical_origin: Origin
     base_batch: int | None
+    rate_is_alone: bool
     per_rank: int | None
     global_batch: int | None
     accumulation: int
@@ -138,8 +143,19 @@ def stored_figures(job: Job) -> ModelFigures | None:
         largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
         operations=int(figures["operations"]) if "operations" in figures else None,
         **of_a_split,
+        decoder=_decoder_of(figures),
         origin=f"stored with the job {job.name}",
     )
+
+
+def _decoder_of(figures: Mapping[Figure, float]) -> Decoder | None:
+    """Return the decoder that the figures describe; None if they describe none."""
+    found = {name.removeprefix(DECODER): value for name, value in figures.items() if name.startswith(DECODER)}
+    if not all(found.get(name) for name in ("layers", "hidden", "heads", "context", "vocabulary")):
+        return None
+    dense = found.pop("dense", 0.0)
+    whole = {name: int(value) for name, value in found.items()}
+    return Decoder(**whole, dense=dense, parameters=figures["parameters"])
 
 
 def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> Workload:
@@ -154,7 +170,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         sample_bytes=training.sample_bytes,
         critical_batch=critical,
         critical_origin=origin,
-        base_batch=training.base_batch or _default_batch(job, names),
+        base_batch=None if training.rate_is_alone else training.base_batch or _default_batch(job, names),
+        rate_is_alone=training.rate_is_alone,
         per_rank=_positive_whole(values, "batch_size_per_rank"),
         global_batch=_positive_whole(values, "global_batch_size"),
         accumulation=_positive_whole(values, "accumulation") or 1,

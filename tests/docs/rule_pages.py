@@ -19,7 +19,7 @@ PACKAGE = Path(hpclaunch.__file__).parent
 TITLES = {
     "Nodes and batch": ("batch", "choice", "candidates", "distribution", "dataset"),
     "Learning rate, optimizer and epochs": ("rates", "optimizers", "epochs"),
-    "How ranks share the work": ("parallelism", "fit", "framework", "precision", "memory", "sections"),
+    "How ranks share the work": ("parallelism", "fit", "framework", "precision", "memory", "sections", "own_program"),
     "Time and cost": ("throughput", "hardware", "communication", "machine", "overhead", "calibration", "queue"),
     "Checkpoints": ("checkpoints", "saving"),
 }
@@ -35,6 +35,7 @@ VARIES = {
     "rates.source": "'; '.join(dict.fromkeys(SOURCES.values()))",
     "rates.warm_up.source": "f'{SOURCE}; Goyal et al. 2017; LEGW, You et al. 2019, arXiv 1901.08256'",
     "machine.source": "'hpclaunch doctor; nccl-tests PERFORMANCE.md'",
+    "own_program.source": "f'{SOURCE}; the data sheet of the GPU'",
     "sections.rule": "'the first rung of the ladder that fits a GPU'",
     "sections.source": "'the table of rungs below'",
 }

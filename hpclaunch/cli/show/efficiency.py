@@ -127,6 +127,9 @@ def _show_run(one: Efficiency) -> None:
         rows.append(("energy", f"{one.energy.joules / 1000:.4g} kJ", "-", "-", _ENERGY.get(source, source)))
     say(f"{one.run.label}: {one.run.state}")
     table(("resource", "used", "asked for", "share", "measured by"), rows)
+    if one.mfu is not None:
+        share, expected = percent(one.mfu.reached), percent(one.mfu.expected)
+        say(f"  model FLOP utilization: {share}, {expected} expected, of {one.mfu.peak}")
     if len(one.ranks) > 1:
         ordered = sorted(one.ranks, key=lambda rank: one.ranks[rank])
         ends = [f"{one.ranks[rank]:.3g} cores (rank {rank})" for rank in (ordered[0], ordered[-1])]

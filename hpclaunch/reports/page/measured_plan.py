@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from hpclaunch.core.json_values import finite
+from hpclaunch.core.predictions import utilization_at
 from hpclaunch.core.units import count, format_walltime, whole_number
 from hpclaunch.guidelines.checkpoints import DALY, CheckpointAdvice, Saving, advise_interval
 from hpclaunch.reports.page.amounts import bytes_in_words, duration, percent, short
@@ -157,6 +158,10 @@ def _training_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:
     low, middle, high = plan
     words = f"{short(middle)} ({short(low)} to {short(high)})"
     yield "samples per second", words, short(rate), percent(rate / middle)
+    utilized = utilization_at(recorded.spec.get("predicted"), rate)
+    if utilized is not None:
+        reached, expected, peak = utilized
+        yield f"model FLOP utilization, of {peak}", percent(expected), percent(reached), percent(reached / expected)
 
 
 def _machine_rows(recorded: RecordedRun) -> Iterator[tuple[Value, ...]]:

@@ -17,6 +17,7 @@ from hpclaunch.planner.question import Question
 from hpclaunch.planner.workload import divided_batch, stored_figures
 from hpclaunch.resolve import resolve, spec_of
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.recipes import as_typed
 from hpclaunch.runs.sweep_values import values_at, write_values
 from tests.builders import a_case, a_context, a_job, bundled_job, bundled_site
 from tests.unit.planner.questions import a_trained_job
@@ -50,7 +51,8 @@ def test_plan_and_submit_always_set_the_same_values(name: str, site: str, nodes:
         case = case_of(name, site, nodes=nodes, settings=settings)
         divided = divided_batch(case.job, case.request)
         try:
-            plan = forecast(Question(case=case, figures=stored_figures(case.job), global_batch=divided))
+            question = Question(case=as_typed(case), figures=stored_figures(case.job), global_batch=divided)
+            plan = forecast(question)  # as actions.plan does
         except Refused:
             assert resolve(advised(case))[1], "plan refuses what submit takes"
             continue

@@ -135,3 +135,29 @@ def test_a_damaged_record_raises_nothing(tmp_path: Path, junk: Any) -> None:
     (run.path / "spec.json").write_text(json.dumps({"layout": junk, "directives": junk, "walltime": junk}))
     sampled(run, "a", 10.0)
     assert json.dumps(judged(run).to_json())
+
+
+PREDICTED = {"samples_per_s": 400.0, "low": 300.0, "high": 500.0, "measured": False, "mfu": 0.4, "peak": "989 TFLOP/s"}
+
+
+def wrote_epochs(run: Run, *rates: float) -> Run:
+    """The run with epochs of these rates."""
+    lines = [{"event": "epoch", "epoch": place, "samples_per_s": rate} for place, rate in enumerate(rates)]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_the_utilization_that_a_run_reached(tmp_path: Path) -> None:
+    run = wrote_epochs(a_run(tmp_path / "run", predicted=PREDICTED), 50, 280, 300, 320)  # the first one does not count
+    found = judged(run)
+    assert found.mfu is not None
+    assert (found.mfu.reached, found.mfu.expected, found.mfu.peak) == (pytest.approx(0.3), 0.4, "989 TFLOP/s")
+    assert found.to_json()["mfu"] == {"reached": 0.3, "expected": 0.4, "peak": "989 TFLOP/s"}
+
+
+def test_no_utilization_without_a_prediction_or_a_second_epoch(tmp_path: Path) -> None:
+    unknown = {key: value for key, value in PREDICTED.items() if key not in ("mfu", "peak")}
+    for place, (predicted, rates) in enumerate([(unknown, (300, 300)), (PREDICTED, (300,)), (None, (300, 300))]):
+        run = wrote_epochs(a_run(tmp_path / str(place), predicted=predicted), *rates)
+        assert judged(run).mfu is None
+        assert judged(run).to_json()["mfu"] is None

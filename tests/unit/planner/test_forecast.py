@@ -199,12 +199,13 @@ def test_what_must_be_above_zero_is_refused_without_bounds_too(name: str, text: 
 
 def test_nodes_too_few_for_a_replica_get_those_that_are_enough() -> None:
     job = with_parameters(a_trained_job({**HUGE, "parameters": 200e9}), SPLIT)
-    plan = plan_of(job, nodes=2)
+    short = {"settings": (("epochs", "1"),)}  # 90 of them would take years, which is no plan
+    plan = plan_of(job, nodes=2, **short)
     assert len(plan.refusals) == 1
     enough = re.fullmatch(r"--nodes (\d+) can hold one replica", plan.refusals[0].next)
     assert enough is not None
-    assert plan_of(job, nodes=int(enough[1])).feasible
-    assert not plan_of(job, nodes=int(enough[1]) - 1).feasible
+    assert plan_of(job, nodes=int(enough[1]), **short).feasible
+    assert not plan_of(job, nodes=int(enough[1]) - 1, **short).feasible
 
 
 def test_a_job_that_cannot_be_told_its_batch_must_take_it_itself() -> None:
@@ -264,7 +265,7 @@ def test_every_cell_of_the_decision_table(
     figures: dict[str, float], sample_bytes: int, strategy: str, extent: str
 ) -> None:
     job = with_parameters(a_trained_job(figures or None, sample_bytes=sample_bytes), SPLIT)
-    plan = plan_of(job)
+    plan = plan_of(job, settings=(("epochs", "1"),))
     assert plan.parallelism is not None
     assert (plan.parallelism.strategy, plan.parallelism.extent) == (strategy, extent)
     assert (plan.split is None) == (extent == "one GPU")

@@ -315,6 +315,14 @@ def test_a_prediction_without_a_measurement_behind_it_says_so(tmp_path: Path) ->
     assert "there was no measurement that it could use" in texts(section(page_of(path), "plan"))
 
 
+def test_the_utilization_that_was_reached_stands_beside_the_expected_one(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path)
+    predicted = {**RATE, "mfu": 0.4, "peak": "989 TFLOP/s, the dense peak of H200 in 16 bits"}
+    (path / "spec.json").write_text(json.dumps(fabricated.spec(predicted=predicted)))
+    plan = texts(section(page_of(path), "plan"))
+    assert "model FLOP utilization, of 989 TFLOP/s, the dense peak of H200 in 16 bits 40 %" in plan
+
+
 def test_checkpoints_are_compared_with_the_best_interval(tmp_path: Path) -> None:
     path = fabricated.finished(tmp_path)
     with (path / "metrics.jsonl").open("a") as file:

@@ -1,0 +1,354 @@
+"""The plan of a decoder for a program of a person's own: FSDP or Megatron-LM, bfloat16, flash attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpclaunch.config.site import NodeType
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
+from hpclaunch.guidelines.choice import NodeChoice, choose
+from hpclaunch.guidelines.communication import PCIE_GBYTES_PER_S
+from hpclaunch.guidelines.decoders import Decoder, utilization
+from hpclaunch.guidelines.devices import GUESSED, Gpu, gpu_named
+from hpclaunch.guidelines.intervals import scaled, spread
+from hpclaunch.guidelines.layouts import SOURCE, Engine, Planned, fastest_layout, fastest_layouts, rung_of
+from hpclaunch.guidelines.optimizers import rules_of
+from hpclaunch.guidelines.published_decoders import NEWER_RULES, tokens_words, usual_of
+from hpclaunch.guidelines.reasoning import Number, Reason
+from hpclaunch.guidelines.throughput import StepTime, Throughput
+from hpclaunch.planner.amounts import shorten, time_of
+from hpclaunch.planner.decision import add_marginals
+from hpclaunch.planner.epochs import critical_batch_of, epochs_to_target, facts_of
+from hpclaunch.planner.gate import it_takes
+from hpclaunch.planner.machine import NodeModel, node_of
+from hpclaunch.planner.prior import overhead_of
+from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.values import Forecast, LayoutRung, Mfu, OwnProgram, PlanRow, PlanSection
+from hpclaunch.planner.workload import Workload
+
+FASTER = 1.5
+"""A program of one's own is planned if it is faster by this factor, or if the job cannot train the model."""
+AS_ITSELF = frozenset({"data parallel", "larger node type", "16-bit arithmetic", "smaller micro-batch"})
+"""Rungs on which the job trains as it usually does."""
+WORTH_S = 3600
+"""Seconds that it must save there: for a training of minutes nobody writes another program."""
+
+
+@record
+class _Way:
+    """The fastest layout on the nodes of a trial."""
+
+    trial: Trial
+    planned: Planned
+    candidate: Candidate
+    throughput: Throughput
+
+
+def with_own_program(plan: Forecast, question: Question, work: Workload, trials: Sequence[Trial]) -> Forecast:
+    """Return the plan of a decoder for a program of one's own, if the job cannot train it or is much slower.
+
+    ``plan``: that of the job itself. A job that is no decoder, or on GPUs that are not known, keeps its plan.
+    """
+    figures, first = question.figures, next((trial for trial in trials if not trial.faults), None)
+    if figures is None or figures.decoder is None or first is None:
+        return plan
+    kind = question.case.site.node_types[first.sizing.node_type]
+    node = node_of(kind, first.sizing.layout, question.evidence.links)
+    gpu = gpu_named(kind.gpu_model, kind.gpu_memory_gb)
+    if not node.on_gpus or gpu is None or node.room is None or question.evidence.points:
+        return plan
+    engine = _engine(kind, node, gpu)
+    ways = _ways(question, work, figures.decoder, (engine, gpu), trials)
+    if not ways:
+        return plan
+    choice = choose([way.candidate for way in ways], question.objective)
+    way = next(one for one in ways if one.candidate is choice.nearest)
+    why = _why_not_itself(plan, way)
+    return _plan_of(plan, question, work, (engine, gpu), ways, choice, why) if why else plan
+
+
+def _engine(kind: NodeType, node: NodeModel, gpu: Gpu) -> Engine:
+    assert node.room is not None
+    return Engine(
+        peak=gpu.mixed or gpu.float32,
+        memory_gbytes_per_s=gpu.memory_gbytes_per_s,
+        memory_bytes=node.room.gpu_bytes,
+        inside=_link_speed(kind) or PCIE_GBYTES_PER_S,
+        node=node.links.node_gbytes_per_s,
+        ranks=node.ranks,
+        derate=gpu.of_decoders,
+    )
+
+
+def _link_speed(kind: NodeType) -> float | None:
+    links = kind.gpu_links
+    return (links.gpu_gbytes_per_s or links.slowest_pair_gbytes_per_s or links.pair_gbytes_per_s) if links else None
+
+
+def samples_of_a_step(question: Question, work: Workload, decoder: Decoder, ranks: int) -> int:
+    """Return the samples of a step: the typed batch, that of the rate, the job's on typed ranks, else the published.
+
+    A step has at most all samples. The published number of tokens becomes the next power of two of samples.
+    """
+    typed = question.global_batch or (work.base_batch if "learning_rate" in work.typed else None)
+    if not typed and "batch_size_per_rank" in work.typed:
+        typed = work.total_of(ranks)
+    return min(work.samples, typed or _published_samples(decoder))
+
+
+def _published_samples(decoder: Decoder) -> int:
+    return 1 << max(0, round(math.log2(usual_of(decoder.parameters).tokens / decoder.context)))
+
+
+def _ways(
+    question: Question, work: Workload, decoder: Decoder, machine: tuple[Engine, Gpu], trials: Sequence[Trial]
+) -> list[_Way]:
+    """Return the fastest layout of every trial, from the fewest nodes that hold the model on."""
+    typed, found = question.typed_nodes, []
+    for trial in trials:
+        if trial.faults or typed not in (None, trial.nodes) or trial.ranks_per_node != machine[0].ranks:
+            continue
+        ranks = trial.nodes * trial.ranks_per_node
+        planned = fastest_layout(decoder, machine[0], ranks, samples_of_a_step(question, work, decoder, ranks))
+        if planned is not None:
+            found.append(_way(question, work, decoder, machine, trial, planned))
+    return found
+
+
+def _way(
+    question: Question, work: Workload, decoder: Decoder, machine: tuple[Engine, Gpu], trial: Trial, planned: Planned
+) -> _Way:
+    layout, time = planned.layout, planned.time
+    rate = time.tokens_per_s / decoder.context
+    batch = Batch(per_rank=layout.micro_batch, replicas=layout.data, accumulation=layout.micro_batches)
+    facts = facts_of(work, critical_batch_of(work, None), None)
+    length = TrainingLength(
+        epochs=epochs_to_target(replace(work, base_batch=batch.total), batch.total, facts),
+        samples=work.samples,
+        overhead=overhead_of(question, work, trial.nodes, work.samples / rate),
+    )
+    speed = spread(rate, machine[1].decoder_spread, "default")
+    step = StepTime(
+        compute_s=time.compute_s,
+        communication_s=time.tensor_s + time.data_s + time.further_s + time.bubble_s,
+        straggler_s=time.straggler_s,
+        slowdown_s=0.0,
+        input_s=0.0,
+    )
+    found = candidate(trial.nodes, batch, speed, length, trial.bill, wait_s=question.queue.wait_s(trial.nodes))
+    return _Way(
+        trial=trial,
+        planned=planned,
+        candidate=replace(found, ranks_per_node=trial.ranks_per_node),
+        throughput=Throughput(
+            samples_per_s=speed,
+            efficiency=time.compute_s / time.total_s,
+            step=step,
+            reason=_reason(decoder, machine, planned),
+        ),
+    )
+
+
+def _reason(decoder: Decoder, machine: tuple[Engine, Gpu], planned: Planned) -> Reason:
+    time, layout, (engine, gpu) = planned.time, planned.layout, machine
+    parts = {"compute": time.compute_s, "tensor": time.tensor_s, "bubble": time.bubble_s, "data": time.data_s}
+    parts |= {"further": time.further_s, "stragglers": time.straggler_s}
+    share = utilization(decoder, time.tokens_per_s, layout.ranks, engine.peak)
+    return Reason(
+        rule="step = compute + what is not hidden of tensor, data and further exchange + bubble + stragglers",
+        numbers=(
+            *(Number(name=name, value=value, unit="s", origin="default") for name, value in parts.items()),
+            Number(name="tokens of a step", value=time.tokens),
+            Number(name="peak", value=engine.peak, unit="TFLOP/s", origin="default"),
+        ),
+        verdict=f"{shorten(time.tokens_per_s)} tokens/s, {share:.0%} of the peak: {layout.words}",
+        source=f"{SOURCE}; {gpu.source}",
+    )
+
+
+def _why_not_itself(plan: Forecast, way: _Way) -> str:
+    """Return why the job itself is not planned; empty if it is."""
+    row = plan.chosen
+    if plan.ladder and plan.rung is None:
+        return f"{plan.job} cannot hold the model"
+    if row is None or row.candidate is None or plan.rung is None:
+        return ""
+    assert row.throughput is not None
+    faster = way.throughput.samples_per_s.middle / row.throughput.samples_per_s.middle * row.nodes / way.trial.nodes
+    saved = row.candidate.time_s.middle - way.candidate.time_s.middle
+    if faster < FASTER or (plan.rung.name in AS_ITSELF and saved < WORTH_S):
+        return ""
+    return f"a node trains {faster:.2g} times as fast as with {plan.job} itself"
+
+
+def _plan_of(
+    plan: Forecast,
+    question: Question,
+    work: Workload,
+    machine: tuple[Engine, Gpu],
+    ways: list[_Way],
+    choice: NodeChoice,
+    why: str,
+) -> Forecast:
+    assert question.figures is not None and question.figures.decoder is not None
+    decoder, way = question.figures.decoder, next(one for one in ways if one.candidate is choice.nearest)
+    rows = [_row(one) for one in ways]
+    program = _program(question, work, decoder, machine, way, why)
+    refusals = it_takes(way.candidate, [one.candidate for one in ways], choice)
+    summary = f"{count(way.trial.nodes, 'node')}, for a program of yours: {why}"
+    return replace(
+        plan,
+        nodes=way.trial.nodes,
+        node_type=way.trial.sizing.node_type,
+        ranks_per_node=None,
+        summary=summary,
+        known=True,
+        parallelism=None,
+        split=None,
+        rows=tuple(add_marginals(rows, choice)),
+        unit=way.trial.bill.unit,
+        settings=(),
+        rung_settings=(),
+        recipe=None,
+        command=program.command if not refusals else "",
+        measuring="",
+        jobs=way.candidate.jobs,
+        precision="bfloat16",
+        precision_words="",
+        batch_alone=None,
+        checkpoints=None,
+        efficiency=None,
+        assumed=_assumption_lines(machine[1], work, way, decoder),
+        warnings=(),
+        refusals=refusals,
+        program=program,
+        mfu=Mfu(
+            share=program.utilization,
+            peak=program.peak,
+            arithmetic="16 bits",
+            device=program.device,
+            flops=decoder.model_flops * decoder.context,
+        ),
+        sections=(
+            PlanSection(
+                title="a program of yours",
+                reasons=(way.throughput.reason, way.candidate.reason, choice.reason),
+                remarks=(program.rate_source, tokens_words(decoder.active_parameters, program.tokens_in_all))
+                + tuple(f"{name}: {text}" for name, text in NEWER_RULES.items()),
+            ),
+            *(section for section in plan.sections if section.title == "ladder"),
+        ),
+    )
+
+
+def _row(way: _Way) -> PlanRow:
+    ranks = way.trial.nodes * way.trial.ranks_per_node
+    return PlanRow(
+        nodes=way.trial.nodes,
+        ranks=ranks,
+        whole_nodes=way.trial.sizing.layout.whole_nodes,
+        batch=way.candidate.batch,
+        throughput=way.throughput,
+        candidate=way.candidate,
+    )
+
+
+def _program(
+    question: Question, work: Workload, decoder: Decoder, machine: tuple[Engine, Gpu], way: _Way, why: str
+) -> OwnProgram:
+    layout, memory, (engine, gpu) = way.planned.layout, way.planned.memory, machine
+    ranks = layout.ranks
+    tokens = scaled(way.candidate.samples_per_s, decoder.context)
+    rate, source = _rate(work, decoder, way.candidate.batch.total)
+    share = 1 / (ranks * engine.peak * 1e12) * decoder.model_flops
+    request = question.case.request
+    words = [f"hpclaunch submit train.py --launcher torchrun --nodes {way.trial.nodes}"]
+    words += [f"--site {request.site}"] if request.site else []
+    words += [f"--node-type {request.node_type}"] if request.node_type else []
+    return OwnProgram(
+        why=why,
+        layout=layout.words,
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
+        context=layout.context,
+        data=layout.data,
+        experts=layout.experts,
+        sharded=layout.sharded,
+        recompute=layout.recompute,
+        micro_batch=layout.micro_batch,
+        micro_batches=layout.micro_batches,
+        bubble=layout.bubble,
+        memory=memory.total,
+        usable=engine.usable_bytes,
+        tokens_per_s=tokens,
+        tokens_per_step=way.candidate.batch.total * decoder.context,
+        tokens_in_all=work.samples * decoder.context * way.candidate.epochs.middle,
+        utilization=scaled(tokens, share),
+        peak=engine.peak,
+        device=gpu.name,
+        rate=rate,
+        rate_source=source,
+        command=" ".join(words),
+        rungs=_rungs_of(decoder, engine, way),
+    )
+
+
+def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, ...]:
+    """Return the ways to hold the model on the ranks of the chosen layout."""
+    layout, rungs = way.planned.layout, []
+    for name, found in fastest_layouts(decoder, engine, layout.ranks, layout.samples)[1].items():
+        fits = found.memory.total <= engine.usable_bytes
+        rungs.append(
+            LayoutRung(
+                name=name,
+                layout=found.layout.words,
+                memory=found.memory.total,
+                tokens_per_s=found.time.tokens_per_s,
+                verdict="taken" if name == rung_of(layout) else "slower" if fits else "too large",
+            )
+        )
+    return tuple(rungs)
+
+
+def _rate(work: Workload, decoder: Decoder, batch: int) -> tuple[float, str]:
+    """Return the rate: the typed one or the recipe's, by the square root of the batch; else the published one."""
+    usual, tokens = usual_of(decoder.parameters), batch * decoder.context
+    if "learning_rate" in work.typed and work.learning_rate is not None:
+        base = work.base_batch
+        if base is None or base == batch or not rules_of(work.optimizer).by_root:
+            return work.learning_rate, "rate: as given, for this batch"
+        grown = math.sqrt(min(batch, max(base, usual.tokens / decoder.context)) / base)
+        return work.learning_rate * grown, f"rate: {work.learning_rate:g} x sqrt({batch} / {base}), as Adam's"
+    grown = math.sqrt(min(1.0, tokens / usual.tokens))
+    words = f"rate: {usual.rate:g} was used with {shorten(usual.tokens)} tokens a step ({usual.name}; {usual.source})"
+    if grown < 0.9:
+        words += f", here x sqrt({shorten(tokens)} / {shorten(usual.tokens)})"
+        return usual.rate * grown, words
+    return usual.rate, words
+
+
+def _assumption_lines(gpu: Gpu, work: Workload, way: _Way, decoder: Decoder) -> tuple[str, ...]:
+    program = "the program: PyTorch's FSDP or Megatron-LM in bfloat16 with flash attention, AdamW with 16 bytes of a"
+    found = [
+        f"{program} parameter, and a pipeline with one forward and one backward pass in turn",
+        f"reading, evaluation and checkpoints: {time_of(way.candidate.between_s.middle)} in all, within a factor of 2",
+    ]
+    if gpu.decoder_spread >= GUESSED:
+        factor = f"a guess within a factor of {1 + gpu.decoder_spread:g}"
+        found.append(f"speed of {gpu.name}: {factor}; it was compared with no published training")
+    samples = samples_short(work, decoder)
+    return (*found, *([samples] if samples else []))
+
+
+def samples_short(work: Workload, decoder: Decoder) -> str:
+    """Return a line on a corpus that is short for the batch; empty if it is not."""
+    usual = usual_of(decoder.parameters).tokens / decoder.context
+    if work.samples >= usual:
+        return ""
+    tokens = shorten(float(work.samples) * decoder.context)
+    return f"the text has {tokens} tokens, less than one step of a published training of this size"

@@ -1,0 +1,148 @@
+"""Decoders as their engineers plan them: what a person of the trade expects of a plan, question by question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpclaunch.guidelines.choice import Objective
+from hpclaunch.planner.forecasting import forecast
+from hpclaunch.planner.gate import LONGEST_S
+from hpclaunch.planner.question import Question
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.words import text_of
+from hpclaunch.planner.workload import stored_figures
+from hpclaunch.resolve.recipes import as_typed, sized
+from tests.builders import a_case, bundled_job, bundled_site
+
+LLAMA_7B = {"layers": 32, "hidden": 4096, "heads": 32, "context": 2048, "vocabulary": 32000}
+TRILLION = 10**12
+
+
+def plan(site: str, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
+    """The plan of the bundled decoder at a site, with what was typed."""
+    request = {name: settings.pop(name) for name in ("nodes", "node_type") if name in settings}
+    typed = tuple((name, str(value)) for name, value in settings.items())
+    job = bundled_job("transformer")
+    case = a_case(bundled_site(site), job, target=job.name, recipe=recipe, settings=typed, **request)
+    case = as_typed(sized(case))
+    question = Question(case=case, figures=stored_figures(case.job), objective=objective or Objective())
+    return forecast(question)
+
+
+def share_of(found: Forecast) -> float:
+    """The expected model FLOP utilization."""
+    assert found.mfu is not None
+    return found.mfu.share.middle
+
+
+def days_of(found: Forecast) -> float:
+    """The time of the chosen row in days."""
+    assert found.chosen is not None and found.chosen.candidate is not None
+    return found.chosen.candidate.time_s.middle / 86400
+
+
+@pytest.mark.parametrize("site", ["daint_alps", "jupiter"])
+def test_seven_billion_parameters_on_grace_hoppers(site: str) -> None:
+    """bfloat16, sharded data, a rate of the class of 3e-4, four million tokens a step, 35 to 50 % of the peak."""
+    found = plan(site, **LLAMA_7B, corpus_tokens=TRILLION)
+    program = found.program
+    assert program is not None and found.feasible
+    assert (program.tensor, program.pipeline) == (1, 1)
+    assert program.sharded != "nothing"
+    assert program.tokens_per_step == pytest.approx(4e6, rel=0.06)
+    assert program.rate == pytest.approx(3e-4, rel=0.06)
+    assert 0.35 <= share_of(found) <= 0.5
+    assert found.precision == "bfloat16"
+    assert "hpclaunch submit train.py --launcher torchrun --nodes" in found.command
+
+
+def test_sixty_five_billion_parameters_on_frontier() -> None:
+    """30 to 38 % of the peak, months on 64 nodes, and no plan of decades."""
+    found = plan("frontier", "gpt-65b-corpus")
+    assert found.program is not None and found.feasible
+    assert found.nodes == 64
+    assert 0.30 <= share_of(found) <= 0.38
+    assert 120 < days_of(found) < 300
+    assert found.program.bubble < 0.1
+    assert found.program.rate == pytest.approx(1.5e-4)
+    assert found.program.tokens_per_step == 2048 * 2048
+    assert found.program.memory <= found.program.usable
+    text = " ".join("\n".join(text_of(found, explain=True)).split())
+    assert "4.2M tokens" in text and "of 191.5 TFLOP/s, the dense peak of MI250X in 16 bits" in text
+    assert "arXiv 2205.10287" in text and "arXiv 2410.21676" in text  # newer rules, and where they hold
+
+
+def test_a_plan_of_years_says_what_it_would_take() -> None:
+    found = plan("frontier", "gpt-65b-corpus", nodes=8)
+    assert not found.feasible
+    assert found.command == ""
+    (refusal,) = found.refusals
+    assert "8 nodes would take" in refusal.what and "longer than a year is no plan" in refusal.what
+    assert refusal.next.startswith("a year would take about 3")  # 8 nodes x 4 to 5 years
+
+
+def test_the_gate_holds_for_a_program_that_trains_as_it_is() -> None:
+    """A small decoder on a text that one node would read for centuries."""
+    found = plan("perlmutter", "gpt-small", nodes=1, corpus_tokens=10**16)
+    assert days_of(found) * 86400 > LONGEST_S
+    assert not found.feasible and found.command == ""
+
+
+def test_a_long_context_is_recomputed_or_divided() -> None:
+    """32,768 tokens: recomputation, flash attention, sequence or context parallelism; not sharded data alone."""
+    long = {**LLAMA_7B, "context": 32768}
+    found = plan("perlmutter", **long, corpus_tokens=TRILLION)
+    program = found.program
+    assert program is not None
+    assert program.recompute or program.context > 1 or program.tensor > 1
+    assert program.memory <= program.usable
+    assert any("flash attention" in line for line in found.assumed)
+
+
+def test_a_model_that_no_layout_holds_is_no_recommendation() -> None:
+    found = plan("perlmutter", layers=128, hidden=25600, heads=160, context=2048, vocabulary=50304, nodes=1)
+    assert not found.feasible
+
+
+def test_minutes_of_training_stay_with_the_job() -> None:
+    found = plan("perlmutter", "gpt-small")
+    assert found.program is None and found.feasible
+    assert found.command.startswith("hpclaunch submit transformer")
+    assert "precision=bfloat16" in found.command  # where the device has it
+    assert "tokens/s" in "\n".join(text_of(found))
+    assert found.mfu is not None and found.mfu.peak == 312
+
+
+def test_float32_that_is_typed_stays() -> None:
+    found = plan("perlmutter", "gpt-small", precision="float32")
+    assert "precision=float32" in found.command
+    assert found.mfu is not None and found.mfu.arithmetic == "TF32"
+
+
+def test_cpus_and_old_gpus_stay_in_float32() -> None:
+    assert "precision" not in plan("perlmutter", node_type="cpu").command
+    assert "precision" not in plan("marconi100").command  # V100
+
+
+def test_weeks_of_training_are_for_a_faster_program() -> None:
+    found = plan("perlmutter", "gpt-small", corpus_tokens=3 * 10**11)
+    assert found.program is not None and "times as fast as with transformer itself" in found.program.why
+
+
+def test_a_rate_far_above_its_class_is_doubted() -> None:
+    typed = {**LLAMA_7B, "tensor_parallel": 4, "recompute": "true", "learning_rate": 0.0098, "shard_optimizer": "true"}
+    found = plan("perlmutter", node_type="gpu80", nodes=16, **typed)
+    if found.program is None:
+        assert any("times the highest that was published" in text for text in found.warnings)
+    else:
+        assert found.program.rate <= 0.0098
+
+
+def test_the_batch_of_a_rate_is_that_of_its_recipe() -> None:
+    job = bundled_job("transformer")
+    assert job.with_rate_of("gpt-65b").training.base_batch == 2048  # type: ignore[union-attr]
+    assert job.with_rate_of("plan") is job
+    cifar = bundled_job("cifar")  # its recipes say how ranks scale the rate
+    assert cifar.with_rate_of("recommended") is cifar
