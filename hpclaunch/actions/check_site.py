@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.actions.listed_modules import module_findings
-from hpclaunch.actions.load import choose_site, context_at
 from hpclaunch.actions.named_files import file_findings
+from hpclaunch.actions.place import choose_site, context_at
 from hpclaunch.actions.system import System
 from hpclaunch.actions.this_machine import misplaced_at
 from hpclaunch.config.catalog import SITE, Found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.data_programs import program_of
-from hpclaunch.actions.load import choose_site, context_of
+from hpclaunch.actions.place import choose_site, context_of
 from hpclaunch.actions.staging import DatasetSource, stage
 from hpclaunch.actions.trust import data_refusal
 from hpclaunch.config.data_sets import layout_in

@@ -152,7 +152,7 @@ def require_own_site(run: Run) -> None:
 
 def _known_site() -> str:
     """Return the site that this machine is known to belong to; empty if none is."""
-    from hpclaunch.actions.load import choose_site
+    from hpclaunch.actions.place import choose_site
     from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
 

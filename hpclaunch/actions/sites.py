@@ -114,7 +114,7 @@ def site_as_json(
 
 def usual_site(system: System) -> tuple[str, str]:
     """Return the site of a submission without --site, and who chose it. Raises HpclaunchError."""
-    from hpclaunch.actions.load import choose_site
+    from hpclaunch.actions.place import choose_site
     from hpclaunch.config.settings import load_settings
 
     choice = choose_site(system, None, load_settings(system.catalog))

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hpclaunch.actions.load import context_of
+from hpclaunch.actions.place import context_of
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Code, Request
 from hpclaunch.runs.code_folder import CodeFolder

@@ -25,7 +25,7 @@ from hpclaunch.actions.environments.build_recipe import (
 )
 from hpclaunch.actions.environments.build_script import build_script
 from hpclaunch.actions.environments.kept import KeptEnvironment
-from hpclaunch.actions.load import choose_site, context_of, looked_at
+from hpclaunch.actions.place import choose_site, context_of, looked_at
 from hpclaunch.actions.system import System
 from hpclaunch.config.environment_recipes import is_other_machine, machine_of, recipe_of
 from hpclaunch.config.settings import load_settings
