@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpclaunch.actions.load import load
+from hpclaunch.actions.preparing.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.calibrations import expect, with_key

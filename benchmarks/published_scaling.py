@@ -26,7 +26,7 @@ from pathlib import Path
 import published_tables as tables
 from published_tables import Series, Unmeasured
 
-from hpclaunch.actions.plan import plan_job
+from hpclaunch.actions.measuring.plan import plan_job
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.guidelines.calibration import NOTHING, Measured, Prior, calibrate, default_timing

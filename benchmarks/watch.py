@@ -117,8 +117,8 @@ def watched(folder: Path, environment: dict[str, str], seconds: float) -> tuple[
 ONE_MINUTE = """
 import sys, time
 sys.path.insert(0, {root!r})
-from hpclaunch.actions import states
-from hpclaunch.actions.monitor import Monitor
+from hpclaunch.actions.following import states
+from hpclaunch.actions.following.monitor import Monitor
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show.watch_frame import frame
 from hpclaunch.cli.show.watch_scene import Scene

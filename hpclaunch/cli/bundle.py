@@ -33,7 +33,7 @@ def bundle(
 
     Type it on a machine with internet, copy the file to the cluster, and type there: sh FILE [FOLDER]
     """
-    from hpclaunch.actions import bundle as bundle_actions
+    from hpclaunch.actions.sharing import bundle as bundle_actions
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

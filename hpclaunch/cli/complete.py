@@ -165,7 +165,7 @@ def states(incomplete: str) -> list[str]:
 @plain
 def ends(incomplete: str) -> list[str]:
     """Return the states that ``runs repair`` can record."""
-    from hpclaunch.actions.repair import STATES
+    from hpclaunch.actions.following.repair import STATES
 
     return _completions(STATES, incomplete)
 
@@ -185,7 +185,7 @@ def _completions(names: Iterable[str], incomplete: str) -> list[str]:
 
 def _typed_job(ctx: Any) -> Job | None:
     """Return the job that was typed; None for a script, and for one that cannot be read."""
-    from hpclaunch.actions.jobs import show_job
+    from hpclaunch.actions.projects.jobs import show_job
     from hpclaunch.actions.system import System
     from hpclaunch.core.errors import HpclaunchError
 
@@ -198,7 +198,7 @@ def _typed_job(ctx: Any) -> Job | None:
 
 def _typed_site(ctx: Any) -> Site | None:
     """Return the site that was typed, else the usual one; None if there is none."""
-    from hpclaunch.actions.sites import usual_site
+    from hpclaunch.actions.clusters.sites import usual_site
     from hpclaunch.actions.system import System
     from hpclaunch.config.site import load_site
     from hpclaunch.core.errors import HpclaunchError

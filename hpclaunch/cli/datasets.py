@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags, help_text
 
 app = typer.Typer(
@@ -52,8 +52,8 @@ def fetch(
     The data set is checked, and appears in the folder only when it is complete. Fetch it where there is internet:
     compute nodes often have none.
     """
-    from hpclaunch.actions.datasets import fetch as fetch_dataset
-    from hpclaunch.actions.staging import DatasetSource
+    from hpclaunch.actions.projects.datasets import fetch as fetch_dataset
+    from hpclaunch.actions.projects.staging import DatasetSource
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import Request

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
@@ -58,8 +58,8 @@ def doctor(
     nodes, and measures all-reduces for later plans. The exit code is 0 if no check failed.
     """
     from hpclaunch import runs
-    from hpclaunch.actions import doctor as doctor_actions
-    from hpclaunch.actions import states
+    from hpclaunch.actions.clusters import doctor as doctor_actions
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, doctor_report
 
@@ -102,8 +102,9 @@ def doctor(
     else:
         report = doctor_actions.examine(system, request, runs_dir)
     if environment is not None:
-        from hpclaunch.actions.environments import job, kept
+        from hpclaunch.actions.clusters import environment_job
+        from hpclaunch.actions.environments import kept
 
-        job.keep_report(system, kept.find(system, environment), report)
+        environment_job.keep_report(system, kept.find(system, environment), report)
     doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, Refused
 
@@ -14,8 +14,8 @@ app = typer.Typer()
 @app.command("efficiency")
 def efficiency(run: flags.NewestRuns = None, since: flags.Since = None, json: flags.Json = False) -> None:
     """Show how well runs used their CPUs, memory, GPUs and time, and what to ask for next time."""
-    from hpclaunch.actions import states
-    from hpclaunch.actions.efficiency import efficiencies
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.following.efficiency import efficiencies
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.cli.show.efficiency import show_efficiencies

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
@@ -174,7 +174,7 @@ def make(
         sbatch=tuple(sbatch),
     )
     if as_job or (as_job is None and planned.recipe.in_job):
-        from hpclaunch.actions.environments.job import build_in_job
+        from hpclaunch.actions.clusters.environment_job import build_in_job
 
         script = planned.folder / "build.sh"
         claim = partial(actions.claim, system, planned, again)
@@ -302,13 +302,13 @@ def remove(
 
 def _test(system: "System", build: "KeptEnvironment", place: Request) -> None:
     """Run doctor's probe in the environment; exits with 1 if a check failed."""
-    from hpclaunch.actions.environments import job
+    from hpclaunch.actions.clusters import environment_job
     from hpclaunch.cli.show import console, doctor_report
 
-    if not job.can_probe(build):
+    if not environment_job.can_probe(build):
         console.warn(f"doctor has no probe for {build.value('framework')} as it was built here")
         return
-    report = job.test_with_doctor(system, build, place)
+    report = environment_job.test_with_doctor(system, build, place)
     doctor_report.show_report(report, as_json=False)
     if not report.passed:
         raise typer.Exit(1)

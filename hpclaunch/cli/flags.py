@@ -1,4 +1,4 @@
-"""The flags that several commands share: their types and their help. ``actions/typed_values`` reads their texts."""
+"""The flags that several commands share: their types and their help. ``typed_values`` reads their texts."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ app = typer.Typer(
 @app.command("list")
 def list_(json: flags.Json = False) -> None:
     """List all jobs: those of the project, your own, and the bundled ones."""
-    from hpclaunch.actions import jobs
+    from hpclaunch.actions.projects import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -37,7 +37,7 @@ def list_(json: flags.Json = False) -> None:
 @app.command()
 def show(job: flags.Job, json: flags.Json = False) -> None:
     """Show a job and its hyper-parameters."""
-    from hpclaunch.actions import jobs
+    from hpclaunch.actions.projects import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import HOROVOD
@@ -99,7 +99,7 @@ def new(
     json: flags.Json = False,
 ) -> None:
     """Make ./jobs/NAME with a job file and a script, for you to edit."""
-    from hpclaunch.actions import jobs
+    from hpclaunch.actions.projects import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

@@ -12,7 +12,7 @@ import typer
 from hpclaunch.cli import flags
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.monitor import Monitor
+    from hpclaunch.actions.following.monitor import Monitor
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show.screen import Screen
     from hpclaunch.cli.show.watch_scene import Scene
@@ -47,8 +47,8 @@ def watch(run: flags.Runs = None, json: flags.Json = False) -> None:
 
 
 def _write_lines(system: System, names: Sequence[str], json: bool) -> None:
-    from hpclaunch.actions import states
-    from hpclaunch.actions.wait import wait
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing.wait import wait
     from hpclaunch.cli.show import console, run_tables
 
     found = states.find(system, names) if names else states.all_runs(system)
@@ -68,7 +68,7 @@ def _question(system: System, names: Sequence[str]) -> Callable[[System], Sequen
     Arrays that are named are shown as their runs.
     """
     from hpclaunch import runs
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import states
 
     if not names:
         return states.all_runs
@@ -83,7 +83,7 @@ def _question(system: System, names: Sequence[str]) -> Callable[[System], Sequen
 
 
 def _show(ask: Callable[[System], Sequence[Run]], system: System) -> None:
-    from hpclaunch.actions.monitor import Monitor
+    from hpclaunch.actions.following.monitor import Monitor
     from hpclaunch.cli.show import colour
     from hpclaunch.cli.show.screen import Screen
     from hpclaunch.core import waiting

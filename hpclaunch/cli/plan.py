@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -71,7 +71,7 @@ def plan(
 
     The plan shows batch size, learning rate, time and cost for each node count. It submits nothing.
     """
-    from hpclaunch.actions import plan
+    from hpclaunch.actions.measuring import plan
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

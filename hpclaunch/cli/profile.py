@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.core.spec import Request
 
@@ -68,7 +68,8 @@ def profile(
     There are two runs on one node and one on two nodes.
     """
     from hpclaunch import runs
-    from hpclaunch.actions import profile, short_runs, states
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.measuring import profile, short_runs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
 

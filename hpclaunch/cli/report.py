@@ -11,7 +11,7 @@ from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.report import WrittenReport
+    from hpclaunch.actions.sharing.report import WrittenReport
 
 app = typer.Typer()
 
@@ -50,7 +50,7 @@ def report(
 
     The page is one HTML file that needs no network. It needs matplotlib.
     """
-    from hpclaunch.actions import report as reporting
+    from hpclaunch.actions.sharing import report as reporting
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

@@ -10,7 +10,7 @@ from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.rerun import Rerun
+    from hpclaunch.actions.continuing.rerun import Rerun
     from hpclaunch.runs import Run
 
 app = typer.Typer()
@@ -32,8 +32,9 @@ def rerun(
     The new run has the code, the parameters, the seed, the layout and the site of the recorded one, and a directory of
     its own. What cannot be the same is listed first.
     """
-    from hpclaunch.actions import preflight, states
-    from hpclaunch.actions.rerun import prepare_rerun, submit_rerun
+    from hpclaunch.actions.continuing.rerun import prepare_rerun, submit_rerun
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.preparing import preflight
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
@@ -56,8 +57,8 @@ def rerun(
 
 def _show_rerun(again: Rerun) -> None:
     """Show the choices of the new run as a submission shows them, then what is not the same."""
-    from hpclaunch.actions.preflight import code_of
-    from hpclaunch.actions.rerun import rerun_notices
+    from hpclaunch.actions.continuing.rerun import rerun_notices
+    from hpclaunch.actions.preparing.preflight import code_of
     from hpclaunch.cli.show import console, submission
 
     prepared = again.prepared

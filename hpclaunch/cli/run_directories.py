@@ -39,7 +39,7 @@ def list_(
     The scheduler is not asked; `hpclaunch status` asks it.
     """
     from hpclaunch import runs
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -64,7 +64,7 @@ def show(
 
     This includes states, starts, logs, checkpoints and the result.
     """
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_details
     from hpclaunch.runs.unread import READ_BY_A_PAGE, refuse_strange_names, strange_place, unread
@@ -81,7 +81,7 @@ def show(
 
 
 def _draw_model(run: Run, path: Path) -> None:
-    from hpclaunch.actions.model_layers import layers_of
+    from hpclaunch.actions.sharing.model_layers import layers_of
     from hpclaunch.cli.show import console
     from hpclaunch.reports.canvas import check_file
     from hpclaunch.reports.model_chart import draw
@@ -108,7 +108,7 @@ def compare(
 ) -> None:
     """Show the differences between runs: request, code, software, result."""
     from hpclaunch import runs
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.following import inspect, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -160,7 +160,8 @@ def export(
     tensorboard: event files. mlflow: a file store. ro-crate: one run with its script, code, settings and results, for a
     repository of research data (Workflow Run Crate 0.5).
     """
-    from hpclaunch.actions import export, states
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.sharing import export
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.runs.unread import refuse_strange_names
@@ -199,8 +200,8 @@ def clean(
 
     Without RUN it covers the runs of the current folder. It asks for confirmation first.
     """
-    from hpclaunch.actions import clean as cleaning
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import clean as cleaning
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -229,8 +230,8 @@ def clean(
 
 def _runs_to_cover(system: System, all_folders: bool) -> list[Run]:
     """Return the runs that `clean` covers when none is named; says how many it does not cover."""
-    from hpclaunch.actions import clean as cleaning
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import clean as cleaning
+    from hpclaunch.actions.following import states
     from hpclaunch.cli.show import console
 
     known = states.recorded_runs(system)
@@ -253,7 +254,7 @@ def forget(
 
     Their state becomes FORGOTTEN. No job is cancelled, and no file is deleted. It asks for confirmation first.
     """
-    from hpclaunch.actions import cancel, states
+    from hpclaunch.actions.following import cancel, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -287,8 +288,8 @@ def repair(
     The record of an ended run is final: no scheduler's answer changes it. This is the only way to change it. The record
     keeps who did so, when, why, and what it said before.
     """
-    from hpclaunch.actions import repair as repairing
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import repair as repairing
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -307,7 +308,7 @@ def adopt(
     hpclaunch acts only on runs of yours: it cancels, starts and deletes no others. Look at the record first
     (runs show DIR): from now on its job IDs are believed.
     """
-    from hpclaunch.actions import adopt as adoption
+    from hpclaunch.actions.following import adopt as adoption
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -325,8 +326,8 @@ def rebuild(
 
     It looks in ./runs, beside the runs in the old list, and in each FOLDER.
     """
-    from hpclaunch.actions import clean as cleaning
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import clean as cleaning
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

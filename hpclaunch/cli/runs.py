@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count
@@ -46,9 +46,9 @@ def status(
     json: flags.Json = False,
 ) -> None:
     """Show the state of runs, newest first: nodes, elapsed time, time left, epoch."""
-    from hpclaunch.actions import states
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing.wait import wait as poll_until_ended
     from hpclaunch.actions.system import System
-    from hpclaunch.actions.wait import wait as poll_until_ended
     from hpclaunch.cli.show import console, run_tables
 
     form = run_tables.ListForm(names=_columns_of(format_, json), tabs=tabs)
@@ -94,7 +94,8 @@ def logs(
     json: flags.Json = False,
 ) -> None:
     """Print a run's log, with all its ranks and starts."""
-    from hpclaunch.actions import states, wait
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing import wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.runs.unread import refuse_strange_names
@@ -138,7 +139,8 @@ def wait(
 
     The exit code is 0 if all runs completed, else that of the first run that did not complete, or 1.
     """
-    from hpclaunch.actions import states, wait
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing import wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.cli.watch import watch_all
@@ -158,7 +160,7 @@ def cancel(
     json: flags.Json = False,
 ) -> None:
     """Cancel runs that wait or run."""
-    from hpclaunch.actions import cancel, states
+    from hpclaunch.actions.following import cancel, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -186,7 +188,8 @@ def retry(run: flags.OneRun, wait: flags.Wait = False, json: flags.Json = False)
     Such faults are a failed node, a preemption and a failed launch. A run whose program failed is refused: correct it
     and submit it again, or use `hpclaunch resume`.
     """
-    from hpclaunch.actions import retry, states
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing import retry
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -213,7 +216,8 @@ def resume(
 
     The run keeps its run directory, and with another number of nodes its global batch, optimizer, schedule and rate.
     """
-    from hpclaunch.actions import resume, states
+    from hpclaunch.actions.continuing import resume
+    from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -232,7 +236,7 @@ def resume(
 
 def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) -> None:
     """Start a run again and show it; with ``wait`` follow it to its end, without the logs of its earlier starts."""
-    from hpclaunch.actions.wait import Tail
+    from hpclaunch.actions.queueing.wait import Tail
     from hpclaunch.cli.show import submission
     from hpclaunch.cli.watch import watch_submitted
 
@@ -248,7 +252,7 @@ def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) ->
 @app.command("results")
 def results(run: flags.Runs = None, json: flags.Json = False) -> None:
     """Show the final metrics of runs, newest first."""
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.following import inspect, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
     from hpclaunch.runs.unread import refuse_strange_names, strange_place

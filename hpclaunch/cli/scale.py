@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.cli.profile import DryRun, OneByOne, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
@@ -85,7 +85,7 @@ def scale(
 
     The first run is one process, with which all others are compared.
     """
-    from hpclaunch.actions import scale, scale_results, scale_runs
+    from hpclaunch.actions.measuring import scale, scale_results, scale_runs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, scale_tables
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.search import PreparedSearch
+    from hpclaunch.actions.measuring.search import PreparedSearch
     from hpclaunch.actions.system import System
 
 
@@ -138,7 +138,7 @@ def start(
 
     Its trials share one allocation, each with CPUs and GPUs of its own.
     """
-    from hpclaunch.actions.search import TypedSearch, prepare_search
+    from hpclaunch.actions.measuring.search import TypedSearch, prepare_search
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -194,7 +194,7 @@ def _names_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
 
 def _show(ready: "PreparedSearch") -> None:
     """Show the choices of the allocation with their origins, and the terms of the search."""
-    from hpclaunch.actions import preflight
+    from hpclaunch.actions.preparing import preflight
     from hpclaunch.cli.show import search_tables, submission
 
     prepared = ready.prepared
@@ -205,7 +205,7 @@ def _show(ready: "PreparedSearch") -> None:
 
 def _show_script(ready: "PreparedSearch", json: bool) -> None:
     """Print the script of the allocation. Raises Refused with every fault of it."""
-    from hpclaunch.actions import preflight
+    from hpclaunch.actions.preparing import preflight
     from hpclaunch.cli.show import console, submission
 
     submission.warn_missing(preflight.missing(ready.prepared))
@@ -218,7 +218,7 @@ def _show_script(ready: "PreparedSearch", json: bool) -> None:
 
 def _submit(system: "System", ready: "PreparedSearch", wait: bool, json: bool) -> None:
     """Submit the allocation and show it; with ``wait`` follow the search to its end."""
-    from hpclaunch.actions.search import start_search
+    from hpclaunch.actions.measuring.search import start_search
     from hpclaunch.cli.show import console, search_tables, submission
 
     run = start_search(system, ready)
@@ -232,7 +232,7 @@ def _submit(system: "System", ready: "PreparedSearch", wait: bool, json: bool) -
 
 def _follow(system: "System", name: str, json: bool) -> None:
     """Wait until the search has ended, and show its results; Ctrl-C leaves it running."""
-    from hpclaunch.actions.search_results import follow, found_search, read_results
+    from hpclaunch.actions.measuring.search_results import follow, found_search, read_results
     from hpclaunch.cli.show import console, search_tables
 
     try:
@@ -249,7 +249,7 @@ def _follow(system: "System", name: str, json: bool) -> None:
 @app.command("status")
 def status(search: OneSearch = None, json: flags.Json = False) -> None:
     """Show how far a search is: its trials by state, the best one, and how busy its allocation is."""
-    from hpclaunch.actions.search_results import found_search, read_summary
+    from hpclaunch.actions.measuring.search_results import found_search, read_summary
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, search_tables
 
@@ -268,7 +268,7 @@ def results(
     json: flags.Json = False,
 ) -> None:
     """Show the trials of a search, the best first: as a table, CSV, JSON, or a picture."""
-    from hpclaunch.actions.search_results import found_search, read_results
+    from hpclaunch.actions.measuring.search_results import found_search, read_results
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, search_tables
 
@@ -296,7 +296,7 @@ def results(
 @app.command("resume")
 def resume(search: OneSearch = None, json: flags.Json = False) -> None:
     """Continue a search whose allocation has ended: the trials that have no end are made, and no other ones."""
-    from hpclaunch.actions.search_results import found_search, resume_search
+    from hpclaunch.actions.measuring.search_results import found_search, resume_search
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, search_tables, submission
 
@@ -309,8 +309,8 @@ def resume(search: OneSearch = None, json: flags.Json = False) -> None:
 @app.command("cancel")
 def cancel(search: OneSearch = None, json: flags.Json = False) -> None:
     """Cancel a search; its finished trials stay, and resume continues it."""
-    from hpclaunch.actions import cancel as actions
-    from hpclaunch.actions.search_results import found_search
+    from hpclaunch.actions.following import cancel as actions
+    from hpclaunch.actions.measuring.search_results import found_search
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -327,7 +327,7 @@ def recipe(
     json: flags.Json = False,
 ) -> None:
     """Print the best trial as a named recipe of its job, for the section 'recipes' of a job file."""
-    from hpclaunch.actions.search_results import add_recipe, found_search, recipe_of
+    from hpclaunch.actions.measuring.search_results import add_recipe, found_search, recipe_of
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.shell import InteractiveShell
+    from hpclaunch.actions.queueing.shell import InteractiveShell
 
 app = typer.Typer()
 
@@ -59,8 +59,8 @@ def shell(
 
     It waits for the nodes, and opens bash on the first. When that ends, so does the allocation.
     """
-    from hpclaunch.actions.preflight import check_resolved
-    from hpclaunch.actions.shell import open_shell, prepare_shell
+    from hpclaunch.actions.preparing.preflight import check_resolved
+    from hpclaunch.actions.queueing.shell import open_shell, prepare_shell
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, streams, submission
 

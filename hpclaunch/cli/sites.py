@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.detect import SiteDraft
+    from hpclaunch.actions.clusters.detect import SiteDraft
     from hpclaunch.config.catalog import Found
 
 _Site = Annotated[
@@ -33,7 +33,7 @@ app = typer.Typer(
 @app.command("list")
 def list_(json: flags.Json = False) -> None:
     """List all sites: those of the project, your own, and the bundled ones."""
-    from hpclaunch.actions import sites
+    from hpclaunch.actions.clusters import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -64,7 +64,7 @@ def show(
     json: flags.Json = False,
 ) -> None:
     """Show the nodes, limits and launchers of a site, with sources."""
-    from hpclaunch.actions import sites
+    from hpclaunch.actions.clusters import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.sites.card.lines import lines_of
@@ -118,7 +118,7 @@ def compare(
     Each line is what plan recommends there. Costs are in the unit of each site. It submits nothing, and asks a queue
     only on the site's own machines.
     """
-    from hpclaunch.actions.compare_sites import compare_sites
+    from hpclaunch.actions.clusters.compare_sites import compare_sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.cli.show.site_estimates import show_estimates
@@ -158,7 +158,7 @@ def check(
     On a login node it asks Slurm, module avail and the file system, and prints what differs with a patch of the file.
     The exit code is 0 if all agrees, 1 if something differs, and 3 if nothing differs but not all could be asked.
     """
-    from hpclaunch.actions import check_site
+    from hpclaunch.actions.clusters import check_site
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, site_check
 
@@ -189,7 +189,7 @@ def detect(
     On an unknown Slurm cluster, or with --name or --write, it describes the cluster as a site file. Values that Slurm
     does not show are marked FILL IN; hpclaunch assumes nothing for them.
     """
-    from hpclaunch.actions import detect
+    from hpclaunch.actions.clusters import detect
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.submit import Prepared
+    from hpclaunch.actions.preparing.submit import Prepared
     from hpclaunch.actions.system import System
 
 app = typer.Typer()
@@ -86,8 +86,8 @@ def submit(
 
     hpclaunch chooses what you do not type, and shows each choice with its origin.
     """
-    from hpclaunch.actions import preflight
-    from hpclaunch.actions.start import follow_present
+    from hpclaunch.actions.preparing import preflight
+    from hpclaunch.actions.queueing.start import follow_present
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
@@ -204,8 +204,8 @@ def render(
     json: flags.Json = False,
 ) -> None:
     """Print the script that submit would submit."""
-    from hpclaunch.actions import script_file
-    from hpclaunch.actions.start import create_run
+    from hpclaunch.actions.preparing import script_file
+    from hpclaunch.actions.queueing.start import create_run
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
@@ -270,14 +270,14 @@ def _taken_in(system: "System", request: Request, from_script: Path | None) -> R
     """Return the request with what a batch script asks for, if one is named. Raises Refused."""
     if from_script is None:
         return request
-    from hpclaunch.actions.from_script import request_from_script
+    from hpclaunch.actions.requesting.from_script import request_from_script
 
     return request_from_script(system, request, str(from_script))
 
 
 def _warn_of_strays(system: "System", prepared: "Prepared", start_command: str) -> None:
     """Name the variables of this shell that would override the script if it is submitted by hand."""
-    from hpclaunch.actions import script_file
+    from hpclaunch.actions.preparing import script_file
     from hpclaunch.cli.show import console
 
     stray = script_file.strays(system, prepared)
@@ -289,13 +289,13 @@ def _warn_of_strays(system: "System", prepared: "Prepared", start_command: str) 
 
 def _prepare(system: "System", request: Request, runs_dir: str | None, here: bool = False) -> "Prepared":
     """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
-    from hpclaunch.actions import preflight
-    from hpclaunch.actions.node_copies import copied, copied_bytes
-    from hpclaunch.actions.submit import prepare
+    from hpclaunch.actions.preparing import preflight
+    from hpclaunch.actions.preparing.node_copies import copied, copied_bytes
+    from hpclaunch.actions.preparing.submit import prepare
     from hpclaunch.cli.show import submission
 
     if here:
-        from hpclaunch.actions.here import prepare_here
+        from hpclaunch.actions.queueing.here import prepare_here
 
         prepared = prepare_here(system, request, runs_dir)
     else:
@@ -311,7 +311,7 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
 
 def _checked_script(system: "System", prepared: "Prepared", standalone: bool) -> "Prepared":
     """Return the submission with the script to print; warns of what is missing on this machine. Raises Refused."""
-    from hpclaunch.actions import preflight, submit
+    from hpclaunch.actions.preparing import preflight, submit
     from hpclaunch.cli.show import submission
 
     submission.warn_missing(preflight.missing(prepared))
@@ -321,7 +321,7 @@ def _checked_script(system: "System", prepared: "Prepared", standalone: bool) ->
 
 def _start(system: "System", prepared: "Prepared", wait: bool, json: bool) -> None:
     """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
-    from hpclaunch.actions.start import start
+    from hpclaunch.actions.queueing.start import start
     from hpclaunch.cli.show import submission
 
     run = start(system, prepared)
@@ -335,7 +335,7 @@ def _start(system: "System", prepared: "Prepared", wait: bool, json: bool) -> No
 
 def _run_here(system: "System", prepared: "Prepared", json: bool) -> None:
     """Run in this shell's allocation, show the log and the end, and exit with the script's exit code."""
-    from hpclaunch.actions.here import start_here
+    from hpclaunch.actions.queueing.here import start_here
     from hpclaunch.cli.show import console, submission
 
     run, code = start_here(system, prepared, console.say_log)

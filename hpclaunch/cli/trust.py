@@ -30,7 +30,7 @@ def trust(
     hpclaunch reads the files of any project that nobody else can change. Before a job's set-up or model runs here, it
     asks once for the folder.
     """
-    from hpclaunch.actions import trust as trust_actions
+    from hpclaunch.actions.preparing import trust as trust_actions
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 

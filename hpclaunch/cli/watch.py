@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.wait import Tail
+    from hpclaunch.actions.queueing.wait import Tail
     from hpclaunch.runs import Run
 
 _MOST_NAMED = 5
@@ -33,7 +33,7 @@ def watch_submitted(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
 
 def watch(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
     """Follow a run to its end. Ctrl-C detaches, and the run continues."""
-    from hpclaunch.actions import wait as wait_actions
+    from hpclaunch.actions.queueing import wait as wait_actions
     from hpclaunch.cli.show import console, submission
     from hpclaunch.cli.show.progress_line import ProgressLine
 
@@ -59,8 +59,8 @@ def watch(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
 
 def watch_all(runs: Sequence[Run], seconds: float | None, retries: int, json: bool) -> Sequence[Run]:
     """Follow runs to their end, show every change, and return them. Ctrl-C detaches, and the runs continue."""
-    from hpclaunch.actions import states
-    from hpclaunch.actions import wait as wait_actions
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.queueing import wait as wait_actions
     from hpclaunch.cli.show import console, run_tables
     from hpclaunch.cli.show.progress_line import ProgressLine
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import crate_content
-from hpclaunch.actions.export import CrateOptions, export
-from hpclaunch.actions.inspect import differences
+from hpclaunch.actions.following.inspect import differences
+from hpclaunch.actions.sharing import crate_content
+from hpclaunch.actions.sharing.export import CrateOptions, export
 from hpclaunch.reports.page import html
 from hpclaunch.reports.page.comparison_page import comparison_page
 from hpclaunch.reports.page.files import write_figures

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.states import MOST_ENDED
+from hpclaunch.actions.following.states import MOST_ENDED
 from tests.cli.conftest import Desk
 from tests.cli.test_failing_io import Bed, library
 from tests.cli.test_runs_kept import ended, submit

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.model_layers import layers_of
+from hpclaunch.actions.sharing.model_layers import layers_of
 from hpclaunch.cli import run_directories
 from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.reports.model_chart import THINNEST, DrawnLayer, boxes_of, draw

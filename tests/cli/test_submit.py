@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
-from hpclaunch.actions.start import start
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.actions.queueing.start import start
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from tests.cli.conftest import Desk

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.from_script import request_from_script
+from hpclaunch.actions.requesting.from_script import request_from_script
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from tests.docs.page_commands import blocks_of

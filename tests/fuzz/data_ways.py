@@ -17,7 +17,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hpclaunch import runs
-from hpclaunch.actions import inspect, wait
+from hpclaunch.actions.following import inspect
+from hpclaunch.actions.queueing import wait
 from hpclaunch.cli.show import console, submission
 from hpclaunch.config.documents import read_json, read_yaml
 from hpclaunch.config.host_patterns import host_pattern

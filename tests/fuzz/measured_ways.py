@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from hpclaunch import runs
-from hpclaunch.actions import doctor
+from hpclaunch.actions.clusters import doctor
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show import doctor_report
 from hpclaunch.config.job import Training

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hpclaunch import runs
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli.show import run_details, run_tables
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.spec import Sweep

@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 
 from hpclaunch import render as rendering
 from hpclaunch import runs
-from hpclaunch.actions import adopt, cancel, inspect, resume, retry
-from hpclaunch.actions import states as tracking
-from hpclaunch.actions.sites import site_as_json, site_card
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.clusters.sites import site_as_json, site_card
+from hpclaunch.actions.continuing import resume
+from hpclaunch.actions.following import adopt, cancel, inspect
+from hpclaunch.actions.following import states as tracking
+from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.actions.queueing import retry
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show import run_details, run_tables
 from hpclaunch.config.catalog import Catalog, bundled

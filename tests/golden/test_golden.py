@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.advice import advised
-from hpclaunch.actions.shell import with_bash
+from hpclaunch.actions.preparing.advice import advised
+from hpclaunch.actions.queueing.shell import with_bash
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job

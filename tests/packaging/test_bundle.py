@@ -58,7 +58,7 @@ def test_a_changed_file_is_not_installed(bundle: Path, tmp_path: Path) -> None:
 def test_the_wheel_that_is_packed_again_has_the_files_of_the_first(
     bundle: Path, distributions: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    code = "from hpclaunch.actions.own_wheel import make_own_wheel; from pathlib import Path; "
+    code = "from hpclaunch.actions.sharing.own_wheel import make_own_wheel; from pathlib import Path; "
     code += "print(make_own_wheel(Path('.'), lambda words: None))"
     made = tmp_path / run(bundle.parent / "env" / "bin" / "python", "-c", code, cwd=tmp_path).stdout.strip()
     first, second = (

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.actions.start import create_run
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.actions.queueing.start import create_run
 from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.parameters import Parameter

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.hand_over import hand_over
+from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.core.errors import SchedulerError, Unanswered
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run

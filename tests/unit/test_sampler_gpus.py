@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.efficiency import efficiencies
+from hpclaunch.actions.following.efficiency import efficiencies
 from hpclaunch.cli.show.efficiency import show_efficiencies
 from hpclaunch.runs.samples import GpuTime, gpu_time, samples_of
 from tests.unit.actions.test_efficiency import LAYOUT, a_run

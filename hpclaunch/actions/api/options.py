@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from hpclaunch.actions import typed_values
+from hpclaunch.actions.requesting import typed_values
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean, shorten
 from hpclaunch.core.spec import Request
@@ -172,7 +172,7 @@ def submit_request(system: System, program: Program, options: SubmitOptions) -> 
     )
     if from_script is None:
         return request
-    from hpclaunch.actions.from_script import request_from_script
+    from hpclaunch.actions.requesting.from_script import request_from_script
 
     return request_from_script(system, request, _text("program", from_script) or "")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.actions import states
 from hpclaunch.actions.api.messages import LOGGER, this_system
-from hpclaunch.actions.progress import ProgressOfRuns
+from hpclaunch.actions.following import states
+from hpclaunch.actions.following.progress import ProgressOfRuns
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.records import record
@@ -114,7 +114,7 @@ class SubmittedRun:
         If a node or its launcher failed, the run is started again, up to ``retries`` times. Raises Refused for a run
         that was never submitted, and SchedulerError.
         """
-        from hpclaunch.actions.wait import wait
+        from hpclaunch.actions.queueing.wait import wait
 
         found: Sequence[Run] = states.awaitable([self._load()])
         for now in wait(found, timeout, retries, LOGGER.info):
@@ -126,7 +126,7 @@ class SubmittedRun:
 
         The scheduler is asked at growing intervals, up to 15 s; epochs and losses are read each time. Raises as `wait`.
         """
-        from hpclaunch.actions.wait import follow_states
+        from hpclaunch.actions.queueing.wait import follow_states
 
         progress = ProgressOfRuns()
         (run,) = states.awaitable([self._load()])
@@ -145,7 +145,7 @@ class SubmittedRun:
 
     def result(self) -> dict[str, Any]:
         """Return the final metrics; empty until the program has recorded them."""
-        from hpclaunch.actions.inspect import final_metrics
+        from hpclaunch.actions.following.inspect import final_metrics
 
         return {name: value for name, value in final_metrics(self._load()).items() if name not in ("event", "time")}
 
@@ -159,7 +159,7 @@ class SubmittedRun:
 
         Raises Refused for a sweep, each of whose runs has its own log, and for a rank that has none.
         """
-        from hpclaunch.actions.wait import missing_log_fault, own_log, read_log, refuse_array
+        from hpclaunch.actions.queueing.wait import missing_log_fault, own_log, read_log, refuse_array
 
         run = self._load()
         refuse_array(run)
@@ -176,7 +176,7 @@ class SubmittedRun:
 
     def cancel(self) -> str:
         """End the run, and return its state. Raises Refused and SchedulerError."""
-        from hpclaunch.actions.cancel import cancel
+        from hpclaunch.actions.following.cancel import cancel
 
         return cancel([self._load()])[0].state
 
@@ -188,8 +188,8 @@ class SubmittedRun:
         With another number of nodes the run keeps its global batch, optimizer, schedule and rate, unless a ``recipe``
         is named. ``walltime``: in seconds or as text.
         """
-        from hpclaunch.actions.resume import Changes, resume
-        from hpclaunch.actions.typed_values import seconds_of
+        from hpclaunch.actions.continuing.resume import Changes, resume
+        from hpclaunch.actions.requesting.typed_values import seconds_of
 
         seconds = seconds_of(walltime, "walltime") if isinstance(walltime, str) else walltime
         (run,) = states.refreshed([self._load()])
@@ -198,14 +198,14 @@ class SubmittedRun:
 
     def retry(self) -> SubmittedRun:
         """Start the run again after a fault of the machine; a program that failed is Refused. Raises SchedulerError."""
-        from hpclaunch.actions.retry import retry
+        from hpclaunch.actions.queueing.retry import retry
 
         (run,) = states.refreshed([self._load()])
         return SubmittedRun(folder=retry(run, LOGGER.info).path)
 
     def rerun(self) -> SubmittedRun:
         """Make the same run again, as a new run; its notices list what is not the same. Raises Refused."""
-        from hpclaunch.actions.rerun import prepare_rerun, rerun_notices, submit_rerun
+        from hpclaunch.actions.continuing.rerun import prepare_rerun, rerun_notices, submit_rerun
 
         again = prepare_rerun(this_system(), self._load(), None)
         new = submit_rerun(again)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hpclaunch import runs
-from hpclaunch.actions import preflight, states
 from hpclaunch.actions.api import options as keywords
 from hpclaunch.actions.api.messages import LOGGER, this_system
 from hpclaunch.actions.api.options import Name, PlanOptions, Program, SubmitOptions, Value
 from hpclaunch.actions.api.plans import Plan, plan_of
 from hpclaunch.actions.api.submitted import RunStatus, SubmittedRun, status_of
-from hpclaunch.actions.progress import ProgressOfRuns
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.following import states
+from hpclaunch.actions.following.progress import ProgressOfRuns
+from hpclaunch.actions.preparing import preflight
+from hpclaunch.actions.preparing.submit import prepare
 from hpclaunch.core.records import record
 from hpclaunch.runs.typed_command import typed_command
 
@@ -84,7 +85,7 @@ def submit(program: Program, *, dry_run: bool = False, **options: Unpack[SubmitO
             command=typed_command(request),
             notices=tuple(notices),
         )
-    from hpclaunch.actions.start import start
+    from hpclaunch.actions.queueing.start import start
 
     run = start(system, prepared)
     return SubmittedRun(folder=run.path, notices=tuple(notices))
@@ -109,7 +110,7 @@ def plan(job: Name, **options: Unpack[PlanOptions]) -> Plan:
     The keywords are the flags of ``hpclaunch plan``; `PlanOptions` lists them. Values that you give are not changed. A
     request that cannot run gives a plan with ``problems``. Raises InvalidRequest, NotFound, InvalidFile and Refused.
     """
-    from hpclaunch.actions.plan import plan_job
+    from hpclaunch.actions.measuring.plan import plan_job
 
     keywords.refuse_unknown("plan", options, PlanOptions)
     calibration = options.get("calibration")
@@ -152,7 +153,7 @@ def status(
 def _begin(since: datetime | timedelta | str | None, now: datetime) -> str:
     """Return the earliest time as a record has it; empty without one."""
     if since is None or isinstance(since, str):
-        from hpclaunch.actions.typed_values import since_of
+        from hpclaunch.actions.requesting.typed_values import since_of
 
         return since_of(since, now)
     moment = now - since if isinstance(since, timedelta) else since

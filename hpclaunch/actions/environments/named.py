@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpclaunch.actions.environments import kept
 from hpclaunch.actions.environments.kept import KeptEnvironment
-from hpclaunch.actions.python_packages import lacking_in
+from hpclaunch.actions.environments.python_packages import lacking_in
 from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.core.errors import Fault, Refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.actions.doctor import Report, summary_of
+from hpclaunch.actions.clusters.doctor import Report, summary_of
 from hpclaunch.cli.show.console import say, show_lines, write_json
 from hpclaunch.cli.show.node_lines import all_reduce_lines, node_lines
 

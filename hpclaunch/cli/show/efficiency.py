@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from hpclaunch.actions.efficiency import ACCOUNTING, START_S, Efficiency, efficiencies
+from hpclaunch.actions.following.efficiency import ACCOUNTING, START_S, Efficiency, efficiencies
 from hpclaunch.cli.show.console import say, show_bytes, table, write, write_json
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.utilization import percent

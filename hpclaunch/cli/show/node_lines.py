@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport
-from hpclaunch.actions.diagnosis.topology import NetworkCard, NodeGpu, NodeTopology, NumaNode, RankPlace
+from hpclaunch.actions.clusters.diagnosis.all_reduce import AllReduceReport
+from hpclaunch.actions.clusters.diagnosis.topology import NetworkCard, NodeGpu, NodeTopology, NumaNode, RankPlace
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.communication import GIGA
 from hpclaunch.guidelines.measured_link import bus_bandwidth

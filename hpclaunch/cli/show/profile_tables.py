@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.actions.profile import Design, Result
+from hpclaunch.actions.measuring.profile import Design, Result
 from hpclaunch.cli.show.console import say, table, write_json
 from hpclaunch.core.units import count, format_walltime
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from hpclaunch.actions.progress import ProgressOfRuns
+from hpclaunch.actions.following.progress import ProgressOfRuns
 from hpclaunch.cli.show import colour, streams
 from hpclaunch.cli.show.bars import bar
 from hpclaunch.cli.show.console import escape_controls

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hpclaunch.actions.progress import RunProgress
-from hpclaunch.actions.states import explanation
+from hpclaunch.actions.following.progress import RunProgress
+from hpclaunch.actions.following.states import explanation
 from hpclaunch.cli.show.bars import curve
 from hpclaunch.cli.show.submission import jobs_words
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hpclaunch.actions.inspect import everything, numbers
+from hpclaunch.actions.following.inspect import everything, numbers
 from hpclaunch.cli.show.console import fact, show_bytes, write_json
 from hpclaunch.core.json_values import pairs
 from hpclaunch.core.spec import parameter_word

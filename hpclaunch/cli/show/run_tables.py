@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.actions.inspect import final_metrics, numbers
-from hpclaunch.actions.progress import ProgressOfRuns
-from hpclaunch.actions.states import explanation
+from hpclaunch.actions.following.inspect import final_metrics, numbers
+from hpclaunch.actions.following.progress import ProgressOfRuns
+from hpclaunch.actions.following.states import explanation
 from hpclaunch.cli.show import streams
 from hpclaunch.cli.show.console import (
     Lines,
@@ -27,7 +27,7 @@ from hpclaunch.core.slow_files import answers
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.clean import Deletion
+    from hpclaunch.actions.following.clean import Deletion
 
 _PIPED_WATCH = tuple(name for name in EVERY_DEFAULT if name not in ("elapsed", "left"))
 """The columns of ``status --watch`` in a pipe: a run has a new line when something happens, not at every look."""

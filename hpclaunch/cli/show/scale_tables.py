@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpclaunch.actions.scale import StudyDesign
-from hpclaunch.actions.scale_results import StudyResults, StudyRow, write_results
-from hpclaunch.actions.scale_runs import words_of
+from hpclaunch.actions.measuring.scale import StudyDesign
+from hpclaunch.actions.measuring.scale_results import StudyResults, StudyRow, write_results
+from hpclaunch.actions.measuring.scale_runs import words_of
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show.console import say, table, warn, write_json
 from hpclaunch.cli.show.profile_tables import cost_in_words

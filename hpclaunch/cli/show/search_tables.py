@@ -13,7 +13,7 @@ from hpclaunch.search.names import texts_of
 from hpclaunch.search.results import cells_of, columns_of, csv_of, failed_among, failures_in_words, json_of, ranked
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.search_results import SearchResults
+    from hpclaunch.actions.measuring.search_results import SearchResults
     from hpclaunch.core.spec import JobSpec
     from hpclaunch.runs import Run
     from hpclaunch.search.folder import SearchRecord

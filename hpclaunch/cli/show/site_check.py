@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.actions.check_site import CheckedValue, SiteCheck
+from hpclaunch.actions.clusters.check_site import CheckedValue, SiteCheck
 from hpclaunch.cli.show.console import say, table, write
 from hpclaunch.config.yaml_edits import flow_text
 from hpclaunch.core.units import count

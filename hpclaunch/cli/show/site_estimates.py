@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.compare_sites import SiteEstimate
+from hpclaunch.actions.clusters.compare_sites import SiteEstimate
 from hpclaunch.cli.show.console import say, table
 from hpclaunch.core.spec import TENSORFLOW
 from hpclaunch.core.units import count

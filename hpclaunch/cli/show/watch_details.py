@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.states import explanation
+from hpclaunch.actions.following.states import explanation
 from hpclaunch.cli.show.bars import bar, curve, levels
 from hpclaunch.cli.show.console import show_bytes
 from hpclaunch.cli.show.run_columns import ListedRun, Piece, duration, epoch_of, one_line, place_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.cli.show.run_columns import ListedRun
 from hpclaunch.core.records import record
 from hpclaunch.runs import JobIdentity, Run, identity_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 

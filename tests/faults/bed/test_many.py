@@ -52,8 +52,8 @@ STEPS: dict[str, Callable[[Faults, Path], bool] | None] = {
 # One process submits all of them, as a person's loop over `hpclaunch submit` does in a thousand.
 SUBMIT_MANY = """
 import sys
-from hpclaunch.actions.start import start
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.queueing.start import start
+from hpclaunch.actions.preparing.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 system = System()

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.actions.array_parts import submit_array
-from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.retry import retry
-from hpclaunch.actions.states import refreshed
+from hpclaunch.actions.following.states import refreshed
+from hpclaunch.actions.queueing.array_parts import submit_array
+from hpclaunch.actions.queueing.hand_over import hand_over
+from hpclaunch.actions.queueing.retry import retry
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.folders import state_folder

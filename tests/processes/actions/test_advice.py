@@ -15,8 +15,8 @@ def test_without_a_recipe_no_module_of_the_planner_is_imported_and_with_one_no_f
         "import sys; from tests.unit.actions.test_advice import case_of; from hpclaunch.resolve import spec_of\n"
         "ours = {name for name in sys.modules if name.startswith(('hpclaunch.planner', 'hpclaunch.guidelines'))}\n"
         "for name in ours: del sys.modules[name]\n"
-        "del sys.modules['hpclaunch.actions.advice']\n"
-        "from hpclaunch.actions.advice import advised\n"
+        "del sys.modules['hpclaunch.actions.preparing.advice']\n"
+        "from hpclaunch.actions.preparing.advice import advised\n"
         f"advised(case_of(nodes=4, recipe={'job' if words else None!r}))\n"
         "print(*sorted(name for name in sys.modules if name.startswith('hpclaunch.planner.')))"
     )

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.array_parts import submit_array
-from hpclaunch.actions.retry import retry
-from hpclaunch.actions.states import refreshed
+from hpclaunch.actions.following.states import refreshed
+from hpclaunch.actions.queueing.array_parts import submit_array
+from hpclaunch.actions.queueing.retry import retry
 from hpclaunch.core.errors import Interrupted, Refused, SchedulerError, Unanswered
 from hpclaunch.runs import Run, leases, numbers
 from tests.processes.actions.conftest import FakeSlurm

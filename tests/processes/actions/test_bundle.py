@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import own_wheel
-from hpclaunch.actions.bundle import BundleTarget, make_bundle
+from hpclaunch.actions.sharing import own_wheel
+from hpclaunch.actions.sharing.bundle import BundleTarget, make_bundle
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.version import __version__

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.states import refreshed
+from hpclaunch.actions.following.states import refreshed
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run
 from hpclaunch.runs.ownership import new_token

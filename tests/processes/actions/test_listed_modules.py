@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.listed_modules import module_findings
+from hpclaunch.actions.clusters.listed_modules import module_findings
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core import waiting

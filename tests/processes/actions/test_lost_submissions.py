@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.states import is_lost
-from hpclaunch.actions.wait import exit_code_of, wait
+from hpclaunch.actions.following.states import is_lost
+from hpclaunch.actions.queueing.wait import exit_code_of, wait
 from hpclaunch.runs import leases
 from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run

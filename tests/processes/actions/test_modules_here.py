@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.modules_here import gone_modules, modules_of
+from hpclaunch.actions.preparing.modules_here import gone_modules, modules_of
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.core.errors import Fault
 from tests.builders import a_job, planned

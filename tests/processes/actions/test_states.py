@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions import states
-from hpclaunch.actions.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
-from hpclaunch.actions.states import (
+from hpclaunch.actions.following import states
+from hpclaunch.actions.following.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
+from hpclaunch.actions.following.states import (
     all_runs,
     awaitable,
     explanation,
@@ -517,7 +517,7 @@ def test_which_states_nobody_may_ever_learn(slurm: FakeSlurm) -> None:
 
 
 def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
-    from hpclaunch.actions.identity import require_own_site, require_permission
+    from hpclaunch.actions.following.identity import require_own_site, require_permission
 
     theirs, elsewhere, own = slurm.run("7", uid="4711"), slurm.run("8", cluster="other"), slurm.run("9")
     require_permission([own])
@@ -535,7 +535,7 @@ def test_permission_is_refused_with_every_reason(slurm: FakeSlurm) -> None:
 def test_the_site_of_the_machine_decides_where_no_cluster_is_recorded(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hpclaunch.actions.identity import require_own_site
+    from hpclaunch.actions.following.identity import require_own_site
 
     site = "title: t\nscheduler: local\ndefaults: {node_type: n}\nnode_types: {n: {title: n, cores_per_node: 1}}\n"
     (slurm.home / "site_configs").mkdir()

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.adopt import adopt
-from hpclaunch.actions.cancel import all_cancellable, cancel, cancellable, forget, has_a_job
-from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.identity import other_users
-from hpclaunch.actions.repair import repair, wanted_reason, wanted_state
-from hpclaunch.actions.resume import Changes, resume
-from hpclaunch.actions.retry import ending_of, for_another_start, retry
-from hpclaunch.actions.retry import script_of as script_to_submit
+from hpclaunch.actions.continuing.resume import Changes, resume
+from hpclaunch.actions.following.adopt import adopt
+from hpclaunch.actions.following.cancel import all_cancellable, cancel, cancellable, forget, has_a_job
+from hpclaunch.actions.following.identity import other_users
+from hpclaunch.actions.following.repair import repair, wanted_reason, wanted_state
+from hpclaunch.actions.queueing.hand_over import hand_over
+from hpclaunch.actions.queueing.retry import ending_of, for_another_start, retry
+from hpclaunch.actions.queueing.retry import script_of as script_to_submit
+from hpclaunch.actions.queueing.wait import exit_code_of, wait
 from hpclaunch.actions.system import System
-from hpclaunch.actions.wait import exit_code_of, wait
 from hpclaunch.core.errors import (
     HpclaunchError,
     Interrupted,

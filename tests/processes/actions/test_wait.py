@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.wait import Tail, follow, follow_states, missing_log_fault, own_log, read_log, refuse_array, wait
+from hpclaunch.actions.queueing.wait import (
+    Tail,
+    follow,
+    follow_states,
+    missing_log_fault,
+    own_log,
+    read_log,
+    refuse_array,
+    wait,
+)
 from hpclaunch.core.errors import Refused, SchedulerError
 from hpclaunch.runs import Run
 from tests.builders import leave_proof

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.advice import advised
+from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.config.job import Job, NamedRecipe
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.errors import Refused

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.array_parts import _new_start
+from hpclaunch.actions.queueing.array_parts import _new_start
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs.array_parts import ArrayPart
 from tests.builders import a_run

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from hpclaunch.actions.bundle import BundleTarget, fault_of_pip, target_of
-from hpclaunch.actions.bundle_installer import installer_text
+from hpclaunch.actions.sharing.bundle import BundleTarget, fault_of_pip, target_of
+from hpclaunch.actions.sharing.bundle_installer import installer_text
 from hpclaunch.core.errors import InvalidRequest
 
 TARGET = BundleTarget(python="3.12", machine="aarch64")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions import clean
+from hpclaunch.actions.following import clean
 from hpclaunch.actions.system import System
 from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run

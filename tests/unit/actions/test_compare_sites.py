@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.actions.compare_sites import compare_sites
+from hpclaunch.actions.clusters.compare_sites import compare_sites
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.guidelines.choice import Objective
 from tests.unit.actions.conftest import calls
 
 ONCE = {
-    "hpclaunch.actions.load": {"load"},
-    "hpclaunch.actions.advice": {"advised"},
+    "hpclaunch.actions.preparing.load": {"load"},
+    "hpclaunch.actions.preparing.advice": {"advised"},
     "hpclaunch.planner.forecasting": {"forecast"},
     "hpclaunch.resolve": {"resolve"},
 }
@@ -23,7 +23,9 @@ def test_each_case_is_loaded_planned_advised_and_resolved_once(system: System) -
     request = Request(target="cifar", accept_unverified=True)
     with calls(ONCE) as found:
         compare_sites(system, request, sites, Objective())
-    assert sorted(found) == sorted([*ONCE["hpclaunch.actions.load"], "advised", "forecast", "resolve"] * len(sites))
+    assert sorted(found) == sorted(
+        [*ONCE["hpclaunch.actions.preparing.load"], "advised", "forecast", "resolve"] * len(sites)
+    )
 
 
 @pytest.mark.parametrize(

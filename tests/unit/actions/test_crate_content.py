@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import hpclaunch
-from hpclaunch.actions import crate_content as module
-from hpclaunch.actions.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
-from hpclaunch.actions.export import CrateOptions, export, next_command
-from hpclaunch.actions.recorded_times import times_of
+from hpclaunch.actions.sharing import crate_content as module
+from hpclaunch.actions.sharing.crate_content import CrateContent, content_of, crate_files, facts_of, thinned_lines
+from hpclaunch.actions.sharing.export import CrateOptions, export, next_command
+from hpclaunch.actions.sharing.recorded_times import times_of
 from hpclaunch.core.errors import HpclaunchError, InvalidRequest, Refused
 from hpclaunch.core.inside import InsideFile
 from hpclaunch.runs import Run, load, metric_events

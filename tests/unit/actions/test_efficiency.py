@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.efficiency import Efficiency, efficiencies
+from hpclaunch.actions.following.efficiency import Efficiency, efficiencies
 from hpclaunch.runs import save
 from hpclaunch.runs.record import Run
 from tests.unit.runs.test_samples import HEADER, write

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.retry import script_of
+from hpclaunch.actions.queueing.hand_over import hand_over
+from hpclaunch.actions.queueing.retry import script_of
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs import Run
 from tests.builders import a_run

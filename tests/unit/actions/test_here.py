@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpclaunch import runs
-from hpclaunch.actions import here
+from hpclaunch.actions.queueing import here
 from hpclaunch.runs.record import save
 from hpclaunch.schedulers import UNPROVEN
 from tests.builders import a_run, leave_proof

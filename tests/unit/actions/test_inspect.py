@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from hpclaunch import runs
-from hpclaunch.actions import inspect
+from hpclaunch.actions.following import inspect
 from tests.builders import a_run
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions import monitor as module
-from hpclaunch.actions.monitor import Monitor
+from hpclaunch.actions.following import monitor as module
+from hpclaunch.actions.following.monitor import Monitor
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.schedulers import QueuePlace

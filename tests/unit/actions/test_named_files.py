@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.named_files import file_findings
+from hpclaunch.actions.clusters.named_files import file_findings
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import EnvironmentRecipe, Folders, Site
 from tests.builders import a_context, a_site

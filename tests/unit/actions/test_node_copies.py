@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.node_copies import copied, copied_bytes, not_copied, nothing_to_copy, too_large
-from hpclaunch.actions.submit import Prepared
+from hpclaunch.actions.preparing.node_copies import copied, copied_bytes, not_copied, nothing_to_copy, too_large
+from hpclaunch.actions.preparing.submit import Prepared
 from hpclaunch.config.site import NodeCopies, Site
 from hpclaunch.core.broadcast import CONDA_PREFIX, Broadcast
 from hpclaunch.core.spec import Script

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import own_wheel
-from hpclaunch.actions.own_wheel import make_own_wheel, required_by
+from hpclaunch.actions.sharing import own_wheel
+from hpclaunch.actions.sharing.own_wheel import make_own_wheel, required_by
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.version import __version__
 

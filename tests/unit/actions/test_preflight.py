@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import preflight
-from hpclaunch.actions.preflight import check_resolved, found_layout, missing, missing_here
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.preparing import preflight
+from hpclaunch.actions.preparing.preflight import check_resolved, found_layout, missing, missing_here
+from hpclaunch.actions.preparing.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.data_sets import DataSet
 from hpclaunch.core.data_need import DataNeed

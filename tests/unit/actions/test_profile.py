@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.profile import EPOCHS, design
+from hpclaunch.actions.measuring.profile import EPOCHS, design
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.program_source import with_program_imports
+from hpclaunch.actions.preparing.program_source import with_program_imports
 from hpclaunch.config.job import Job
 from hpclaunch.resolve.framework import stated_framework
 from tests.builders import a_case, a_context, a_job

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.progress import ProgressOfRuns, RunProgress
+from hpclaunch.actions.following.progress import ProgressOfRuns, RunProgress
 from hpclaunch.runs import Run
 from tests.builders import a_run
 

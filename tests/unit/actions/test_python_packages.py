@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.preflight import missing_here
-from hpclaunch.actions.python_packages import lacking_in, missing_packages
+from hpclaunch.actions.environments.python_packages import lacking_in, missing_packages
+from hpclaunch.actions.preparing.preflight import missing_here
 from hpclaunch.core.spec import JobSpec, Step
 from tests.builders import a_job, planned
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.python_syntax import python_version, syntax_faults
+from hpclaunch.actions.preparing.python_syntax import python_version, syntax_faults
 from tests.builders import a_desk, planned
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.report import ReportFiles, ReportSubject, comparison_of, find, formats_of, page_of
+from hpclaunch.actions.sharing.report import ReportFiles, ReportSubject, comparison_of, find, formats_of, page_of
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.runs import load, task_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.scale import StudyWish, design
+from hpclaunch.actions.measuring.scale import StudyWish, design
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.staging import DatasetSource, stage
+from hpclaunch.actions.projects.staging import DatasetSource, stage
 from hpclaunch.config.data_sets import DataSet, Fetch
 from hpclaunch.core.errors import Refused
 

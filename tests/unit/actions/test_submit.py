@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.load import load
-from hpclaunch.actions.start import create_run
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.preparing.load import load
+from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.actions.queueing.start import create_run
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.calibrations import place_of, run_list_of, with_key

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import trust
-from hpclaunch.actions.load import load
-from hpclaunch.actions.start import refuse_untrusted
-from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.preparing import trust
+from hpclaunch.actions.preparing.load import load
+from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.actions.queueing.start import refuse_untrusted
 from hpclaunch.actions.system import System
 from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.consents import keeper_of

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from hpclaunch.actions.typed_values import nodes_of, since_of
+from hpclaunch.actions.requesting.typed_values import nodes_of, since_of
 from hpclaunch.core.errors import InvalidRequest
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.advice import advised
+from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.one_process import one_process_warning

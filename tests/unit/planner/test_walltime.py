@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.advice import advised
+from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.advice import advised
+from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.spec import JobSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.export import CrateOptions, export
+from hpclaunch.actions.sharing.export import CrateOptions, export
 from hpclaunch.reports.page import html
 from hpclaunch.reports.page.recorded import read_run
 from hpclaunch.reports.page.run_page import run_page

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.inspect import final_metrics
+from hpclaunch.actions.following.inspect import final_metrics
 from hpclaunch.reports.exports.recorded_metrics import epoch_points, result_points
 from hpclaunch.runs.start_numbers import highest_in
 from hpclaunch.runs.training_progress import ProgressReader

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions import wait
+from hpclaunch.actions.queueing import wait
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Refused
 from hpclaunch.runs import load, task_of, unread

@@ -19,8 +19,8 @@ from types import SimpleNamespace
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.hand_over import hand_over
-from hpclaunch.actions.states import refreshed
+from hpclaunch.actions.following.states import refreshed
+from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.core.errors import Refused, SchedulerError, Unanswered
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.hand_over import hand_over
+from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.core.errors import Interrupted, SchedulerError
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run

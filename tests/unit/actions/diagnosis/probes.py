@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
+from hpclaunch.actions.clusters.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis.evidence import Check, ProbeEvidence
 from tests.builders import a_job, planned
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.diagnosis.all_reduce import all_reduce_report
+from hpclaunch.actions.clusters.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis.all_reduce import all_reduce_report
 from hpclaunch.cli.show.node_lines import all_reduce_lines
 from tests.unit.actions.diagnosis.probes import a_rank, evidence, failed, with_ranks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.actions.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis import diagnose
 from tests.unit.actions.diagnosis.probes import SPEC, evidence, failed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.actions.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis import diagnose
 from tests.unit.actions.diagnosis.probes import PROMISED, SPEC, evidence, failed, with_ranks
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis import diagnose
 from tests.unit.actions.diagnosis.probes import SPEC, a_rank, a_spec, evidence, failed, with_ranks
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.diagnosis.process_sets import inside_report
+from hpclaunch.actions.clusters.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis.process_sets import inside_report
 from tests.unit.actions.diagnosis.probes import a_rank, evidence, failed, with_ranks
 from tests.unit.actions.diagnosis.test_all_reduce import FACTS
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.diagnosis.refusals import refusals
+from hpclaunch.actions.clusters.diagnosis.refusals import refusals
 from hpclaunch.core.errors import Fault, Subject
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.schedulers.slurm.reasons import subject_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.diagnosis.topology import cpu_list, cpus_in, topologies
+from hpclaunch.actions.clusters.diagnosis import diagnose
+from hpclaunch.actions.clusters.diagnosis.topology import cpu_list, cpus_in, topologies
 from hpclaunch.cli.show.node_lines import node_lines
 from hpclaunch.training.doctor.rank_probe import node_facts
 from tests.unit.actions.diagnosis.probes import a_rank, evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.cli.show.run_columns import ListedRun
 from hpclaunch.runs import Run
 from hpclaunch.runs.training_progress import TrainingProgress

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.cli.show import console, streams
 from hpclaunch.cli.show.progress_line import ProgressLine, progress_text
 from hpclaunch.cli.show.run_columns import ListedRun

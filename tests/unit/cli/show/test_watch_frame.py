@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.cli.show.run_columns import ListedRun
 from hpclaunch.cli.show.watch_frame import HELP, frame, page_of
 from hpclaunch.cli.show.watch_scene import Scene

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.actions.progress import RunProgress
+from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.cli.show.watch_view import SORTS, Command, View, arranged, place_of, press
 from hpclaunch.runs import Run
 from tests.unit.cli.show.listed import a_named_run, running

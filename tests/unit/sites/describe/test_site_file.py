@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch.actions.detect import SiteDraft, write
+from hpclaunch.actions.clusters.detect import SiteDraft, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.sites.describe import describe

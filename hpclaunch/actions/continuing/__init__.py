@@ -1,0 +1,1 @@
+"""A further run from an earlier one: resume goes on where it ended, rerun makes it again."""

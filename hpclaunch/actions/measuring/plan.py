@@ -1,0 +1,128 @@
+"""``plan``: collects what is known of a job and a site; ``planner`` draws the conclusions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from hpclaunch.actions.preparing.load import load
+from hpclaunch.actions.preparing.this_machine import is_foreign
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
+from hpclaunch.resolve.recipes import as_typed, recipe_faults
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.choice import Objective
+    from hpclaunch.guidelines.figures import ModelFigures
+    from hpclaunch.planner.question import Question, Queue
+    from hpclaunch.planner.values import Forecast
+    from hpclaunch.resolve.case import Case
+
+
+def plan_job(
+    system: System,
+    request: Request,
+    objective: Objective,
+    *,
+    global_batch: int | None = None,
+    calibration: Path | None = None,
+) -> Forecast:
+    """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError."""
+    return plan_case(system, load(system, request), objective, global_batch, calibration)
+
+
+def plan_case(
+    system: System,
+    case: Case,
+    objective: Objective,
+    global_batch: int | None = None,
+    calibration: Path | None = None,
+) -> Forecast:
+    """Return the plan of a loaded case. ``global_batch`` in samples. Raises HpclaunchError.
+
+    The settings of a recipe that the request names count as typed.
+
+    It runs only two programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
+    for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
+    finished runs.
+    """
+    from hpclaunch.planner.forecasting import forecast
+    from hpclaunch.planner.measured.calibration_file import read_evidence
+    from hpclaunch.planner.measured.calibrations import with_key
+    from hpclaunch.planner.measured.finished_runs import evidence_for, with_links
+    from hpclaunch.planner.question import Question
+    from hpclaunch.planner.workload import divided_batch
+
+    faults = recipe_faults(case)
+    if faults:
+        raise Refused(faults)
+    case = with_key(as_typed(case))
+    site, request = case.site, case.request
+    figures, unknown = figures_of(system, case)
+    question = Question(
+        case=case,
+        figures=figures,
+        unknown=unknown,
+        evidence=with_links(read_evidence(calibration), case) if calibration else evidence_for(case),
+        objective=objective,
+        global_batch=global_batch or divided_batch(case.job, request),
+    )
+    if figures is not None and case.site.scheduler_row.has_queue:
+        question = replace(question, queue=_queue(system, question))
+    plan = forecast(question)
+    if site.status != "retired":
+        return plan
+    warning = f"the site {site.name} is retired: scripts can be rendered for it, but not submitted"
+    return replace(plan, warnings=(*plan.warnings, warning))
+
+
+def _queue(system: System, question: Question) -> Queue:
+    """Return the waits in the site's queue. A scheduler is asked only on a machine that is known to be the site's."""
+    from hpclaunch.planner.question import Queue
+
+    unknown = _why_not_asked(question.case)
+    if unknown:
+        return Queue(unknown=unknown)
+    from hpclaunch.actions.measuring.queue import queue_of
+
+    return queue_of(system, question)
+
+
+def _why_not_asked(case: Case) -> str:
+    """Return why the scheduler of this machine cannot know the site's queue; empty if it can."""
+    site, context = case.site, case.context
+    if is_foreign(site.status, context.other_site):
+        return f"this machine is {context.other_site}'s" if context.other_site else f"{site.name} is retired"
+    if not context.at_site:
+        return f"this machine is not known to be one of {site.name}'s"
+    command = site.scheduler_row.start_command
+    return "" if which(command) else f"this machine has no {command}"
+
+
+def figures_of(system: System, case: Case) -> tuple[ModelFigures | None, str]:
+    """Return the model's figures, or why they are unknown. The model is measured in the job's environment here."""
+    from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
+
+    job, other_site = case.job, case.context.other_site
+    known = known_figures(job, system.environment)
+    if known is not None or job.training is None or job.training.model is None:
+        return known, ""
+    from hpclaunch.actions.preparing.trust import model_refusal
+    from hpclaunch.resolve.python_environment import python_environment_of
+
+    refused = model_refusal(system, case)
+    if refused:
+        return None, f"the model was not looked at: {refused}"
+    environment = python_environment_of(case)
+    reason = f"this machine is {other_site}'s" if other_site else environment.closed
+    words = f"{environment.words[0]} as at {case.site.name}"
+    looks = [] if reason else [Look(environment=environment, words=words)]
+    looks += [look for look in own_python(case.context.python) if look.environment != environment]
+    system.tell(f"measuring the model {job.training.model} once, as its figures are not in the job file")
+    try:
+        return find_figures(job, system.environment, looks), ""
+    except NotFoundOut as error:
+        return None, "; ".join(filter(None, (reason, str(error))))

@@ -1,0 +1,1 @@
+"""What a project has: its jobs and its data sets."""

@@ -1,0 +1,1 @@
+"""What leaves the machine: reports, exports, crates, and the bundle that installs without internet."""
