@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.terminal import Terminal
 from tests.slurm.conftest import Cluster
-from tests.slurm.desk import PROBE_JOB, Desk, Submitted, until
+from tests.slurm.desk import HPCLAUNCH, PROBE_JOB, Desk, Submitted, until
 from tests.slurm.second import second_cluster
 
 pytestmark = pytest.mark.timeout(900)
@@ -116,6 +117,62 @@ def test_an_array_there_is_followed_and_cancelled_there(desk: Desk, there: Desk)
     assert desk.run("cancel", str(run.path)).returncode == 0
     until(lambda: states() == ["COMPLETED", "CANCELLED"], "the second run of the array")
     assert record(run)["cluster"] == NAME
+
+
+def test_watch_shows_and_cancels_the_run_there_and_not_the_job_of_its_number_here(desk: Desk, there: Desk) -> None:
+    stranger = desk.slurm(*HELD).strip()
+    run = desk.submit("long", *ONE, THERE)
+    assert run.job_id == stranger
+    screen = Terminal([HPCLAUNCH, "watch", run.path.name], desk.folder, desk.shell(TERM="xterm-256color"))
+    try:
+        screen.shows("1 run: 1 RUNNING")
+        screen.type("cy")
+        screen.shows("1 run: 1 CANCELLED")
+        screen.type("q")
+        assert screen.end() == 0
+    finally:
+        screen.close()
+    becomes(desk, run, "CANCELLED")
+    assert desk.slurm("squeue", "--noheader", "--format=%T", f"--jobs={stranger}").strip() == "PENDING"
+    desk.slurm("scancel", stranger)
+
+
+def test_a_run_there_that_was_moved_is_adopted_followed_and_its_end_repaired(desk: Desk, there: Desk) -> None:
+    stranger = desk.slurm(*HELD).strip()
+    run = desk.submit("seven", *ONE, THERE)
+    assert run.job_id == stranger
+    becomes(desk, run, "FAILED")
+    moved = dataclasses.replace(run, path=desk.folder / "moved" / run.path.name)
+    moved.path.parent.mkdir()
+    run.path.rename(moved.path)
+    adopted = desk.run("runs", "adopt", str(moved.path))
+    assert adopted.returncode == 0, adopted.stderr
+    assert (record(moved)["cluster"], told(desk, moved)["state"]) == (NAME, "FAILED")
+    words = ("--state", "PREEMPTED", "--reason", "the node was taken away")
+    repaired = desk.run("runs", "repair", str(moved.path), *words)
+    assert repaired.returncode == 0, repaired.stderr
+    for asked in (desk, there):
+        assert told(asked, moved)["state"] == "PREEMPTED"
+    assert desk.slurm("squeue", "--noheader", "--format=%T", f"--jobs={stranger}").strip() == "PENDING"
+    desk.slurm("scancel", stranger)
+
+
+def test_a_run_there_that_is_adopted_while_it_runs_is_followed_and_cancelled_there(desk: Desk, there: Desk) -> None:
+    stranger = desk.slurm(*HELD).strip()
+    run = desk.submit("long", *ONE, THERE)
+    assert run.job_id == stranger
+    desk.wait_for_line(run, "begun")
+    other = dataclasses.replace(desk, folder=desk.folder / "another")  # a home with no list of runs
+    (other.folder / "home").mkdir(parents=True)
+    adopted = other.run("runs", "adopt", str(run.path))
+    assert adopted.returncode == 0, adopted.stderr
+    becomes(other, run, "RUNNING")
+    unended = other.run("runs", "repair", str(run.path), "--state", "FAILED", "--reason", "x")
+    assert (unended.returncode, "has not ended: it is RUNNING" in unended.stderr) == (1, True)
+    assert other.run("cancel", str(run.path)).returncode == 0
+    becomes(other, run, "CANCELLED")
+    assert desk.slurm("squeue", "--noheader", "--format=%T", f"--jobs={stranger}").strip() == "PENDING"
+    desk.slurm("scancel", stranger)
 
 
 def test_a_job_waits_only_for_jobs_of_its_own_cluster(desk: Desk, there: Desk) -> None:
