@@ -210,30 +210,32 @@ def objections(spec: JobSpec, listed: Mapping[str, Sequence[Limits]] = MappingPr
 
     scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows QOS, and who may use
     which; it asks slurmdbd, which takes a quarter of a second. So it is called only if a QOS matters: where Slurm
-    enforces limits, since every job has a QOS then, else where the request or the partition names one.
+    enforces limits, since every job has a QOS then, else where the request or the partition names one. Of accounts one
+    of sshare and sacctmgr tells; the other is asked only if it shows none.
     """
     if down_controllers():
         return Objections()  # at once: the programs below would try again for MessageTimeout
     user, kept, enforced = user_name(), recent_answer("partitions"), _read_enforcement()
     questions: dict[str, Sequence[str]] = {} if kept is not None else {"partitions": _PARTITIONS}
-    if spec.account:
-        questions["shares"] = _shares_command(user)
     if enforced or any(one.qos for one in spec.components):
         questions |= {"associations": _associations_command(user), "qos": _QOS}
+    elif spec.account:
+        questions["shares"] = _shares_command(user)
     if enforced:
         questions["pools"] = ("scontrol", "--oneliner", "show", "assoc_mgr", f"users={user}", "flags=assoc,qos")
     answers = _answers_to(questions)
     known = replace(_read_answers(answers, kept or "", enforced), listed=listed)
     allowed = known.associations or _shares(answers.get("shares", ""), user)
     missing: dict[str, Sequence[str]] = {}
-    if spec.account and not spec.qos and not allowed and "associations" not in answers:
-        # sshare showed no account, and accounting has not been asked yet.
-        missing["associations"] = _associations_command(user)
+    if spec.account and not allowed:  # the one showed no account, and the other has not been asked yet
+        is_asked = "associations" in answers
+        missing |= {"shares": _shares_command(user)} if is_asked else {"associations": _associations_command(user)}
     if "qos" not in answers and any(_needs_qos(one, known) for one in spec.components):
         missing |= {"associations": _associations_command(user), "qos": _QOS}
     if missing:
-        known = replace(_read_answers({**answers, **_answers_to(missing)}, kept or "", enforced), listed=listed)
-        allowed = known.associations or allowed
+        answers |= _answers_to(missing)
+        known = replace(_read_answers(answers, kept or "", enforced), listed=listed)
+        allowed = known.associations or _shares(answers.get("shares", ""), user)
     faults = [_partition_faults(one, known) + _accounting_faults(one, allowed, known) for one in spec.components]
     delays = [delay for one in spec.components for delay in (*_delays(one, known), *_unknown_qos(one, allowed, known))]
     flat = dict.fromkeys(fault for found in faults for fault in found)

@@ -239,6 +239,34 @@ def test_slurm_decides_whether_there_is_a_qos(
     assert told_of in "".join(found)
 
 
+LOGGED = """#!/bin/bash
+echo "${{0##*/}} $*" >> {folder}/calls
+case "${{0##*/}} $*" in
+*"show config") printf 'ClusterName = here\nAccountingStorageEnforce = limits,qos\n' ;;
+*"show partition"*) echo '{batch}' ;;
+*associations*) printf '{associations}' ;;
+*"show qos"*) printf 'Name|Flags\nnormal|\n' ;;
+sshare*) printf 'root||\n m1|{me}|\n' ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("associations", "asks_sshare"), [("m1|normal|normal|here\\n", False), ("", True)])
+def test_where_limits_are_enforced_each_question_is_asked_once_and_sshare_only_for_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, associations: str, asks_sshare: bool
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = LOGGED.format(folder=tmp_path, batch=BATCH, associations=associations, me=ME)
+    for name in ("scontrol", "sacctmgr", "sshare"):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    assert told(account="m1", qos="normal", partition="batch", walltime=60) == []
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == len(set(calls)), calls
+    assert any(call.startswith("sshare ") for call in calls) is asks_sshare
+    assert sum(call.startswith("sacctmgr ") for call in calls) == 2, calls
+
+
 def test_a_qos_of_which_nothing_is_known_is_a_remark(slurm: Any) -> None:
     slurm(scontrol=f"{BATCH}\n")
     spec = planned(a_site(partitions={}), qos="nonsense", walltime=60)
