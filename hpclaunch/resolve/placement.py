@@ -219,8 +219,16 @@ def _check_available(wanted: Wanted, decisions: Decisions) -> None:
             f"{ask.nodes} nodes requested",
             where=f"{wanted.site.name} {ask.node_type}",
             allowed=f"at most {most} nodes",
-            next=alternative(wanted),
+            next=_fewer_nodes(wanted, most),
         )
+
+
+def _fewer_nodes(wanted: Wanted, most: int) -> str:
+    """Return what to type instead of more nodes than there are; a partition that only the scheduler knows stays."""
+    own = wanted.named.get("partition", "")
+    is_listed = all(name in wanted.site.partitions for name in own.split(","))
+    stays = own and wanted.site.partitions and not is_listed
+    return f"--nodes {most}, or another --partition" if stays else alternative(wanted)
 
 
 def _warn_of_users_limit(family: Family, name: str, fitting: list[Limits], ask: Ask, decisions: Decisions) -> None:

@@ -64,6 +64,8 @@ _ACCOUNTING = "Slurm's accounting"
 _PARTITIONS = ("scontrol", "show", "partition", "--all", "--oneliner")  # hidden ones too
 _QOS = ("sacctmgr", "--parsable2", "show", "qos")
 _FACTORS = (*_QOS, "format=Name,LimitFactor")
+_USUAL_QOS = "normal"
+"""The QOS of a job whose association has no default one, and may use this (Slurm's acct_mgr; seen with 22.05)."""
 _ENFORCING = ("limits", "safe")
 """Values of AccountingStorageEnforce with which the limits of a QOS hold. Its flags always do (seen with 22.05)."""
 
@@ -554,7 +556,8 @@ def _qos_fault(spec: JobSpec, allowed: Sequence[Association], known: _Known) -> 
     if not qos or not names or qos in names:
         return None
     usual = known.qos_of(replace(spec, qos=""))
-    instead = next(iter(get_close_matches(qos, names, n=1)), usual if usual in names else names[0])
+    first = next(one for one in (usual, _USUAL_QOS, names[0]) if one in names)
+    instead = next(iter(get_close_matches(qos, names, n=1)), first)
     return Fault(
         where=_ACCOUNTING,
         what=f"{what}{did_you_mean(qos, names)}",

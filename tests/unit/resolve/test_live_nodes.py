@@ -64,8 +64,9 @@ def test_of_several_kinds_those_that_are_as_the_file_says_are_taken() -> None:
 
 
 def test_more_nodes_than_the_partition_has_are_refused() -> None:
-    with pytest.raises(Refused, match=r"3 nodes requested.*allowed: at most 2 nodes"):
+    with pytest.raises(Refused, match=r"3 nodes requested.*allowed: at most 2 nodes") as refusal:
         planned_with(EIGHT, nodes=3)
+    assert refusal.value.faults[0].next == "--nodes 2, or another --partition"
 
 
 def test_without_an_answer_the_nodes_are_those_of_the_file() -> None:

@@ -221,6 +221,7 @@ def test_associations_are_those_of_the_cluster_that_slurm_names_itself(slurm: An
         ("m1||usual\n", "nonsense", "Slurm has no QOS 'nonsense'; allowed: normal, short, usual"),
         ("m1||usual\n", "nonsense", "next: --qos usual, the one of a job that names none"),
         ("", "nonsense", "next: --qos normal"),
+        ("m1|a,normal,z|\n", "nonsense", "next: --qos normal"),
         ("", "shrot", "Slurm has no QOS 'shrot'; did you mean 'short'?"),
         ("m1|a,b,usual|usual\n", "nonsense", "you may not use QOS 'nonsense'; allowed: a, b, usual"),
         ("m1|a,b,usual|usual\n", "nonsense", "next: --qos usual, the one of a job that names none"),
