@@ -33,7 +33,8 @@ DEFAULTS: dict[Arithmetic, str] = {
 class Device:
     """What one rank computes on: dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s.
 
-    ``achieved``: the share of the peak that training reaches. ``derate`` corrects an estimate that is too fast.
+    ``achieved``: the share of the peak that training reaches. ``derate`` corrects an estimate that is too fast,
+    ``of_decoders`` that of decoders in 16 bits.
     ``spread``: relative half-width (80 %) of an estimate; ``source``: where the peaks are from, and from when.
     """
 
@@ -44,6 +45,7 @@ class Device:
     memory_gbytes_per_s: float
     achieved: float = ACHIEVED
     derate: float = 1.0
+    of_decoders: float = 1.0
     spread: float
     source: str
 
@@ -66,6 +68,7 @@ def device_of_gpu(gpu: Gpu) -> Device:
         mixed=gpu.mixed,
         memory_gbytes_per_s=gpu.memory_gbytes_per_s,
         derate=gpu.derate,
+        of_decoders=gpu.of_decoders,
         spread=gpu.spread,
         source=gpu.source,
     )

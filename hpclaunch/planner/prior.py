@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hpclaunch.guidelines.calibration import Prior
 from hpclaunch.guidelines.figures import ModelFigures
@@ -43,8 +44,10 @@ def prior_of(question: Question, work: Workload, node: NodeModel, figures: Model
 def _compute_of(work: Workload, node: NodeModel, figures: ModelFigures) -> Compute | None:
     if node.speed is None:
         return None
-    saved = figures.model(work.precision).saved_bytes
-    return unmeasured_compute(node.speed, work.arithmetic(node.speed.tf32 > 0), figures.flops_per_sample, saved)
+    saved, device = figures.model(work.precision).saved_bytes, node.speed
+    if figures.decoder is not None and work.precision == "mixed":
+        device = replace(device, derate=min(device.derate, device.of_decoders))
+    return unmeasured_compute(device, work.arithmetic(node.speed.tf32 > 0), figures.flops_per_sample, saved)
 
 
 def keeps_samples(question: Question) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hpclaunch.config.site import Site
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.planner.forecasting import forecast
 from hpclaunch.planner.gate import LONGEST_S
@@ -15,17 +17,26 @@ from hpclaunch.planner.words import text_of
 from hpclaunch.planner.workload import stored_figures
 from hpclaunch.resolve.recipes import as_typed, sized
 from tests.builders import a_case, bundled_job, bundled_site
+from tests.unit.planner.questions import a_trained_job
 
 LLAMA_7B = {"layers": 32, "hidden": 4096, "heads": 32, "context": 2048, "vocabulary": 32000}
 TRILLION = 10**12
 
 
-def plan(site: str, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
+def with_gpus(model: str, memory_gb: int) -> Site:
+    """A site whose nodes have four of these."""
+    site = bundled_site("perlmutter")
+    node = replace(site.node_types["gpu80"], gpu_model=model, gpu_memory_gb=memory_gb)
+    return replace(site, node_types={**site.node_types, "gpu80": node})
+
+
+def plan(site: str | Site, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
     """The plan of the bundled decoder at a site, with what was typed."""
     request = {name: settings.pop(name) for name in ("nodes", "node_type") if name in settings}
     typed = tuple((name, str(value)) for name, value in settings.items())
     job = bundled_job("transformer")
-    case = a_case(bundled_site(site), job, target=job.name, recipe=recipe, settings=typed, **request)
+    found = bundled_site(site) if isinstance(site, str) else site
+    case = a_case(found, job, target=job.name, recipe=recipe, settings=typed, **request)
     case = as_typed(sized(case))
     question = Question(case=case, figures=stored_figures(case.job), objective=objective or Objective())
     return forecast(question)
@@ -146,3 +157,41 @@ def test_the_batch_of_a_rate_is_that_of_its_recipe() -> None:
     assert job.with_rate_of("plan") is job
     cifar = bundled_job("cifar")  # its recipes say how ranks scale the rate
     assert cifar.with_rate_of("recommended") is cifar
+
+
+@pytest.mark.parametrize(
+    ("gpu", "memory", "peak"),
+    [("NVIDIA B200", 180, 2250), ("AMD Instinct MI300A", 128, 980.6), ("AMD Instinct MI325X", 256, 1307.4)],
+)
+def test_newer_accelerators_are_answered_with_their_range(gpu: str, memory: int, peak: float) -> None:
+    found = plan(with_gpus(gpu, memory), node_type="gpu80", **LLAMA_7B, corpus_tokens=TRILLION)
+    assert found.mfu is not None and found.mfu.peak == peak
+    assert 0.1 < share_of(found) < 0.7
+    assert found.mfu.share.high / found.mfu.share.low == pytest.approx(4)  # nothing was compared: a factor of two
+    assert any("it was compared with no published training" in line for line in found.assumed)
+
+
+def test_experts_are_planned_from_the_figures_of_a_job() -> None:
+    """Mixtral 8x7B (Jiang et al. 2024): 46.7 billion parameters, of which a token meets 12.9."""
+    figures = {
+        "parameters": 46.7e9,
+        "flops_per_sample": 2 * 12.9e9 * 4096,
+        "saved_bytes_per_sample": 4096 * 32 * 68 * 4096,
+        "decoder_layers": 32,
+        "decoder_hidden": 4096,
+        "decoder_heads": 32,
+        "decoder_key_heads": 8,
+        "decoder_dense": 3 * 4096 * 14336,
+        "decoder_context": 4096,
+        "decoder_vocabulary": 32000,
+        "decoder_experts": 8,
+        "decoder_active_experts": 2,
+    }
+    job = a_trained_job(figures, samples=10**8, sample_bytes=8192, task=None)
+    site = with_gpus("NVIDIA H100 (SXM5)", 80)
+    case = as_typed(a_case(site, job, target=job.name, node_type="gpu80", settings=(("epochs", "1"),)))
+    found = forecast(Question(case=case, figures=stored_figures(job)))
+    assert found.program is not None
+    assert found.program.experts == 4
+    assert 0.15 < share_of(found) < 0.6  # of the operations that a token needs, not of all experts
+    assert "experts on 4 ranks" in found.program.layout
