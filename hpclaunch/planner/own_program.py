@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.batch import MOST_NODES, Batch
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
 from hpclaunch.guidelines.choice import NodeChoice, choose
 from hpclaunch.guidelines.communication import PCIE_GBYTES_PER_S
@@ -65,11 +65,29 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
     engine = _engine(kind, node, gpu)
     ways = _ways(question, work, figures.decoder, (engine, gpu), trials)
     if not ways:
-        return plan
+        return _name_enough_nodes(plan, question, work, figures.decoder, engine)
     choice = choose([way.candidate for way in ways], question.objective)
     way = next(one for one in ways if one.candidate is choice.nearest)
     why = _why_not_itself(plan, way)
     return _plan_of(plan, question, work, (engine, gpu), ways, choice, why) if why else plan
+
+
+def _name_enough_nodes(
+    plan: Forecast, question: Question, work: Workload, decoder: Decoder, engine: Engine
+) -> Forecast:
+    """Return the plan of a model that the typed nodes hold in no way, with the fewest nodes that would hold it."""
+    typed = question.typed_nodes
+    if typed is None or not plan.refusals:
+        return plan
+    for nodes in (1 << bit for bit in range(MOST_NODES.bit_length())):
+        ranks = nodes * engine.ranks
+        samples = _samples_on(question, work, decoder, ranks)
+        found = fastest_layout(decoder, engine, ranks, samples) if nodes > typed else None
+        if found is None:
+            continue
+        words = f"--nodes {nodes} can hold it, for a program of yours: {found.layout.words}"
+        return replace(plan, refusals=(replace(plan.refusals[0], next=words), *plan.refusals[1:]))
+    return plan
 
 
 def _engine(kind: NodeType, node: NodeModel, gpu: Gpu) -> Engine:
@@ -90,7 +108,7 @@ def _link_speed(kind: NodeType) -> float | None:
     return (links.gpu_gbytes_per_s or links.slowest_pair_gbytes_per_s or links.pair_gbytes_per_s) if links else None
 
 
-def samples_of_a_step(question: Question, work: Workload, decoder: Decoder, ranks: int) -> int:
+def _samples_on(question: Question, work: Workload, decoder: Decoder, ranks: int) -> int:
     """Return the samples of a step: the typed batch, that of the rate, the job's on typed ranks, else the published.
 
     A step has at most all samples. The published number of tokens becomes the next power of two of samples.
@@ -114,7 +132,7 @@ def _ways(
         if trial.faults or typed not in (None, trial.nodes) or trial.ranks_per_node != machine[0].ranks:
             continue
         ranks = trial.nodes * trial.ranks_per_node
-        planned = fastest_layout(decoder, machine[0], ranks, samples_of_a_step(question, work, decoder, ranks))
+        planned = fastest_layout(decoder, machine[0], ranks, _samples_on(question, work, decoder, ranks))
         if planned is not None:
             found.append(_way(question, work, decoder, machine, trial, planned))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -115,6 +116,14 @@ def test_a_long_context_is_recomputed_or_divided() -> None:
 def test_a_model_that_no_layout_holds_is_no_recommendation() -> None:
     found = plan("perlmutter", layers=128, hidden=25600, heads=160, context=2048, vocabulary=50304, nodes=1)
     assert not found.feasible
+
+
+def test_too_few_typed_nodes_get_those_that_hold_it() -> None:
+    found = plan("perlmutter", "gpt-65b-corpus", nodes=2)
+    assert not found.feasible
+    enough = re.match(r"--nodes (\d+) can hold it, for a program of yours: ", found.refusals[0].next)
+    assert enough is not None
+    assert plan("perlmutter", "gpt-65b-corpus", nodes=int(enough[1])).program is not None
 
 
 def test_minutes_of_training_stay_with_the_job() -> None:
