@@ -73,8 +73,7 @@ def lines_of(folder: Path, epochs: int, seeds: list[int]) -> list[Line]:
         values = {
             "training_accuracy": [100 * run.training_accuracy for run in known],
             "test_accuracy": [100 * run.test_accuracy for run in known],
-            # Of its fastest epoch: other work on the machine slows a run and never speeds it up.
-            "images_per_s": [max(epoch["images_per_s"] for epoch in run.epochs) for run in timed],
+            "images_per_s": [run.images_per_s for run in timed],
             "peak_pss_gb": [run.peak_pss_mb / 1000 for run in known],
         }
         found = {key: Spread.of(numbers) for key, numbers in values.items() if numbers} if known else {}

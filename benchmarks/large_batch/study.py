@@ -4,9 +4,9 @@
     HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/large_batch/study.py --epochs 2  # for images/s
     python benchmarks/large_batch/report.py
 
-Runs what has no result yet, all rows of one seed before the next, and writes each finished run to results/: it can be
-stopped at any time and called again. On two cores a run takes some ten minutes. A result whose row has other switches
-by now is made again. FOLDER holds cifar10/ (`hpclaunch data fetch cifar`).
+Runs what has no result yet, all rows of one seed before the next, and writes each finished run into the table of
+results/: it can be stopped at any time and called again. On two cores a run takes some ten minutes. A result whose row
+has other switches by now is made again. FOLDER holds cifar10/ (`hpclaunch data fetch cifar`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=arguments.seed, default=list(SEEDS))
     parser.add_argument("--epochs", type=arguments.epochs, default=EPOCHS)
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=results.RESULTS)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "large_batch", help="logs and metrics of the runs")
     parser.add_argument("--list", action="store_true", help="show what is done, and end")
     parser.add_argument("--smoke", action="store_true", help="tiny made-up data and two ranks; needs --results")
@@ -46,15 +46,15 @@ def parse() -> argparse.Namespace:
 
 def is_finished(options: argparse.Namespace, row: Row, seed: int) -> bool:
     """Whether the row as it is now has a result with this seed."""
-    return results.current(row, results.read(results.path_of(options.results, options.epochs, row.name, seed)))
+    return results.current(row, results.read(options.results, options.epochs, row.name, seed))
 
 
 def state(options: argparse.Namespace, row: Row, seed: int) -> str:
     """What is known of a run, in words."""
-    found = results.read(results.path_of(options.results, options.epochs, row.name, seed))
+    found = results.read(options.results, options.epochs, row.name, seed)
     if found is not None and results.current(row, found):
         return f"done: {found.training_accuracy:.1%} training, {found.test_accuracy:.1%} test accuracy, {found.date}"
-    begun = options.out / f"{row.name}-{seed}" / "metrics.jsonl"
+    begun = folder_of(options, row, seed) / "metrics.jsonl"
     lines = [json.loads(line) for line in begun.read_text().splitlines()] if begun.exists() else []
     epochs = [line for line in lines if line["event"] == "epoch"]
     if epochs and len(epochs) < options.epochs:
@@ -62,9 +62,14 @@ def state(options: argparse.Namespace, row: Row, seed: int) -> str:
     return "to do" if found is None else "to do again: the row's switches have changed"
 
 
+def folder_of(options: argparse.Namespace, row: Row, seed: int) -> Path:
+    """Where a run leaves its log and its metrics."""
+    return Path(options.out, f"epochs-{options.epochs}", f"{row.name}-{seed}").resolve()
+
+
 def one(options: argparse.Namespace, row: Row, seed: int) -> str:
     """Run one row with one seed and write its result; returns it in words. Raises RuntimeError if the run fails."""
-    folder = (options.out / f"{row.name}-{seed}").resolve()
+    folder = folder_of(options, row, seed)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     arguments = [f"--seed={seed}", f"--epochs={options.epochs}", *row.switches]
@@ -74,11 +79,11 @@ def one(options: argparse.Namespace, row: Row, seed: int) -> str:
         last = (folder / "log").read_text(errors="replace").splitlines()[-15:]
         raise RuntimeError("\n".join([f"ended with {ended.code}; the end of {folder}/log:", *last]))
     result = results.from_run(row, seed, folder, ended)
-    results.write(results.path_of(options.results, options.epochs, row.name, seed), result)
+    results.write(options.results, result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return (
         f"{result.training_accuracy:.1%} training, {result.test_accuracy:.1%} test accuracy, "
-        f"{result.images_per_s:.0f} images/s, {result.peak_pss_mb / 1000:.1f} GB, {result.seconds:.0f} s"
+        f"{result.images_per_s:.0f} images/s, {result.peak_pss_mb / 1000:.1f} GB, {ended.seconds:.0f} s"
     )
 
 

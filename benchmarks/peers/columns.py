@@ -1,8 +1,8 @@
 """The columns of docs/comparison.md and their rules; they were committed before the first measurement.
 
-A rule reads what was seen of one run (`Seen`, a file of results/) and knows nothing of the tool. A cell passes if the
-rule holds in all three runs. A time is the median of the runs. Lower times are better; a tool is first in a column if
-no other is better, so several can be first.
+A rule reads what was seen of one run (`Seen`, its raw result) and knows nothing of the tool; the table of results has
+what the rules say (`verdicts`). A cell passes if the rule holds in all three runs. A time is the median of the runs.
+Lower times are better; a tool is first in a column if no other is better, so several can be first.
 """
 
 from __future__ import annotations
@@ -277,3 +277,13 @@ COLUMNS = (
         "and the command ends with 0 and shows its ID.",
     ),
 )
+
+
+def verdicts(case: str, seen: Seen) -> dict[str, str]:
+    """What the rules of a situation say about one run: the column's name → "yes" or "no", a colon and what was seen."""
+    found = {}
+    for column in COLUMNS:
+        if column.case == case and column.judge is not None:
+            holds, words = column.judge(seen)
+            found[column.name] = f"{'yes' if holds else 'no'}: {words}"
+    return found

@@ -13,6 +13,8 @@ page. The rules of the columns are in columns.py. --conf takes a test cluster th
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -30,9 +32,10 @@ import peers_page
 import running
 import store
 from cases import CASES, Case
+from columns import verdicts
 from peer import Peer, Place
+from peers_page import RESULTS, STUDY, name_of
 
-RESULTS = Path(__file__).parent / "results"
 CLUSTER_PY = Path(__file__).resolve().parents[2] / "tests" / "cluster" / "cluster.py"
 SMALL = ("hpclaunch", "submitit"), ("plain",)
 # Its processor time and wall time are measured, so nothing of this program runs beside it.
@@ -71,7 +74,14 @@ def wanted(options: argparse.Namespace) -> list[tuple[Peer, Case, int]]:
 
 
 def settings(peer: Peer, case: Case) -> dict[str, Any]:
-    return {"package": peer.package, **case.settings()}
+    """What decides the outcome; the situation as a digest, because the hostile arguments fill no cell of a table."""
+    situation = hashlib.sha256(json.dumps(case.settings(), sort_keys=True).encode()).hexdigest()[:12]
+    return {"package": peer.package, "situation": situation}
+
+
+def finished(options: argparse.Namespace, peer: Peer, case: Case, run: int) -> store.Result | None:
+    """The result of a run as it is now, or None."""
+    return store.finished(STUDY, name_of(peer.name, case.name), run, settings(peer, case), options.results)
 
 
 @contextmanager
@@ -94,20 +104,21 @@ def cluster(options: argparse.Namespace) -> Iterator[running.Cluster]:
 def measure(options: argparse.Namespace, on: running.Cluster, peer: Peer, case: Case, run: int) -> int:
     """Make one result unless there is one with these settings; return 1 if that failed."""
     which = f"{peer.name:<13}{case.name:<12}run {run}  "
-    if store.finished(peer.name, case.name, run, settings(peer, case), options.results):
+    if finished(options, peer, case, run):
         return 0
     try:
         seen = {"cannot": peer.cannot[""]} if "" in peer.cannot else seen_of(on, peer, case, run)
+        judged = {} if "cannot" in seen else {"verdicts": verdicts(case.name, seen)}
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         store.say(f"{which}FAILED: {error}")
         return 1
-    version = peer.version or _own_version()
+    load = round(os.getloadavg()[2], 1)
     result = store.Result(
-        study=peer.name,
-        case=case.name,
+        study=STUDY,
+        case=name_of(peer.name, case.name),
         seed=run,
         settings=settings(peer, case),
-        measured={"version": version, **seen},
+        measured={"version": peer.version or store.own_version(), "load_average": load, **seen, **judged},
         machine=machine(on),
     )
     store.write(result, options.results)
@@ -137,15 +148,6 @@ def machine(on: running.Cluster) -> dict[str, Any]:
     return {"processor": store.processor(), "cores": len(os.sched_getaffinity(0)), "versions": versions}
 
 
-def _own_version() -> str:
-    """The version of this checkout, with its commit."""
-    import hpclaunch
-
-    command = ["git", "-C", str(Path(hpclaunch.__file__).parent), "rev-parse", "--short=8", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    return f"{hpclaunch.__version__} ({commit})" if commit else hpclaunch.__version__
-
-
 def study(options: argparse.Namespace) -> int:
     """Run what has no result; return how many runs failed."""
     timed = [one for one in wanted(options) if one[1].name == ALONE]
@@ -159,7 +161,7 @@ def study(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> None:
     for peer, case, run in wanted(options):
-        found = store.finished(peer.name, case.name, run, settings(peer, case), options.results)
+        found = finished(options, peer, case, run)
         print(f"{peer.name:<13}{case.name:<12}run {run}  {'done ' + found.date if found else 'to do'}")
 
 

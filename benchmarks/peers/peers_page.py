@@ -17,7 +17,8 @@ from columns import COLUMNS, Column
 from peer import Peer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "comparison.md"
-OWN = "hpclaunch"
+RESULTS = Path(__file__).parent / "results"
+STUDY, OWN = "peers", "hpclaunch"
 RUNS = 3
 INTRODUCTION = """# Comparison with other tools
 
@@ -41,7 +42,7 @@ python benchmarks/peers/compare.py --report
 
 The second command writes this page. Each tool has a virtual environment of its own. The rules are in
 `benchmarks/peers/columns.py`, and the situations in `cases.py` beside it. What a user of a tool writes and types is in
-`by_TOOL.py`. The results are in `benchmarks/peers/results`.
+`by_TOOL.py`. The results are in `benchmarks/peers/results/peers.csv`.
 
 ## Table
 """
@@ -50,7 +51,6 @@ TIMED = "plain"
 ABOUT_TIMES = (
     "Before it submits, hpclaunch asks Slurm for its limits, and writes a run directory with every resolved value."
 )
-WORDS = {True: "yes", False: "no"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +76,33 @@ def cell(peer: Peer, column: Column, results: Sequence[store.Result]) -> Cell:
             return Cell(text="not run", value=None, seen="has no such command")
         median = statistics.median(times)
         return Cell(text=f"{median:.2f} s", value=round(median, 2), seen=f"{min(times):.2f} to {max(times):.2f} s")
-    verdicts = [column.judge(result.measured) for result in results]
-    good = sum(passed for passed, _ in verdicts)
-    seen = "; ".join(dict.fromkeys(words for passed, words in verdicts if passed == (good == len(verdicts))))
+    verdicts = [result.measured["verdicts"][column.name].partition(": ") for result in results]
+    good = sum(verdict == "yes" for verdict, _, _ in verdicts)
+    shown = "yes" if good == len(verdicts) else "no"
+    seen = "; ".join(dict.fromkeys(words for verdict, _, words in verdicts if verdict == shown))
     if 0 < good < len(verdicts):
         return Cell(text=f"{good} of {len(verdicts)}", value=1 - good / len(verdicts), seen=seen)
-    return Cell(text=WORDS[good > 0], value=float(not good), seen=seen)
+    return Cell(text=shown, value=float(not good), seen=seen)
+
+
+def name_of(tool: str, situation: str) -> str:
+    """The name of a tool's runs in a situation among the results."""
+    return f"{tool}/{situation}"
+
+
+def results_of(tool: str, folder: Path) -> list[store.Result]:
+    """The results of one tool."""
+    return [one for one in store.every(STUDY, folder) if one.case.startswith(name_of(tool, ""))]
 
 
 def cells(folder: Path) -> dict[str, dict[str, Cell]]:
     """Column → tool → cell."""
     table: dict[str, dict[str, Cell]] = {}
     peers = environments.every_peer()
-    found = {name: store.by_case(name, folder) for name in peers}
+    found = store.by_case(STUDY, folder)
     for column in COLUMNS:
         table[column.name] = {
-            name: cell(peer, column, found[name].get(column.case, ())[:RUNS]) for name, peer in peers.items()
+            name: cell(peer, column, found.get(name_of(name, column.case), ())[:RUNS]) for name, peer in peers.items()
         }
     return table
 
@@ -138,13 +149,13 @@ def _table(table: Mapping[str, Mapping[str, Cell]], folder: Path) -> str:
 
 
 def _version(peer: Peer, folder: Path) -> str:
-    """Pinned, or of the newest result: hpclaunch's own, without its commit."""
-    return peer.version or next((r.measured["version"].split()[0] for r in store.every(peer.name, folder)), "")
+    """Pinned, or of the first result: hpclaunch's own, without its commit."""
+    return peer.version or next((r.measured["version"].split()[0] for r in results_of(peer.name, folder)), "")
 
 
 def _made(folder: Path) -> str:
     """When and on what the results were made."""
-    results = [result for name in environments.every_peer() for result in store.every(name, folder)]
+    results = store.every(STUDY, folder)
     if not results:
         return ""
     days = sorted({result.date[:10] for result in results})
@@ -152,9 +163,9 @@ def _made(folder: Path) -> str:
     versions = sorted(
         {f"Slurm {r.machine['versions']['slurm']}, Python {r.machine['versions']['python']}" for r in results}
     )
-    own = sorted({r.measured["version"] for r in store.every(OWN, folder)})
-    timed = _loads([result for result in results if result.case == TIMED])
-    others = _loads([result for result in results if result.case != TIMED])
+    own = sorted({r.measured["version"] for r in results_of(OWN, folder)})
+    timed = _loads([result for result in results if result.case.endswith(name_of("", TIMED))])
+    others = _loads([result for result in results if not result.case.endswith(name_of("", TIMED))])
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
         f"Made on {when}: {'; '.join(machines)}; {'; '.join(versions)}; hpclaunch {', '.join(own)}. Other work "
@@ -164,7 +175,7 @@ def _made(folder: Path) -> str:
 
 
 def _loads(results: Sequence[store.Result]) -> str:
-    loads = [result.load_average for result in results]
+    loads = [result.measured["load_average"] for result in results]
     return f"{min(loads):.1f} to {max(loads):.1f}" if loads else "not recorded"
 
 

@@ -16,7 +16,7 @@ is accumulated from at least two parts of at most 256 samples, because the libra
 from the parts; its mean is that of the whole batch. Seeds decide the order of the samples: the job's network always
 begins with the same weights, as the notebook's.
 
-A result (store.py; studies critical_batch and, of the tuning, critical_batch_rates) has in `measured`:
+A raw result (store.py; studies critical_batch and, of the tuning, critical_batch_rates) has in `measured`:
 batch, learning_rate; reached, diverged; samples and steps (fractions: interpolated) at the target, and seconds until it
 was seen, without the first step; absent if it was not reached; most_samples: where the run would have ended; accuracy
 of the last 4,096 samples; images_per_s; data: their layout and fingerprint; noise_scale: the last one;
@@ -136,11 +136,11 @@ def run_size(options: argparse.Namespace, batch: int, seed: int) -> None:
     """Make the result of one batch size and seed, if it is missing; the tuning has made that of the first seed."""
     power = tuned(options, batch)
     settings, case = settings_of(options.setup, batch, power), f"batch-{batch}"
-    if seed == SEEDS[0]:
-        found = store.read(RATES, f"{case}-rate{power:+d}", seed, options.results)
-        assert found is not None
-        store.write(replace(found, study=STUDY, case=case), options.results)
-        return
+    if seed == SEEDS[0] and store.finished(STUDY, case, seed, settings, options.results) is None:
+        # The tuning's table has no curves. Where its raw result is gone, the run is made again below.
+        of_tuning = store.read_raw(RATES, f"{case}-rate{power:+d}", seed, options.results)
+        if of_tuning is not None:
+            store.write(replace(of_tuning, study=STUDY, case=case), options.results)
     store.once(
         STUDY,
         case,

@@ -41,7 +41,7 @@ def write_law(folder: Path) -> store.Result | None:
     try:
         return store.once(LAW, FIT, 0, law_settings(runs), lambda: law_of(runs), folder)
     except ValueError as error:
-        raise SystemExit(f"no law fits the runs in {folder / STUDY}: {error}") from None
+        raise SystemExit(f"no law fits the runs in {store.path_of(STUDY, folder)}: {error}") from None
 
 
 def law_of(results: dict[int, list[store.Result]]) -> dict[str, Any]:
@@ -67,9 +67,8 @@ def report(folder: Path, pictures: Path) -> str:
     """Draw both pictures into a folder; the table and the fit as Markdown. Raises SystemExit without runs."""
     runs, fitted = by_batch(studies.current(STUDY, folder)), write_law(folder)
     if fitted is None:
-        raise SystemExit(
-            f"no runs at two batch sizes in {folder / STUDY}: run benchmarks/reference/critical_batch.py first"
-        )
+        place = store.path_of(STUDY, folder)
+        raise SystemExit(f"no runs at two batch sizes in {place}: run benchmarks/reference/critical_batch.py first")
     found = fitted.measured
     law = Pareto(fewest_epochs=found["fewest_samples"], critical_batch=found["critical_batch"] or math.inf)
     pictures.mkdir(parents=True, exist_ok=True)

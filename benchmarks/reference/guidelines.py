@@ -15,7 +15,7 @@ updates  trains the cifar job with gradient lag, and in two groups that exchange
 report   the table of `updates`, and figures 4 and 5 redrawn from the results of critical_batch.py
 
 `updates` trains on two ranks with a core each, all cases of one seed before the next. It runs what has no result yet,
-and can be stopped and called again at any time. A result (store.py, study guidelines_updates) has in `measured`:
+and can be stopped and called again at any time. A raw result (store.py, study guidelines_updates) has in `measured`:
 accuracy and loss of the last epoch, test_accuracy and test_loss, images_per_s (the median of the epochs after the
 first), seconds of training, and curve: lists of accuracy and loss, one value an epoch.
 """

@@ -10,7 +10,7 @@ article's photographs cannot be had without an account: `--synthetic` draws disc
 96 pixels a side, others for every seed. Runs what has no result yet, all cases of one seed before the next, so that
 each time is measured at several moments; it can be stopped and called again at any time.
 
-A result (store.py, study hours_to_minutes) has in `measured`: seconds of training with validation, as the article times
+A raw result (store.py) has in `measured`: seconds of training with validation, as the article times
 it; epoch_s: the median of the epochs after the first, images_per_s likewise; loss, accuracy, val_loss, val_accuracy at
 the end, and curves: a list an epoch; test_accuracy, learning_rate, global_batch_size, steps_per_epoch, training_images;
 peak_pss_mb, mean_cores (without the first and last tenth of the run), use: lists of at_s, pss_mb and cores; of shards

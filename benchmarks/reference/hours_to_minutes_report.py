@@ -34,7 +34,9 @@ def report(folder: Path, pictures: Path) -> str:
     """Draw the pictures into a folder, and return the tables as Markdown. Raises SystemExit without results."""
     found = studies.by_case(STUDY, folder)
     if not any(case.startswith("shards") for case in found):
-        raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/hours_to_minutes.py first")
+        raise SystemExit(
+            f"no results in {store.path_of(STUDY, folder)}: run benchmarks/reference/hours_to_minutes.py first"
+        )
     pictures.mkdir(parents=True, exist_ok=True)
     of_training = [speed_panel(found), curves_panel(found, "loss"), curves_panel(found, "val_loss")]
     of_training += [options_panel(found)] if any(case in found for case in SAME_BATCH) else []

@@ -13,7 +13,7 @@ learn-*       convergence as in the notebook: 8 epochs, Adam 0.001; one rank wit
 
 FOLDER holds mnist/ and fashion_mnist/, as far as the cases use them. Runs what has no result yet; it can be stopped and
 called again at any time.
-A result (store.py, study notebook3) has in `measured`: images_per_s (the median of the epochs after the first), loss
+A raw result (store.py) has in `measured`: images_per_s (the median of the epochs after the first), loss
 and accuracy of the last epoch, test_accuracy, curves (a list an epoch), seconds, steps_per_epoch, global_batch_size,
 peak_pss_mb and mean_cores.
 """

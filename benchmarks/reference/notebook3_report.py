@@ -25,7 +25,7 @@ def report(folder: Path, pictures: Path) -> str:
     """Draw the picture into a folder, and return the tables as Markdown. Raises SystemExit without results."""
     found = studies.by_case(STUDY, folder)
     if not found:
-        raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/notebook3.py first")
+        raise SystemExit(f"no results in {store.path_of(STUDY, folder)}: run benchmarks/reference/notebook3.py first")
     pictures.mkdir(parents=True, exist_ok=True)
     panels = [panel for panel in (speed_panel(found), *accuracy_panels(found)) if panel.series]
     if panels:

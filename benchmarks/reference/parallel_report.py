@@ -36,7 +36,9 @@ def runs_of(folder: Path) -> Runs:
     """The finished runs, by case. Raises SystemExit without any."""
     runs = studies.by_case(STUDY, folder)
     if not runs:
-        raise SystemExit(f"no runs in {folder / STUDY}: run benchmarks/reference/parallel_training.py first")
+        raise SystemExit(
+            f"no runs in {store.path_of(STUDY, folder)}: run benchmarks/reference/parallel_training.py first"
+        )
     return runs
 
 

@@ -20,7 +20,7 @@ No batch normalization. With it the loss does not change when the weights before
 (Dinh et al. 2017, arXiv 1703.04933); and with fixed statistics the Hessian would be that of another function than the
 one that was trained. It is also the network of critical_batch.py.
 
-A result (store.py, study sharpness) has in `measured`: batch, epoch; training_loss and training_accuracy over all
+A raw result (store.py, study sharpness) has in `measured`: batch, epoch; training_loss and training_accuracy over all
 images of the training, test_loss and test_accuracy, generalization_gap (training minus test accuracy), all of the final
 weights; sample_loss; sharpness: the largest eigenvalue; eigenvalues, the largest absolute ones first, with residuals
 and products (hessian.py); seconds of all products; data: their layout and fingerprint.

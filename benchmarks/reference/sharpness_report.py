@@ -32,7 +32,7 @@ def report(folder: Path, pictures: Path) -> str:
     """Draw the picture into a folder, and return the table as Markdown. Raises SystemExit without results."""
     found = studies.by_case(STUDY, folder)
     if not found:
-        raise SystemExit(f"no results in {folder / STUDY}: run benchmarks/reference/sharpness.py first")
+        raise SystemExit(f"no results in {store.path_of(STUDY, folder)}: run benchmarks/reference/sharpness.py first")
     pictures.mkdir(parents=True, exist_ok=True)
     draw([eigenvalues_panel(found), accuracy_panel(found)], pictures / PICTURE)
     rows = [HEADS, ["---"] * len(HEADS), *(cells(case, results) for case, results in found.items())]

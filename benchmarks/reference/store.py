@@ -1,7 +1,8 @@
-"""One JSON file for every finished run of a study of the reference documents, read by tables and pictures.
+"""The results of the studies of the reference documents: a table for every study, read by tables and pictures.
 
-A study names its runs (CASE-SEED), runs those that have no file yet, and can be stopped and called again at any time.
-Each file holds what was run, when, on which machine, and what was measured. Nothing is measured here.
+A study names its runs (CASE, SEED), runs those that have no row yet, and can be stopped and called again at any time.
+A row of FOLDER/STUDY.csv holds what was run, when, on which machine, and those of the measured values that something
+reads (kept.py); FOLDER/raw/STUDY/CASE-SEED.json holds all of them, and is not committed. Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import fcntl
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,16 +21,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import table
+from kept import KEPT
 from processor import processor
 
 RESULTS = Path(__file__).parent / "results"
 ANY = None
 """In place of a setting that a case leaves open."""
+KEYS = ("case", "seed")
+MACHINE, SETTINGS = "machine.", "settings."
+"""How the names of these columns begin; the other columns are KEYS, the date, and measured values."""
 
 
 def machine() -> dict[str, Any]:
     """Processor, cores that this process may use, and the versions of what computes."""
     versions = {"python": platform.python_version(), **{name: version(name) for name in ("tensorflow", "horovod")}}
+    versions["hpclaunch"] = own_version()
     return {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "versions": versions}
 
 
@@ -44,14 +52,22 @@ def version(distribution: str) -> str:
     return ""
 
 
+def own_version() -> str:
+    """The version of this checkout, with its commit."""
+    import hpclaunch
+
+    command = ["git", "-C", str(Path(hpclaunch.__file__).parent), "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return f"{hpclaunch.__version__} ({commit})" if commit else hpclaunch.__version__
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """One finished run of a study.
 
     settings: what decides the outcome; a result with other settings than the case has today is made again.
     measured: name → value, units in the names (``seconds``, ``images_per_s``, accuracies in 0..1). machine: processor,
-    cores and versions; load_average: over the last 15 minutes when the run
-    ended; the run's own threads count.
+    cores and versions.
     """
 
     study: str
@@ -61,25 +77,47 @@ class Result:
     measured: Mapping[str, Any]
     date: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     machine: Mapping[str, Any] = field(default_factory=machine)
-    load_average: float = field(default_factory=lambda: round(os.getloadavg()[2], 1))
 
 
-def path_of(study: str, case: str, seed: int, folder: Path = RESULTS) -> Path:
-    return folder / study / f"{case}-{seed}.json"
+def path_of(study: str, folder: Path = RESULTS) -> Path:
+    """The table of a study."""
+    return folder / f"{study}.csv"
+
+
+def raw_path_of(study: str, case: str, seed: int, folder: Path = RESULTS) -> Path:
+    """The file of all that a run measured."""
+    return folder / table.RAW / study / f"{case}-{seed}.json"
 
 
 def write(result: Result, folder: Path = RESULTS) -> None:
-    """Write the file in one go: a study that is stopped leaves no half of one."""
-    path = path_of(result.study, result.case, result.seed, folder)
+    """Write all that was measured, then the row. A study that is stopped leaves no half of either."""
+    path = raw_path_of(result.study, result.case, result.seed, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(json.dumps(asdict(result), indent=1) + "\n")
     new.rename(path)
+    row = {"case": result.case, "seed": result.seed, "date": result.date, **kept_of(result)}
+    row |= table.flat(result.machine, MACHINE) | table.flat(result.settings, SETTINGS)
+    order = (*KEYS, "date", *KEPT.get(result.study, ()), "machine", "settings")
+    table.put(path_of(result.study, folder), row, KEYS, order)
+
+
+def kept_of(result: Result) -> table.Row:
+    """The measured values that the study's table keeps."""
+    measured, names = table.flat(result.measured), KEPT.get(result.study)
+    if names is None:
+        return measured
+    return {name: value for name, value in measured.items() if any(table.is_within(name, one) for one in names)}
 
 
 def read(study: str, case: str, seed: int, folder: Path = RESULTS) -> Result | None:
-    """The result of a run, or None if there is none yet."""
-    path = path_of(study, case, seed, folder)
+    """The result of a run as its table has it, or None if there is none yet."""
+    return next((one for one in every(study, folder) if (one.case, one.seed) == (case, seed)), None)
+
+
+def read_raw(study: str, case: str, seed: int, folder: Path = RESULTS) -> Result | None:
+    """The result of a run with all that it measured, or None where it was not run in this checkout."""
+    path = raw_path_of(study, case, seed, folder)
     return Result(**json.loads(path.read_text())) if path.exists() else None
 
 
@@ -96,7 +134,24 @@ def all_finished(study: str, runs: Iterable[tuple[str, int, Mapping[str, Any]]],
 
 def every(study: str, folder: Path = RESULTS) -> list[Result]:
     """All results of a study, in the order of their names."""
-    return [Result(**json.loads(path.read_text())) for path in sorted((folder / study).glob("*.json"))]
+    return [_result(study, row) for row in table.read(path_of(study, folder))]
+
+
+def _result(study: str, row: table.Row) -> Result:
+    """A row of a study's table as a result."""
+    others = {*KEYS, "date"}
+    measured = {
+        name: value for name, value in row.items() if name not in others and not name.startswith((MACHINE, SETTINGS))
+    }
+    return Result(
+        study=study,
+        case=row["case"],
+        seed=row["seed"],
+        settings=table.nested(row, SETTINGS),
+        measured=table.nested(measured),
+        date=row["date"],
+        machine=table.nested(row, MACHINE),
+    )
 
 
 def by_case(study: str, folder: Path = RESULTS) -> dict[str, list[Result]]:

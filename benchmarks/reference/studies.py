@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +81,10 @@ def large_batch() -> list[store.Result]:
             study=LARGE_BATCH,
             case=run.row,
             seed=run.seed,
-            settings=run.settings,
-            measured={name: value for name, value in asdict(run).items() if isinstance(value, float | int)}
-            | {"training_loss": run.epochs[-1]["loss"]},
+            settings={},
+            measured={name: getattr(run, name) for name in ("training_accuracy", "test_accuracy", "training_loss")},
             date=run.date,
-            machine={"processor": run.processor, "cores": run.cores, "versions": run.versions},
-            load_average=run.load_average,
+            machine=run.machine,
         )
         for run in large_batch_results.every(large_batch_results.RESULTS, EPOCHS)
     ]

@@ -9,7 +9,7 @@ seed is a submission of its own. The parts, one for each core, run side by side;
 Runs what has no result yet: it can be stopped at any time (Ctrl-C and SIGTERM cancel its runs) and called again. The
 data stay in FOLDER; files that are there are not made again. FOLDER also holds the runs, and a list of runs of its own.
 
-A result (store.py; study universes, cases data and train) has in `measured`
+A raw result (store.py; study universes, cases data and train) has in `measured`
 - data: seconds of the submission and all parts, and their volumes; written only if all were made in one go;
 - train: seconds from the submission to the end of the run, and training_seconds without start and end; ranks, epochs,
   batch: the global batch size; loss: of the training, one value an epoch; for each parameter, such as omega_m:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import shutil
@@ -25,7 +26,7 @@ REFERENCE, LARGE_BATCH = ROOT / "benchmarks" / "reference", ROOT / "benchmarks" 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A command with the fewest runs. results: file → the names that its `measured` must have, and may have more.
+    """A command with the fewest runs. results: raw file → the names that its `measured` must have, and may have more.
 
     report: the words of its report. place: the flag of the folder of its runs.
     """
@@ -141,7 +142,7 @@ def test_a_study_runs_once_and_its_report_has_a_table_and_pictures(name: str, tm
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = contents(results)
     for path, names in study.results.items():
-        assert set(names.split()) <= set(json.loads(found[f"{path}.json"])["measured"]), path
+        assert set(names.split()) <= set(json.loads(found[f"raw/{path}.json"])["measured"]), path
 
     repeated = python(tmp_path, *command, again)
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
@@ -162,10 +163,9 @@ def test_the_table_of_large_batches(tmp_path: Path) -> None:
     ran = python(tmp_path, LARGE_BATCH / "study.py", *words, out)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = contents(results)
-    assert list(found) == ["epochs-1/one-1.json"]
-    result = json.loads(found["epochs-1/one-1.json"])
-    assert {"training_accuracy", "test_accuracy", "images_per_s", "peak_pss_mb", "seconds"} <= set(result)
-    assert (result["row"], result["ranks"], result["synthetic"], len(result["epochs"])) == ("one", 1, True, 1)
+    (result,) = csv.DictReader(found["large_batch.csv"].decode().splitlines())
+    assert all(result[name] for name in ("training_accuracy", "test_accuracy", "images_per_s", "peak_pss_mb", "date"))
+    assert [result[name] for name in ("row", "ranks", "synthetic", "epochs")] == ["one", "1", "true", "1"]
 
     repeated = python(tmp_path, LARGE_BATCH / "study.py", *words, tmp_path / "again")
     assert (repeated.returncode, contents(results)) == (0, found)

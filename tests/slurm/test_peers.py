@@ -28,13 +28,16 @@ def test_two_tools_are_compared(cluster: Cluster, workdir: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    own, other = (_seen(workdir / "results" / name / "plain-1.json") for name in ("hpclaunch", "submitit"))
+    own, other = (
+        _seen(workdir / "results" / "raw" / "peers" / name / "plain-1.json") for name in ("hpclaunch", "submitit")
+    )
     for seen in (own, other):
         assert (seen["state"], seen["sacct_exit_code"], len(seen["jobs"])) == ("COMPLETED", "0:0", 1)
         assert sorted(rank["rank"] for rank in seen["ranks"]) == list(range(8))
         assert {len(rank["arguments"]) for rank in seen["ranks"]} == {15}
         assert not seen["command_was_run"]
         assert seen["cpu_s"] > 0
+        assert seen["verdicts"]["arguments"].startswith("yes: ")
     assert own["dry_run"]["same"], own["dry_run"]
     assert other["dry_run"] is None
 

@@ -19,6 +19,7 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Modul
     path = list(sys.path)
     forget()  # another study has modules of the same names
     monkeypatch.syspath_prepend(str(REFERENCE))
+    monkeypatch.setattr(importlib.import_module("store"), "own_version", lambda: "0.1.0")  # git would be a process
     yield importlib.import_module
     sys.path[:] = path
     forget()

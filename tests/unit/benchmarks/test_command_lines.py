@@ -160,9 +160,9 @@ def test_the_table_of_large_batches_says_that_all_rows_have_results(
     monkeypatch.syspath_prepend(str(BENCHMARKS / "large_batch"))
     results, rows = importlib.import_module("results"), importlib.import_module("rows")
     for row in (rows.BY_NAME["one"], rows.BY_NAME["recommended"]):
-        values = dict.fromkeys(field.name for field in fields(results.Result))
+        values = dict.fromkeys(field.name for field in fields(results.Result)) | {"epochs": 12, "seed": 1}
         values |= {"row": row.name, "switches": list(row.switches), "program": row.program, "ranks": row.ranks}
-        results.write(results.path_of(tmp_path / "results", 12, row.name, 1), results.Result(**values))
+        results.write(tmp_path / "results", results.Result(**values))
     assert study("large_batch/study", "--rows", "recommended", "one", "--seeds", "1") == 0
     line = f"all 2 runs have results in {tmp_path}/results; --results NEWFOLDER runs them again\n"
     assert capsys.readouterr().out == line

@@ -268,12 +268,14 @@ def test_a_critical_batch_without_an_end_is_said_to_have_none(reference: Referen
     report = reference("critical_batch_report")
     stored(reference, tmp_path, lambda batch: 60_000 - batch)
     law = report.write_law(tmp_path)
-    assert json.loads((tmp_path / "critical_batch_law" / "fit-0.json").read_text())["measured"] == law.measured
+    assert reference("store").read("critical_batch_law", "fit", 0, tmp_path) == law
     assert law.measured["critical_batch"] is None
     assert "B_crit = not known" in report.summary(law.measured)
 
 
-def test_a_tuning_that_is_stored_is_not_run_again(reference: Reference, tmp_path: Path) -> None:
+def test_a_tuning_that_is_stored_is_not_run_again(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, runs, study = reference("store"), reference("critical_batch_runs"), reference("critical_batch")
     for power, samples in ((0, 9000.0), (1, 8000.0), (2, None)):
         settings = runs.settings_of(runs.FULL, 256, power)
@@ -287,6 +289,14 @@ def test_a_tuning_that_is_stored_is_not_run_again(reference: Reference, tmp_path
     found = store.read("critical_batch", "batch-256", 1, tmp_path)
     assert found.measured["samples"] == 8000
     assert found.settings == runs.settings_of(runs.FULL, 256, 1)
+
+    # The table of the tuning has no curve: in a checkout without its raw results, the best rate is run again.
+    store.path_of("critical_batch", tmp_path).unlink()
+    store.raw_path_of("critical_batch_rates", "batch-256-rate+1", 1, tmp_path).unlink()
+    again = {**found.measured, "samples": 8000.5}
+    monkeypatch.setattr(study, "one", lambda options, case, batch, power, seed, most: again if power == 1 else None)
+    study.run_size(options, 256, 1)
+    assert store.read("critical_batch", "batch-256", 1, tmp_path).measured == again
 
 
 def test_runs_that_follow_no_law_are_refused(reference: Reference, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +114,7 @@ def test_a_speed_up_is_that_over_one_rank_of_the_same_seed(reference: Reference,
     assert speed_ups("shards-1-all-cores") == [2, 1] and speed_ups("augmented-2") == [None, None]
     # Without the run of one rank there is none, and the tables and the picture leave it out.
     for seed in (1, 2):
-        (tmp_path / "hours_to_minutes" / f"shards-1-{seed}.json").unlink()
+        store.write(replace(store.read("hours_to_minutes", "shards-1", seed, tmp_path), settings={}), tmp_path)
     assert speed_ups("shards-4") == [None, None]
     found = by_case("hours_to_minutes", tmp_path)
     assert [one.label for one in report.speed_panel(found).series] == ["generator", "article, shards on GPUs"]
@@ -143,4 +142,4 @@ def test_the_list_estimates_what_is_left(
     with pytest.raises(SystemExit):
         study.parse()
     assert "another folder with --results" in capsys.readouterr().err
-    assert json.loads((tmp_path / "hours_to_minutes" / "shards-1-1.json").read_text())["machine"]["cores"] >= 1
+    assert reference("store").read("hours_to_minutes", "shards-1", 1, tmp_path).machine["cores"] >= 1

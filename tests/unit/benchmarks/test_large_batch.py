@@ -21,12 +21,14 @@ if not STUDY.is_dir():
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     monkeypatch.syspath_prepend(str(STUDY))
-    names = ("ranks", "rows", "results", "report")
+    names = ("ranks", "rows", "table", "store", "results", "report")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(STUDY.parent / "reference"))
     found = {name: importlib.import_module(name) for name in names}
     for name in names:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(found["store"], "own_version", lambda: "0.1.0")  # git would be a process
     return found
 
 
@@ -59,18 +61,20 @@ def test_a_run_becomes_a_result_that_names_no_folder(modules: dict[str, ModuleTy
     ended = modules["ranks"].Ended(code=0, seconds=60.0, peak_pss=6_500_000_000)
     result = results.from_run(row, 1, run_in(tmp_path / "run", 0.8), ended)
     assert (result.training_accuracy, result.test_accuracy) == (0.8, pytest.approx(0.7))
-    assert (result.images_per_s, result.peak_pss_mb) == (150.0, 6500)
-    path = results.path_of(tmp_path, 2, "lamb", 1)
-    results.write(path, result)
-    assert "/somebody/own" not in path.read_text()
-    assert results.read(path) == result
+    assert (result.training_loss, result.images_per_s, result.peak_pss_mb) == (1.0, 200.0, 6500)
+    results.write(tmp_path, result)
+    assert "/somebody/own" not in (tmp_path / results.NAME).read_text()
+    assert results.read(tmp_path, 2, "lamb", 1) == result
+    assert results.read(tmp_path, 2, "lamb", 2) is results.read(tmp_path, 12, "lamb", 1) is None
     assert results.current(row, result)
     assert not results.current(replace(row, program=modules["rows"].JOB), result)
     assert not results.current(replace(row, switches=row.switches[1:]), result)
 
     assert results.every(tmp_path, 2) == [result]
-    for stale in (replace(result, switches=[]), replace(result, row="no-row-now"), replace(result, synthetic=True)):
-        results.write(path, stale)
+    results.write(tmp_path, replace(result, row="no-row-now"))
+    assert results.every(tmp_path, 2) == [result]
+    for stale in (replace(result, switches=[]), replace(result, synthetic=True)):
+        results.write(tmp_path, stale)
         assert results.every(tmp_path, 2) == []
 
 
@@ -94,9 +98,8 @@ def test_the_table_tells_median_and_range(
     ended = modules["ranks"].Ended(code=0, seconds=60.0, peak_pss=6_500_000_000)
     for seed, accuracy in ((1, 0.80), (2, 0.83), (3, 0.81)):
         made = results.from_run(row, seed, run_in(tmp_path / "run", accuracy), ended)
-        results.write(results.path_of(tmp_path, 12, "lamb", seed), made)
-    fast = [{**epoch, "images_per_s": 300.0 * epoch["epoch"]} for epoch in made.epochs]
-    results.write(results.path_of(tmp_path, 2, "lamb", 1), replace(made, epochs=fast))
+        results.write(tmp_path, replace(made, epochs=12))
+    results.write(tmp_path, replace(made, epochs=2, seed=1, images_per_s=600.0))
     monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path), "--markdown"])
     assert modules["report"].main() == 0
     lines = capsys.readouterr().out.splitlines()

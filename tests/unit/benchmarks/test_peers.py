@@ -7,7 +7,6 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +26,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
     folders = [str(PEERS), str(PEERS.parent / "reference")]
     monkeypatch.setattr(sys, "path", [*folders, *sys.path])
     before = set(sys.modules)
-    hidden = {name: sys.modules.pop(name) for name in ("cases", "store") if name in sys.modules}
+    hidden = {name: sys.modules.pop(name) for name in ("cases", "store", "table") if name in sys.modules}
     yield importlib.import_module
     for name in set(sys.modules) - before | set(hidden):
         found = getattr(sys.modules.get(name), "__file__", None) or ""
@@ -144,15 +143,17 @@ def test_cells_and_the_columns_where_hpclaunch_is_not_first(peers: Modules) -> N
     page, store = peers("peers_page"), peers("store")
     columns = {column.name: column for column in peers("columns").COLUMNS}
     own = peers("environments").every_peer()["hpclaunch"]
-    measured = [seen(cpu_s=seconds) for seconds in (0.5, 0.7, 0.6)]
-    results = [
-        store.Result(study="hpclaunch", case="plain", seed=seed, settings={}, measured=what, machine={})
-        for seed, what in enumerate(measured, 1)
-    ]
+
+    def result(run: int, **changes: Any) -> Any:
+        what = seen(**changes)
+        measured = {**what, "verdicts": peers("columns").verdicts("plain", what)}
+        return store.Result(study="peers", case="hpclaunch/plain", seed=run, settings={}, measured=measured, machine={})
+
+    results = [result(run, cpu_s=seconds) for run, seconds in enumerate((0.5, 0.7, 0.6), 1)]
     assert page.cell(own, columns["submit_cpu"], results).text == "0.60 s"
     assert page.cell(own, columns["size"], results).text == "yes"
     assert page.cell(own, columns["size"], results[:2]).text == "not run"
-    once = [*results[:2], replace(results[2], measured=seen(gpus=4))]
+    once = [*results[:2], result(3, gpus=4)]
     assert page.cell(own, columns["gpus_given"], once) == page.Cell(
         text="2 of 3", value=pytest.approx(1 / 3), seen="4 GPUs"
     )
@@ -161,3 +162,21 @@ def test_cells_and_the_columns_where_hpclaunch_is_not_first(peers: Modules) -> N
     row = {"hpclaunch": page.Cell(text="0.60 s", value=0.6), "a": page.Cell(text="0.10 s", value=0.1)}
     row |= {"b": page.Cell(text="0.60 s", value=0.6), "c": page.Cell(text="not run", value=None)}
     assert page.not_first(row) == ["a"]
+
+
+def test_the_table_of_results_has_what_the_rules_say(peers: Modules, tmp_path: Path) -> None:
+    page, store = peers("peers_page"), peers("store")
+    for run, gpus in ((1, 8), (2, 4)):
+        what = seen(cpu_s=0.5, gpus=gpus)
+        measured = {"version": "0.1.0 (abc)", "load_average": 1.0, **what}
+        measured["verdicts"] = peers("columns").verdicts("plain", what)
+        one = store.Result(study="peers", case="hpclaunch/plain", seed=run, settings={}, measured=measured, machine={})
+        store.write(one, tmp_path)
+    first, second = page.results_of("hpclaunch", tmp_path)
+    assert "ranks" not in first.measured
+    assert (first.measured["verdicts"]["gpus_given"], second.measured["verdicts"]["gpus_given"]) == (
+        "yes: 8 GPUs",
+        "no: 4 GPUs",
+    )
+    assert len(store.read_raw("peers", "hpclaunch/plain", 1, tmp_path).measured["ranks"]) == 8
+    assert page.results_of("submitit", tmp_path) == []

@@ -71,10 +71,68 @@ def test_small_results_are_shown_beside_the_full_ones_and_never_among_them(
 
 def test_every_committed_study_is_known(reference: Reference) -> None:
     store, studies = reference("store"), reference("studies")
-    folders = {path.name for path in store.RESULTS.iterdir() if path.is_dir()}
+    tables = {path.stem for path in store.RESULTS.glob("*.csv")}
     # The tuning's runs are read by critical_batch.py alone.
-    assert folders - {"critical_batch_rates"} <= {*studies.WANTED, studies.LAW}
+    assert tables == {*studies.WANTED, studies.LAW, "critical_batch_rates"}
     assert {one.case for one in studies.current("large_batch")} <= set(reference("rows").BY_NAME)
+
+
+def test_a_table_keeps_the_values_that_something_reads_and_the_raw_result_all(
+    reference: Reference, tmp_path: Path
+) -> None:
+    store = reference("store")
+    measured = {"test_accuracy": 0.5, "test_loss": 1.5, "curve": {"accuracy": [0.1, None], "loss": [2.0, 1.0]}}
+    one = store.Result(study="guidelines_updates", case="lag", seed=1, settings={"epochs": 8}, measured=measured)
+    store.write(one, tmp_path)
+    found = store.read("guidelines_updates", "lag", 1, tmp_path)
+    assert found.measured == {"test_accuracy": 0.5, "curve": {"accuracy": [0.1, None]}}
+    assert (found.settings, found.date, found.machine) == (one.settings, one.date, one.machine)
+    assert store.read_raw("guidelines_updates", "lag", 1, tmp_path) == one
+
+
+def test_every_committed_column_is_kept(reference: Reference) -> None:
+    store, table, kept = reference("store"), reference("table"), reference("kept").KEPT
+    peers = store.RESULTS.parents[1] / "peers" / "results"
+    for study, names in kept.items():
+        rows = table.read(store.path_of(study, peers if study == "peers" else store.RESULTS))
+        columns = {name for row in rows for name in row}
+        others = (store.MACHINE, store.SETTINGS)
+        measured = {one for one in columns if one not in (*store.KEYS, "date") and not one.startswith(others)}
+        assert rows and all(any(table.is_within(one, name) for name in names) for one in measured), study
+
+
+VALUES = {
+    "text": "two words, and a comma",
+    "number as text": "1.0",
+    "null as text": "null",
+    "quoted": '"a"',
+    "lines": "one\ntwo\r\nthree",
+    "empty": "",
+    "none": None,
+    "yes": True,
+    "whole": 3,
+    "small": 1e-300,
+    "sum": 0.1 + 0.2,
+    "list": [1, None, 2.5, "a,b", {"c": "d"}],
+    "nothing in it": {},
+    "nested": {"deeper": {"still": [1]}, "ünïcødé": "✓"},
+}
+
+
+def test_every_value_comes_back_from_a_table_as_it_was(reference: Reference, tmp_path: Path) -> None:
+    table, path = reference("table"), tmp_path / "a.csv"
+    table.put(path, {"seed": 2, **table.flat(VALUES, "of.")}, ("seed",))
+    table.put(path, {"seed": 1, "later": 5}, ("seed",), order=("seed", "later"))
+    table.put(path, {"seed": 1, "later": 6}, ("seed",), order=("seed", "later"))
+    first, second = table.read(path)
+    assert first == {"seed": 1, "later": 6}
+    found = table.nested(second, "of.")
+    assert found == VALUES
+    assert {name: type(value) for name, value in found.items()} == {name: type(one) for name, one in VALUES.items()}
+    assert path.read_text().startswith("seed,later,of.text,")
+    assert table.read(tmp_path / "none.csv") == []
+    with pytest.raises(ValueError, match="has no dot"):
+        table.flat({"a.b": 1})
 
 
 def test_three_digits(reference: Reference) -> None:
