@@ -6,7 +6,7 @@
 # make test-names: writes tests/names.txt anew, after a test was added or taken away.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
 # make once: endings of sbatch, interleavings, and many processes at once, for the same page. make mutants: changed code.
-.PHONY: demo test test-names gpu long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve setup setup-dev constraints release clean
+.PHONY: demo test test-names gpu long faults newer-slurm once fuzz hostile io mutants lint docs docs-serve pictures setup setup-dev constraints release clean
 
 # What docs/reliability.md reports under "Submitted once".
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
@@ -72,11 +72,15 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=.cache/docs-site .venv/bin/python -m m
 	.venv/bin/uv --no-config pip install --quiet --python .venv/bin/python --target .cache/docs-site -r pyproject.toml --extra docs
 	touch $@
 
-docs: .cache/docs-site/complete
+docs: .cache/docs-site/complete pictures
 	$(MKDOCS) build --strict
 
-docs-serve: .cache/docs-site/complete
+docs-serve: .cache/docs-site/complete pictures
 	$(MKDOCS) serve
+
+# All pictures of the pages, in docs/pictures.
+pictures: setup-dev
+	.venv/bin/python tools/docs_pictures.py
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -1,7 +1,11 @@
-"""Hooks of the documentation site: links out of docs/ lead to the repository; guides rank first in the search."""
+"""Hooks of the documentation site: links out of docs/ lead to the repository; guides rank first in the search.
+
+A page names its pictures in words, because they are not in the repository: the site shows them (docs_pictures.py).
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOST = {"tutorial.md": 4.0, "coming-from.md": 4.0, "how-to/": 4.0, "installing.md": 4.0, "centres/": 2.0}
 BOOST |= {"reference/": 2.0, "glossary.md": 2.0}
 UNSEARCHED = ("decisions/", "launch-lines.md")
+_PICTURE = re.compile(
+    r"^Picture: (?P<words>.+) \(in a checkout, `make docs` draws `(?P<path>docs/[^`]+)`\)\.$", re.MULTILINE
+)
 _LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
@@ -23,7 +30,12 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     if boost:
         page.meta["search"] = {"boost": boost}
     folder, repository = PurePosixPath("docs", name).parent, config["repo_url"].rstrip("/")
-    return _LINK.sub(lambda found: _address(found, folder, repository), markdown)
+    shown = _PICTURE.sub(lambda found: _image(found, folder), markdown)
+    return _LINK.sub(lambda found: _address(found, folder, repository), shown)
+
+
+def _image(found: re.Match[str], folder: PurePosixPath) -> str:
+    return f"![{found['words']}]({posixpath.relpath(found['path'], folder)})"
 
 
 def _address(found: re.Match[str], folder: PurePosixPath, repository: str) -> str:

@@ -154,7 +154,7 @@ def page() -> tuple[str, list[str]]:
         parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in [list(HEADS), ["---"] * len(HEADS), *rows]))
         parts += [TABLES[name]() for name in document.get("tables", [])]
         drawn = document.get("pictures", {}).items()
-        parts += [f"![{words}]({path})" for path, words in drawn]
+        parts += [f"Picture: {words} (in a checkout, `make docs` draws `docs/{path}`)." for path, words in drawn]
     return "\n\n".join(parts) + "\n", missing
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,14 +48,47 @@ def docs_packages() -> str:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pictures, drawn as `make docs` draws them."""
+    if not (ROOT / "benchmarks").is_dir():
+        pytest.skip("group checkout: an sdist holds no benchmarks")
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("group plot: needs matplotlib (the extra plot)")
+    folder = tmp_path_factory.mktemp("drawn")
+    command = [sys.executable, str(ROOT / "tools" / "docs_pictures.py"), str(folder)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
+    shutil.copytree(drawn, ROOT / "docs" / "pictures", dirs_exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": docs_packages(), "NO_MKDOCS_2_WARNING": "1"}
     target = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     return target
+
+
+def test_a_page_names_every_picture_and_each_has_its_content(drawn: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name in re.findall(r"`make docs` draws `docs/pictures/([^`]+)`", page)}
+    assert {path.name for path in drawn.iterdir()} == named
+    texts = {path.name: re.findall(r"<!-- (.+?) -->", path.read_text(encoding="utf-8")) for path in drawn.iterdir()}
+    assert {name for name, found in texts.items() if len(found) < 10} == set()
+    assert {"recommended", "lamb-ghost"} <= set(texts["large_batches.svg"])
+
+
+def test_the_site_shows_the_pictures_that_pages_name(site: Path) -> None:
+    text = (site / "reference-documents" / "index.html").read_text(encoding="utf-8")
+    assert "in a checkout" not in text
+    shown = re.findall(r'<img alt="([^"]+)" src="\.\./(pictures/[^"]+)"', text)
+    assert len(shown) == 13 and ("the layers of the network", "pictures/chips-model.svg") in shown
+    guide = (site / "how-to" / "how-many-nodes" / "index.html").read_text(encoding="utf-8")
+    assert '<img alt="time and cost of 1 to 64 nodes" src="../../pictures/plan-cosmoflow.svg"' in guide
 
 
 def test_every_document_is_a_page(site: Path) -> None:
