@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -24,6 +25,14 @@ def test_every_commit_that_a_page_names_is_in_the_history(page: str) -> None:
         pytest.skip("group checkout: needs the whole history of git")
     named = set(COMMIT.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")))
     assert [commit for commit in sorted(named) if git("merge-base", "--is-ancestor", commit, "HEAD").returncode] == []
+
+
+def test_the_raw_results_are_at_the_commit_that_the_benchmarks_name() -> None:
+    readme = ROOT / "benchmarks" / "README.md"
+    if not readme.exists() or git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("group checkout: needs the whole history of git")
+    shown = re.findall(r"`git show ([0-9a-f]+:[^`]+\.json)`", readme.read_text(encoding="utf-8"))
+    assert len(shown) == 1 and json.loads(git("show", shown[0]).stdout)["measured"]
 
 
 def test_a_commit_is_told_from_a_number_and_a_word() -> None:
