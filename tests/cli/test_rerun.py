@@ -135,8 +135,8 @@ def test_a_job_that_is_used_in_place_keeps_its_own_parameters(site: Desk) -> Non
 
 
 def test_data_that_have_changed_are_named(site: Desk) -> None:
-    site.write("samples/a.bin", "a")
-    site.write("samples/b.bin", "b")
+    for name in "abcd":
+        site.write(f"samples/{name}.bin", name)
     first = submitted(site, "./train.py", "--data-dir", str(site.project / "samples"))
     began = time.time() + 60
     os.utime(first / "request.json", (began, began))
@@ -144,7 +144,34 @@ def test_data_that_have_changed_are_named(site: Desk) -> None:
     assert "everything that is recorded" in told
     os.utime(first / "request.json", (began - 3600, began - 3600))
     _, told = again(site, first, "--dry-run")
-    assert f"in {site.project}/samples was changed after the run began: samples, samples/a.bin, samples/b.bin" in told
+    place = f"in {site.project}/samples was changed after the run began"
+    assert re.search(f"{re.escape(place)}: samples, samples/[abcd].bin, samples/[abcd].bin and 2 others", told)
+
+
+def test_what_a_run_went_through_is_named_and_its_data_are_those_of_its_last_start(site: Desk) -> None:
+    site.write("samples/a.bin", "a")
+    first = submitted(site, "./train.py", "--data-dir", str(site.project / "samples"))
+    os.utime(first / "request.json", (1, 1))
+    job_id = json.loads((first / "run.json").read_text())["job_id"]
+
+    def start(number: int, when: float) -> None:
+        folder = first / f"attempts/{job_id}.{number}"
+        folder.mkdir(parents=True)
+        (folder / "started").touch()
+        os.utime(folder / "started", (when, when))
+
+    start(0, 1)
+    _, told = again(site, first, "--dry-run")
+    assert "was changed after the run began" in told and "starts" not in told
+    start(1, time.time() + 60)
+    (first / "spec.1.json").write_text("{}")
+    record = {**json.loads((first / "run.json").read_text()), "allocation": "77"}
+    (first / "run.json").write_text(json.dumps(record))
+    _, told = again(site, first, "--dry-run")
+    assert "was changed after the run began" not in told
+    assert "the run continued from checkpoints in 2 starts; the new one trains from its beginning" in told
+    assert "the original changed options when it was resumed" in told
+    assert "the run was inside the allocation 77; the new one is submitted" in told
 
 
 def test_a_whole_array_is_made_again_and_one_run_of_it_alone(site: Desk) -> None:

@@ -17,6 +17,7 @@ from hpclaunch import runs
 from hpclaunch.actions.continuing.resume import Changes, resume
 from hpclaunch.actions.following.adopt import adopt
 from hpclaunch.actions.following.cancel import all_cancellable, cancel, cancellable, forget, has_a_job
+from hpclaunch.actions.following.clean import explain_kept
 from hpclaunch.actions.following.identity import other_users
 from hpclaunch.actions.following.repair import repair, wanted_reason, wanted_state
 from hpclaunch.actions.queueing.hand_over import hand_over
@@ -489,6 +490,45 @@ def test_a_repaired_end_says_who_why_and_what_it_was(slurm: FakeSlurm) -> None:
     assert other.exit_code == "7:0"
     assert "; it was FAILED 7:0)" in other.reason
     assert not slurm.calls()
+
+
+def test_a_repaired_run_leaves_the_index_of_ended_runs(slurm: FakeSlurm) -> None:
+    run, other = slurm.run("7", "FAILED"), slurm.run("8", "FAILED")
+    stamps = {one.path: (runs.stamp_of(one.path) or [], one, dict[str, Any]()) for one in (run, other)}
+    runs.keep_ended(slurm.state, stamps, [])
+    repair(run, "CANCELLED", "x")
+    known = EndedRuns(slurm.state)
+    assert (run.path in known, other.path in known) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "what", "next_step"),
+    [
+        ("RENDERED", "run-7 is RENDERED and is kept", "check that it was not submitted by hand, then: rm -r {path}"),
+        ("UNKNOWN", "run-7 is UNKNOWN and is kept", "it may still be running; to ask the scheduler again: "),
+        ("SUBMITTING", "run-7 is SUBMITTING and is kept", "to see whether it was queued: hpclaunch status run-7"),
+        ("INCOMPLETE", "run-7 is INCOMPLETE and is kept", "a submission may still be writing it; try again in an hour"),
+        ("RUNNING", "run-7 is RUNNING and is kept", "hpclaunch cancel run-7"),
+    ],
+)
+def test_a_directory_that_clean_keeps_says_why_and_what_to_do(
+    slurm: FakeSlurm, state: str, what: str, next_step: str
+) -> None:
+    run = slurm.run("7", state)
+    fault = explain_kept(run)
+    assert fault.what == what and fault.next.startswith(next_step.format(path=run.path))
+
+
+def test_clean_deletes_an_array_completely_and_nothing_of_others(slurm: FakeSlurm) -> None:
+    array = slurm.run("7", "COMPLETED", tasks=2)
+    for index in (0, 1):
+        fault = explain_kept(runs.task_of(array, index))
+        assert (fault.what, fault.next) == (
+            f"run-7/{index:04d} is one run of the job array run-7, which can only be deleted completely",
+            "hpclaunch runs clean run-7",
+        )
+    ended = slurm.run("8", "COMPLETED", listed=False, uid=str(os.getuid()))
+    assert explain_kept(ended).what == "run-8 is not known as a run of yours"
 
 
 def test_what_cannot_be_repaired_is_refused(slurm: FakeSlurm) -> None:

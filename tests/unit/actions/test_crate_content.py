@@ -173,6 +173,15 @@ def test_a_file_of_another_owner_with_names_elsewhere_is_left_out_even_if_asked_
         content(run, "code/theirs.txt")
 
 
+@pytest.mark.parametrize("folder", ["code", "model"])
+def test_a_folder_that_is_a_link_stops_the_crate(run: Run, tmp_path: Path, folder: str) -> None:
+    (run.path / folder).rename(tmp_path / "moved")
+    (run.path / folder).symlink_to(tmp_path / "moved")
+    with pytest.raises(Refused, match="is a link") as caught:
+        content(run)
+    assert caught.value.faults[0].where == str(run.path / folder)
+
+
 def test_a_pattern_that_matches_nothing_is_refused(run: Run) -> None:
     with pytest.raises(Refused, match=r"matches '\*.csv'"):
         content(run, "code/train.py", "*.csv")
