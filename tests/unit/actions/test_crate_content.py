@@ -106,8 +106,11 @@ def test_what_came_through_a_link_out_of_the_folder_stays_out_unless_it_is_named
 
 def test_a_secret_is_found_wherever_it_stands_in_a_file(run: Run) -> None:
     token, far = "hf_" + "aB3" * 12, "x\n" * (module._PIECE - 8)
+    late = bytearray(b"x\n" * module._PIECE)  # a text, with a control character where its second piece begins
+    late[module._PIECE - module._OVERLAP + 10] = 1
     contents = {
         "far.txt": f"{far}{KEY}".encode(),
+        "odd.txt": bytes(late) + token.encode(),
         "wide.txt": KEY.encode("utf-16"),
         "secrets.py": f"LOGIN = '{token}'\n".encode(),
         "far.ipynb": f"{far}{token}".encode(),
@@ -446,6 +449,15 @@ def test_only_ended_runs_are_exported_into_a_new_or_an_empty_folder(run: Run, tm
     assert exported([run], "tensorboard", tmp_path / "several/new/folders")
     assert sorted(os.listdir(tmp_path / "new")) == ["deep"], "no draft is left"
     assert (tmp_path / "new/deep").stat().st_mode & 0o077 == 0o077 & ~_umask() & 0o755
+
+
+def test_an_export_is_as_closed_as_the_user_wants_new_files_to_be(run: Run, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert exported([run], "tensorboard", tmp_path / "own")
+        assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
 
 
 def _umask() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.runs import load, task_of
 from hpclaunch.runs.scaling_study import RESULTS
+from hpclaunch.search.folder import SearchFolder
 from tests import fabricated_runs as fabricated
 
 
@@ -74,6 +76,18 @@ def test_no_page_is_made_of_a_run_with_a_link_whichever_it_is(tmp_path: Path) ->
             page_of(system, ReportSubject(runs=subject))
     with pytest.raises(Refused, match="is a link"):
         comparison_of(system, (one, other))
+
+
+def test_the_log_of_a_failed_trial_is_shown_without_the_values_of_variables(tmp_path: Path) -> None:
+    system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    path = fabricated.search(tmp_path)
+    spec = json.loads((path / "spec.json").read_text())
+    (path / "spec.json").write_text(json.dumps({**spec, "environment": [["MY_TOKEN", "hunter2hunter2"]]}))
+    log = SearchFolder(path).log(7)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("epoch 1\nno access with hunter2hunter2\n")
+    page = repr(page_of(system, ReportSubject(runs=(load(path),))))
+    assert "no access with (value not shown)" in page and "hunter2" not in page
 
 
 def test_two_single_runs_are_compared_and_nothing_else(tmp_path: Path) -> None:

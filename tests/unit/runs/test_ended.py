@@ -116,6 +116,10 @@ def test_each_part_of_the_stamp_tells_one_state_of_a_record_from_another(tmp_pat
     record.write_text("one")
     about = record.stat()
     assert ended.stamp_of(tmp_path) == [about.st_ino, about.st_mtime_ns, about.st_ctime_ns, 3]
+    for name in ("states.jsonl", "states.json"):  # a late exit code of a run of an array is in the second alone
+        before = ended.stamp_of(tmp_path)
+        (tmp_path / name).write_text("{}")
+        assert ended.stamp_of(tmp_path) != before
 
 
 def test_an_end_that_was_recorded_elsewhere_makes_the_entry_of_an_array_or_a_run_stale(

@@ -166,7 +166,8 @@ def test_starts_are_in_the_order_of_their_numbers_and_those_that_did_not_begin_a
 
 
 @pytest.mark.parametrize(
-    ("mark", "proves"), [("7.0 4\n", True), ("7.0\n", True), ("7.1 4\n", False), ("17.0 4\n", False), ("\n", False)]
+    ("mark", "proves"),
+    [("7.0 4\n", True), ("7.0\n", True), ("7.1 4\n", False), ("17.0 4\n", False), ("7.01 4\n", False), ("\n", False)],
 )
 def test_the_mark_of_success_names_its_start(tmp_path: Path, mark: str, proves: bool) -> None:
     run = a_run(tmp_path, "7")
