@@ -100,6 +100,18 @@ def test_what_sbatch_printed_is_recorded_although_another_process_found_the_job_
     assert (found.printed, found.held["nodes"], found.held["partition"]) == ("Welcome", "2", "long")
 
 
+def test_a_job_that_status_has_found_on_another_cluster_is_recorded_there(slurm: FakeSlurm) -> None:
+    run = slurm.run("7", "FAILED")
+    other = f"from pathlib import Path as P; from hpclaunch import runs; run = runs.load(P({str(run.path)!r}))"
+    other += '; runs.change(run, job_id="99", state="PENDING", cluster="beta", via="lab", controller="")'
+    (slurm.folder / "other.py").write_text(other)
+    settle = f"echo 99 > {run.path}/submissions/1.ended; {sys.executable} other.py"
+    slurm.put("sbatch", f"{settle}; echo 'sbatch: error: x' >&2; exit 1\n")
+    found = hand_over(run, "#!/bin/sh\n", 60, earlier=("7",))
+    assert found == runs.load(run.path)
+    assert (found.job_id, found.cluster, found.via, found.controller) == ("99", "beta", "lab", "")
+
+
 def test_a_claim_of_an_ended_job_is_freed_and_the_new_job_holds_the_directory(keeping: FakeSlurm) -> None:
     run = keeping.run("7", "FAILED")
     runs.reserve(run, "7")
@@ -519,7 +531,7 @@ def test_a_directory_that_clean_keeps_says_why_and_what_to_do(
     assert fault.what == what and fault.next.startswith(next_step.format(path=run.path))
 
 
-def test_clean_deletes_an_array_completely_and_nothing_of_others(slurm: FakeSlurm) -> None:
+def test_clean_keeps_one_run_of_an_array_and_what_is_not_known_as_the_users(slurm: FakeSlurm) -> None:
     array = slurm.run("7", "COMPLETED", tasks=2)
     for index in (0, 1):
         fault = explain_kept(runs.task_of(array, index))

@@ -45,6 +45,13 @@ def test_a_variable_that_was_typed_is_hidden_also_where_a_template_sets_it(run: 
     assert "typed-value" in hidden_values_of(run).values
 
 
+def test_a_secret_that_was_typed_as_an_argument_is_hidden_also_where_the_command_is_not_recorded(run: Run) -> None:
+    request = {"target": "./train.py", "cwd": "/", "arguments": ["--password", "tiptap77", "--rate=1"]}
+    (run.path / "request.json").write_text(json.dumps(request))
+    values = hidden_values_of(run).values
+    assert "tiptap77" in values and "1" not in values
+
+
 @pytest.mark.parametrize(
     "changes", [{"secrets": "HF_TOKEN"}, {"secrets": [7, None]}, {"secrets": ["HF_TOKEN"], "secrets_folder": 7}]
 )

@@ -35,6 +35,13 @@ def test_everything_is_named_at_once_and_the_rest_is_counted(tmp_path: Path) -> 
     refuse_unread([run], ("attempts",))
 
 
+def test_a_run_directory_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    path = fabricated.finished(tmp_path / "runs")
+    (tmp_path / "theirs").symlink_to(path)
+    with pytest.raises(Refused, match="is a link, and no run directory"):
+        refuse_unread([load(path), load(tmp_path / "theirs")], READ_BY_A_PAGE)
+
+
 def test_a_task_of_an_array_is_looked_at_from_the_array(tmp_path: Path) -> None:
     array = load(fabricated.array(tmp_path))
     refuse_unread([task_of(array, 7)], READ_BY_A_PAGE)

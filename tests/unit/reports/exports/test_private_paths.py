@@ -10,8 +10,8 @@ from hpclaunch.reports.exports.private_paths import private_paths
 
 PATHS = private_paths(
     {
-        "RUN": ("/home/ada/runs/r1", "the run directory"),
         "HOME": ("/home/ada", "the home folder"),
+        "RUN": ("/home/ada/runs/r1", "the run directory"),  # the longer one counts, whatever their order
         "AGAIN": ("/home/ada", "the same folder"),
         "NOTHING": ("", "not known"),
         "ROOT": ("/", "everything"),
