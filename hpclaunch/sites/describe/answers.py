@@ -21,7 +21,7 @@ SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
 class Node:
     """A node as Slurm counts it. ``usable_cpus`` and ``memory`` (MB) are what jobs can get.
 
-    ``sockets`` is 0 where Slurm is told nothing of a node's cores, but its CPUs: those may be cores or threads.
+    ``sockets`` is 0 where slurm.conf gives CPUs alone: those may be cores or threads.
     ``shards``: the parts of its GPUs that a job can ask for in place of a whole one, by type.
     """
 

@@ -177,7 +177,7 @@ def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> I
     if said and not any(said <= gb * _SAME_MEMORY and gb <= said * _SAME_MEMORY for gb in memory):
         what = f"Slurm has {_either(memory)} GB in such a node, the file says {said}"
         yield Difference(key=f"{key}.memory_gb", what=what, wrong=said > memory[-1], now=_single_value(memory))
-    # Where Slurm is told of CPUs alone, the file may know better how many cores they are.
+    # Where slurm.conf gives CPUs alone, the file may know better how many cores they are.
     cores = sorted({node.cores if node.sockets or node.cpus != node_type.slurm_cpus else 0 for node in nodes} - {0})
     if cores and node_type.cores_per_node and node_type.cores_per_node not in cores:
         what = f"Slurm has {_either(cores)} cores in such a node, the file says {node_type.cores_per_node}"

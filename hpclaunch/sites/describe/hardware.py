@@ -40,7 +40,7 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
             why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
             draft.add_gap(f"{key}.gpu_model", why, "gpu_model: NVIDIA A100, gpu_memory_gb: 80")
         if not group.nodes[0].sockets and group.threads == 1:
-            why = f"Slurm is told of {group.nodes[0].cpus} CPUs and of no cores: each may be a hardware thread"
+            why = f"slurm.conf gives {group.nodes[0].cpus} CPUs and no cores: each may be a hardware thread"
             draft.derived[f"{key}.cores_per_node"] = why
         if group.mixed:
             draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
@@ -67,7 +67,7 @@ def add_known_gpus(draft: Draft, cluster: Cluster, shared: Shared) -> None:
             continue
         names: tuple[str, ...] = _KNOWN_OF_GPUS
         if not group.nodes[0].sockets and _threads_of(known[0]) == group.nodes[0].cpus:
-            names = (*names, *_KNOWN_OF_CPUS)  # Slurm is told of the threads alone
+            names = (*names, *_KNOWN_OF_CPUS)  # slurm.conf gives the threads alone
             words = (count(number, "core") for number in (group.cores, known[0]["cores_per_node"]))
             node["title"] = node["title"].replace(*words)
             draft.derived.pop(f"{key}.cores_per_node", None)
