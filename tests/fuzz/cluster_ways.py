@@ -23,6 +23,7 @@ from hpclaunch.schedulers.slurm import (
     history,
     limits,
     node_states,
+    partition_nodes,
     programs,
     scheduler,
 )
@@ -159,7 +160,7 @@ def feed_description(scene: Scene, version: str, changes: dict[str, Any], ok: bo
 
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in (allocation, configuration, describe, history, programs, scheduler):
+        for module in (allocation, configuration, describe, history, partition_nodes, programs, scheduler):
             patch.setattr(module, "ask", ask)
         patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask(command).text for command in commands])
         configuration._ask_configuration.cache_clear()
