@@ -22,7 +22,6 @@ SOURCES: dict[Rule, str] = {
     "adascale": "Johnson et al. 2020, arXiv 2007.05105",
 }
 POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power 2/3": 2 / 3}
-ADAMS = ("adam", "adamw")
 LARGE_STEP = 8.0
 """If the batch grows by this factor or more, the warm-up is long."""
 WARMUP_EPOCHS, LONG_WARMUP_EPOCHS = 2.0, 5.0
@@ -97,15 +96,12 @@ def scale_rate(
 
     ``rule`` is the typed one, else that of the optimizer. Linear scaling stops at the critical batch size, if that is
     known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is eps_max / (1 + B_noise / B)).
-    Where a larger batch was published for the optimizer and the task, it stops there; so does Adam's square root.
+    Where a larger batch was published for the optimizer and the task, it stops there.
     """
     positive(batch=batch)
     chosen, critical = rule or rule_for(optimizer), facts.critical
     row = published_for(facts.name, optimizer)
     useful, last = batch, ""
-    if chosen == "sqrt" and optimizer.lower() in ADAMS and row is not None and batch > max(base.batch, row.batch):
-        useful = max(base.batch, row.batch)
-        last = f"the published {row.batch} samples" if useful == row.batch else f"B0 = {useful:.0f}"
     if chosen == "linear" and critical.samples is not None and batch > base.batch:
         largest = max(critical.samples, base.batch, row.batch if row else 0)
         useful = min(batch, largest)
@@ -130,7 +126,7 @@ def scale_rate(
             rule="weak scaling: the learning rate grows with the global batch size",
             numbers=numbers,
             verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen} scaling{stops})",
-            source=f"{SOURCES[chosen]}; {row.source}" if row and (stops or chosen == "linear") else SOURCES[chosen],
+            source=f"{SOURCES[chosen]}; {row.source}" if row and chosen == "linear" else SOURCES[chosen],
         ),
     )
 

@@ -243,15 +243,3 @@ def test_only_an_optimizer_that_the_job_can_be_told_takes_its_place(offered: tup
     found = choose_optimizer("sgd", 32768, offered=offered)
     assert found.name == name
     assert ("because the job does not offer lars" in found.reason.warning) == (name == "sgd")
-
-
-@pytest.mark.parametrize("batch", [4096, 8192, 65_536])
-def test_adams_square_root_stops_at_the_published_batch(batch: int) -> None:
-    found = scale_rate(BaseRate(rate=0.001, batch=512), batch, "adam", facts=TaskFacts(name="cifar-10"))
-    assert found.scaled == pytest.approx(0.001 * math.sqrt(8))  # 4096 samples: published_for("cifar-10", "adam")
-    assert ("stops at the published 4096 samples" in found.reason.verdict) == (batch > 4096)
-    # A rate that was tuned at a larger batch than any published one is not scaled down to it.
-    tuned = scale_rate(BaseRate(rate=0.001, batch=8192), 16_384, "adam", facts=TaskFacts(name="cifar-10"))
-    assert tuned.factor == 1
-    # Of a task without a published batch, nothing is known to stop it.
-    assert scale_rate(BaseRate(rate=0.001, batch=512), batch, "adamw").factor == pytest.approx(math.sqrt(batch / 512))
