@@ -50,6 +50,7 @@ class Resources:
 
 Role = Literal[
     "epochs",
+    "steps",
     "batch_size_per_rank",
     "global_batch_size",
     "accumulation",

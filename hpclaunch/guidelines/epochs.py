@@ -18,6 +18,8 @@ v1.0), 3.2 (DeepCAM), 1.5 (OC20), 38 (ImageNet with LARS)."""
 
 EPOCHS_SPREAD = 0.064
 """Relative half-width (80 %) of epochs from run to run: 5 % standard deviation (CosmoFlow in MLPerf HPC, median)."""
+KNOWN_SPREAD = 2.0
+"""A critical batch size within this factor tells how many epochs to make (as of a noise scale that is trusted)."""
 
 
 def presumed_critical_batch(samples: int) -> CriticalBatch:
@@ -51,6 +53,10 @@ class EpochsModel:
     def _law_epochs(self, batch: float, critical: float) -> float:
         return pareto_from(self.epochs, self.flat, critical).epochs(batch)
 
+    def decides(self, batch: float) -> bool:
+        """Whether the law, not the job's own number, says how many epochs a batch (samples) is trained for."""
+        return batch > self.flat and self.critical.samples is not None and self.critical.spread <= KNOWN_SPREAD
+
     @property
     def pareto(self) -> Pareto | None:
         """The Pareto law beyond ``flat``; None where the epochs do not depend on the batch."""
@@ -68,8 +74,9 @@ class EpochsModel:
         if batch <= self.flat:
             verdict = f"{found.middle:.3g} epochs, as with the job's own batch size"
         else:
-            verdict = f"{found.middle:.3g} epochs to the target"
-            verdict += f" ({found.low:.3g} to {found.high:.3g})" if found.low < found.high else ""
+            reach = f"{found.low:.3g} to {found.high:.3g}" if found.low < found.high else f"{found.middle:.3g}"
+            verdict = f"{reach} epochs to the target"
+            verdict += "" if self.decides(batch) else f"; the job's own {self.epochs:.3g} are kept"
         return Reason(
             rule="the job's own epochs up to published batch sizes; beyond them E(B) = E_min (1 + B / B_crit)",
             numbers=tuple(numbers),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import bound_of
 from hpclaunch.guidelines.efficiency import NOISE_SPREAD, TASK_SPREAD, CriticalBatch, NoiseScale
 from hpclaunch.guidelines.epochs import EPOCHS_SPREAD, EpochsModel, fixed_epochs, presumed_critical_batch
@@ -42,7 +43,7 @@ def optimizer_of(work: Workload, batch: int, facts: TaskFacts) -> OptimizerAdvic
 
 def epochs_model_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsModel:
     """Return the epochs with the optimizer that suits a global batch size (samples). Typed epochs are kept."""
-    if work.epochs is None or work.base_batch is None or "epochs" in work.typed:
+    if work.epochs is None or work.base_batch is None or not work.typed.isdisjoint(("epochs", "steps")):
         return fixed_epochs(work.epochs or 1.0)
     row, critical = published_for(work.task, optimizer_of(work, batch, facts).name), facts.critical
     if critical.samples is None:
@@ -53,31 +54,70 @@ def epochs_model_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsModel
     return EpochsModel(epochs=work.epochs, flat=flat, critical=critical, row=row)
 
 
-def epochs_to_target(work: Workload, batch: int, facts: TaskFacts) -> Interval:
-    """Return the epochs that a global batch size (samples) needs to the target, as they vary from run to run.
+@record
+class RunEpochs:
+    """The epochs that a run makes with its batch: they are printed, priced, set and recorded.
 
-    A run makes exactly the epochs that are typed.
+    ``made``: a whole number, or a fraction where the job counts ``steps`` (None: it does not). ``needed``: those to the
+    target, as they vary from run to run; None: nothing is said of them.
     """
-    found = epochs_model_of(work, batch, facts).at(batch)
-    return found if "epochs" in work.typed else widened(found, EPOCHS_SPREAD)
+
+    made: float
+    steps: int | None = None
+    needed: Interval | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """The epochs that are made, as an interval without width."""
+        return Interval(low=self.made, middle=self.made, high=self.made, origin="given")
 
 
-def epochs_of_run(epochs: float) -> int:
-    """Return the epochs that a run makes whose target needs this many."""
-    return max(1, math.ceil(round(epochs, 6)))
+def run_epochs(work: Workload, batch: int, facts: TaskFacts) -> RunEpochs:
+    """Return the epochs of a run with a global batch size (samples).
+
+    They are the typed ones or the job's own, unless the law of large batches says how many more the target needs, and
+    the critical batch size is known well enough (``KNOWN_SPREAD``). Then they are whole, or steps where the job has a
+    parameter for these.
+    """
+    own = work.epochs or 1.0
+    if work.steps:
+        return RunEpochs(made=work.steps * batch / work.samples, steps=work.steps)
+    model = epochs_model_of(work, batch, facts)
+    if math.isinf(model.flat):
+        return RunEpochs(made=own)
+    needed = widened(model.at(batch), EPOCHS_SPREAD)
+    wanted = needed.middle if model.decides(batch) else own
+    if "steps" in work.names and (wanted > own or "epochs" not in work.names):
+        steps = math.ceil(round(wanted * work.samples / batch, 6))
+        return RunEpochs(made=steps * batch / work.samples, steps=steps, needed=needed)
+    return RunEpochs(made=_whole_epochs(wanted) if wanted > own else own, needed=needed)
 
 
-def epochs_remark(work: Workload, critical: CriticalBatch) -> str:
-    """Return one line on what is assumed of the epochs; empty if nothing is."""
+def _whole_epochs(needed: float) -> int:
+    """Return the whole epochs of a run whose target needs this many: fewer only by what differs from run to run."""
+    nearest = max(1, round(needed))
+    return nearest if needed <= nearest * (1 + EPOCHS_SPREAD) else math.ceil(needed)
+
+
+def epochs_remark(work: Workload, batch: int, facts: TaskFacts) -> str:
+    """Return one line on what is assumed of the epochs with a global batch size (samples); empty if nothing is."""
     if work.epochs is None:
         return "the job has no parameter for epochs: times are those of one epoch"
-    if "epochs" in work.typed:
+    if not work.typed.isdisjoint(("epochs", "steps")):
         return "epochs: as typed, for every batch"
     if work.base_batch is None:
         return "base_batch: not known; epochs do not grow with the batch"
-    if critical.samples is None:
-        presumed = presumed_critical_batch(work.samples)
-        assert presumed.samples is not None
-        low, high = presumed.samples / presumed.spread, presumed.samples * presumed.spread
-        return f"B_crit: not known; taken as {low:.0f} to {high:.0f} samples, as for known tasks of this size"
-    return ""
+    model = epochs_model_of(work, batch, facts)
+    if batch <= model.flat:
+        return ""
+    found = run_epochs(work, batch, facts)
+    assert found.needed is not None and model.critical.samples is not None
+    low, high = model.critical.samples / model.critical.spread, model.critical.samples * model.critical.spread
+    known = f"{low:.0f} to {high:.0f}" if low < high else f"{model.critical.samples:.0f}"
+    may_need = f"{found.needed.low:.3g} to {found.needed.high:.3g}"
+    if model.decides(batch):
+        return f"epochs: {found.made:.3g}; with B = {batch} the target needs {may_need} (B_crit: {known} samples)"
+    return (
+        f"epochs: the job's own {found.made:.3g}; with B = {batch} the target may need {may_need}, because B_crit is"
+        f" not known, and {known} samples for known tasks of this size"
+    )

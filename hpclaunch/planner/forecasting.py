@@ -80,7 +80,6 @@ def _plan(question: Question) -> Forecast:
         tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
-    remark = epochs_remark(work, critical)
     predictor = Predictor(
         question=question,
         work=work,
@@ -102,6 +101,8 @@ def _plan(question: Question) -> Forecast:
         recipe=_recipe_of(predictor, decision.row),
         formats=precision_for(work, node, question.figures, _number_formats(question, work)),
     )
+    batch = decision.row.batch
+    remark = epochs_remark(work, batch.total, predictor.facts) if batch else ""
     return _forecast_of(outcome, first, (*node.assumed, *question.figures.doubts, *([remark] if remark else [])))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from hpclaunch.core.units import count
@@ -163,8 +162,8 @@ def _rate(plan: Forecast) -> Headline:
 
 
 def _warm_up(recipe: Recipe) -> str:
-    climb, whole = recipe.warm_up.epochs, math.ceil(round(recipe.epochs, 6))
-    return f", warm-up {climb:.2g} of {whole} epochs" if climb else ""
+    climb = recipe.warm_up.epochs
+    return f", warm-up {climb:.2g} of {recipe.epochs:.3g} epochs" if climb else ""
 
 
 def _rates_to_try(recipe: Recipe, rate: Rate, efficiency: StatisticalEfficiency | None) -> tuple[float, float]:

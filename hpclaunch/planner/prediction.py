@@ -26,7 +26,7 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
-from hpclaunch.planner.epochs import critical_batch_of, epochs_to_target, facts_of
+from hpclaunch.planner.epochs import critical_batch_of, facts_of, run_epochs
 from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
@@ -72,7 +72,7 @@ class Predictor:
         """Return the length of the job's training with a batch, with what it does outside its steps."""
         epoch_s = self.work.samples / samples_per_s
         return TrainingLength(
-            epochs=epochs_to_target(self.work, batch.total, self.facts),
+            epochs=run_epochs(self.work, batch.total, self.facts).interval,
             samples=self.work.samples,
             overhead=overhead_of(self.question, self.work, nodes, epoch_s),
         )

@@ -28,13 +28,13 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_of_run, facts_of, optimizer_of
+from hpclaunch.planner.epochs import RunEpochs, critical_batch_of, facts_of, optimizer_of, run_epochs
 from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
 ROLES: tuple[Role, ...] = (
-    *("epochs", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
+    *("epochs", "steps", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
     *("warmup_epochs", "decay", "decay_power"),
 )
 """The roles that a recipe decides."""
@@ -117,7 +117,7 @@ class _Rules:
     rate: Rate | None
     warm_up: Warmup
     decay: Decay
-    epochs: float
+    epochs: RunEpochs
 
 
 def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
@@ -148,7 +148,7 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         other_rate=other,
         warm_up=rules.warm_up,
         decay=rules.decay,
-        epochs=rules.epochs,
+        epochs=rules.epochs.made,
         is_start=rules.is_start,
         doubt=doubt,
     )
@@ -177,7 +177,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     """Return what the rules give. The job's own schedule belongs to its own optimizer, and to no other."""
     total, base = batch.total, work.base_batch or batch.total
     facts = facts_of(work, critical_batch_of(work, noise), noise)
-    epochs = epochs_model_of(work, total, facts).at(total).middle
+    epochs = run_epochs(work, total, facts)
     optimizer = optimizer_of(work, total, facts)
     foreign = work.learning_rate is not None and not work.rate_fits
     is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
@@ -186,7 +186,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
         optimizer=optimizer,
         is_start=is_start,
         rate=OWN_RATES[optimizer.name](total) if is_start else _scaled_rate(total, work, facts),
-        warm_up=warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup),
+        warm_up=warm_up(total / base, optimizer.name, epochs=epochs.made, own=own_warmup),
         decay=choose_decay(optimizer.name, own=own_decay),
         epochs=epochs,
     )
@@ -196,8 +196,10 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
     """Return the values of the recipe by role, typed and possible or not."""
     optimizer, decay = rules.optimizer, rules.decay
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
-    if "epochs" in work.names:
-        wanted["epochs"] = str(epochs_of_run(rules.epochs))
+    if rules.epochs.steps is not None:
+        wanted["steps"] = str(rules.epochs.steps)
+    elif "epochs" in work.names:
+        wanted["epochs"] = f"{rules.epochs.made:g}"
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rules.rate is not None:

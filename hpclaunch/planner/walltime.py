@@ -10,20 +10,17 @@ from operator import attrgetter
 from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
-from hpclaunch.planner.epochs import epochs_of_run, epochs_to_target
 from hpclaunch.planner.mfu import mfu_of
-from hpclaunch.planner.prediction import PlannedTraining, Predictor, predictor_of
+from hpclaunch.planner.prediction import PlannedTraining, predictor_of
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing
 
 _DECIDES_TIME = attrgetter(
-    *("samples", "sample_bytes", "epochs", "optimizer", "precision", "number_format", "tensor_parallel"),
+    *("samples", "sample_bytes", "epochs", "steps", "optimizer", "precision", "number_format", "tensor_parallel"),
     *("pipeline_stages", "recompute", "shard_optimizer", "gradient_lag", "update_groups"),
 )
 """What of a ``Workload`` decides the time of a training, beside its batch: runs of a sweep that differ in the rest are
@@ -51,7 +48,6 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
     predictor = predictor_of(question, sizing, training.work)
     if predictor.timing is None:
         return None
-    predictor = replace(predictor, work=_work_of_run(predictor, training.batch))
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     throughput = predictor.throughput(trial, training.batch)
     time_s = predictor.candidate(trial, training.batch, throughput).time_s
@@ -59,13 +55,6 @@ def _predict(question: Question, sizing: Sizing, training: PlannedTraining) -> P
     if utilized is not None:
         rate = replace(rate, mfu=utilized.share.middle, peak=utilized.peak_words)
     return PredictedTraining(rate=rate, time_s=time_s)
-
-
-def _work_of_run(predictor: Predictor, batch: Batch) -> Workload:
-    """Return the workload with the epochs that its recipe sets: it makes exactly these, whatever its target needs."""
-    work = predictor.work
-    epochs = epochs_of_run(epochs_to_target(work, batch.total, predictor.facts).middle)
-    return replace(work, epochs=epochs, typed=work.typed | {"epochs"}) if "epochs" in work.names else work
 
 
 def walltime_warning(predicted: Sequence[PredictedTraining], sizing: Sizing) -> str:

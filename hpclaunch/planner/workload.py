@@ -40,6 +40,8 @@ OF_A_SPLIT: tuple[Figure, ...] = (
 """Figures of a job that have the same name in ``ModelFigures``."""
 DECODER = "decoder_"
 """The beginning of the names of a decoder's figures."""
+ONLY_NAMED: tuple[Role, ...] = ("steps",)
+"""Roles that no parameter has by its own name: many programs count other steps than those of the whole training."""
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles whose value a plan needs to be above zero."""
 RATE_OF = {"adamw": "adam", "momentum": "sgd", "larc": "sgd"}
@@ -52,6 +54,7 @@ WRITTEN = {"momentum": "sgd"}
 class Workload:
     """A job as the planner sees it. Batches are in samples; None means not known. ``typed``: roles that were typed.
 
+    ``steps``: the typed ones of the whole training; those of a job without epochs are its ``epochs`` at its base batch.
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
@@ -74,6 +77,7 @@ class Workload:
     global_batch: int | None
     accumulation: int
     epochs: float | None
+    steps: int | None
     learning_rate: float | None
     rule: Rule | None
     scaling: str
@@ -164,18 +168,22 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     values, typed = _values_of(job, names, dict(settings))
     critical, origin = _critical_batch(training)
     fewer = _positive_whole(values, "train_samples")
+    samples = min(training.samples, fewer) if fewer else training.samples
+    steps = _positive_whole(values, "steps")
+    base = None if training.rate_is_alone else training.base_batch or _default_batch(job, names)
     scaling, number_format = str(values.get("scale_learning_rate", "none")), str(values.get("precision", "float32"))
     return Workload(
-        samples=min(training.samples, fewer) if fewer else training.samples,
+        samples=samples,
         sample_bytes=training.sample_bytes,
         critical_batch=critical,
         critical_origin=origin,
-        base_batch=None if training.rate_is_alone else training.base_batch or _default_batch(job, names),
+        base_batch=base,
         rate_is_alone=training.rate_is_alone,
         per_rank=_positive_whole(values, "batch_size_per_rank"),
         global_batch=_positive_whole(values, "global_batch_size"),
         accumulation=_positive_whole(values, "accumulation") or 1,
-        epochs=_positive_number(values, "epochs"),
+        epochs=_positive_number(values, "epochs") or _epochs_of_steps(steps, base, samples),
+        steps=steps if "steps" in typed else None,
         learning_rate=_positive_number(values, "learning_rate"),
         rule=RULES.get(scaling) if "scale_learning_rate" in typed else None,
         scaling=scaling,
@@ -204,7 +212,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
 def _names_of(job: Job, training: Training) -> dict[Role, str]:
     """Return the job's parameter of each role that it has a parameter for."""
     roles: tuple[Role, ...] = Role.__args__  # type: ignore[attr-defined]
-    names = {role: training.names.get(role, role) for role in roles}
+    names = {role: training.names.get(role, "" if role in ONLY_NAMED else role) for role in roles}
     return {role: name for role, name in names.items() if name in job.parameters}
 
 
@@ -276,6 +284,11 @@ def _default_batch(job: Job, names: Mapping[Role, str]) -> int | None:
         return None
     value = job.parameters[names["batch_size_per_rank"]].default
     return value if type(value) is int and value > 0 else None
+
+
+def _epochs_of_steps(steps: int | None, base: int | None, samples: int) -> float | None:
+    """Return the epochs of a job that counts steps only, with the batch that they are for."""
+    return steps * base / samples if steps and base else None
 
 
 def _decay(values: dict[Role, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -88,7 +89,7 @@ def test_a_doubling_beyond_it_keeps_the_optimizer_takes_longer_and_says_so() -> 
         "B = 8192 is beyond what was measured: adam on cifar-10 up to 4096 samples",
     ]
     # 12 (1 + 8192 / 900) / (1 + 4096 / 900) epochs, a fifth of them warm-up: 134 steps, and 156 at 4096.
-    assert dict(plan.settings) == {**MEASURED_RECIPE, "epochs": "22", "warmup_epochs": "4.37"}
+    assert dict(plan.settings) == {**MEASURED_RECIPE, "epochs": "22", "warmup_epochs": "4.4"}
 
 
 @pytest.mark.parametrize(
@@ -127,21 +128,54 @@ def test_a_measured_noise_scale_moves_the_epochs_too() -> None:
     known, measured = plan_of(**typed), plan_of(**typed, evidence=Evidence(noise=noise))
     assert known.chosen is not None and known.chosen.candidate is not None
     assert measured.chosen is not None and measured.chosen.candidate is not None
-    assert measured.chosen.candidate.epochs.middle == pytest.approx(50 * (1 + 1024 / 2000) / (1 + 64 / 2000))
+    assert measured.chosen.candidate.epochs.middle == round(50 * (1 + 1024 / 2000) / (1 + 64 / 2000))
     assert measured.chosen.candidate.epochs.middle < 0.5 * known.chosen.candidate.epochs.middle
     assert not any("is above the" in warning for warning in measured.warnings)  # the bound is 2000 too
 
 
-def test_an_unknown_critical_batch_widens_the_ranges_of_epochs_and_time() -> None:
-    known = plan_of(a_trained_job(critical_batch=3200), nodes=8)
+def the_epochs(plan: Forecast) -> str:
+    """What is assumed of the epochs."""
+    return next(line for line in plan.assumed if line.startswith("epochs: "))
+
+
+def test_what_an_unknown_critical_batch_may_need_is_told_and_the_jobs_epochs_stay() -> None:
+    known = plan_of(a_trained_job(critical_batch=3200, task=None), nodes=8)
+    # 8 x 4 x 256 = 8192 samples: 90 (1 + 8192 / 3200) / (1 + 256 / 3200) epochs
+    assert (value_of(known, "epochs"), the_epochs(known)[:12]) == ("297", "epochs: 297;")
     unknown = plan_of(a_trained_job(task=None), nodes=8)
-    widths = []
-    for plan in (known, unknown):
-        assert plan.chosen is not None and plan.chosen.candidate is not None
-        found = plan.chosen.candidate
-        widths.append((found.epochs.high / found.epochs.low, found.time_s.high / found.time_s.low))
-    assert widths[1][0] > 3 * widths[0][0] and widths[1][1] > 1.5 * widths[0][1]
-    assert any(line.startswith("B_crit: not known; taken as ") for line in unknown.assumed)
+    assert value_of(unknown, "epochs") is None
+    said = re.fullmatch(r"epochs: the job's own 90; .* the target may need (\d+) to (\d+), .*", the_epochs(unknown))
+    assert said is not None and 90 < int(said[1]) < 297 < int(said[2])
+
+
+@pytest.mark.parametrize("further", [{}, {"critical_batch": 3200, "task": None}, {"task": None}])
+@pytest.mark.parametrize("nodes", [None, 1, 8, 64])
+def test_the_epochs_that_are_priced_are_those_that_are_set(further: dict[str, Any], nodes: int | None) -> None:
+    for epochs in (1, 3, 90):
+        plan = plan_of(with_default("epochs", epochs, a_trained_job(**further)), nodes=nodes)
+        assert plan.chosen is not None and plan.chosen.candidate is not None and plan.recipe is not None
+        set_to = float(value_of(plan, "epochs") or epochs)
+        priced = plan.chosen.candidate.epochs
+        assert priced.low == priced.middle == priced.high == set_to == plan.recipe.epochs
+
+
+def test_a_fraction_of_an_epoch_is_trained_as_steps_where_the_job_counts_them() -> None:
+    job = with_parameters(
+        with_default("epochs", 1, a_trained_job(critical_batch=32_000, task=None)), {"max_steps": Parameter(default=0)}
+    )
+    assert job.training is not None
+    counts = replace(job, training=replace(job.training, names={"steps": "max_steps"}))
+    plan, whole = plan_of(counts, nodes=2), plan_of(job, nodes=2)
+    assert plan.chosen is not None and plan.chosen.candidate is not None
+    # 2048 samples: (1 + 2048 / 32000) / (1 + 256 / 32000) = 1.0556 epochs
+    steps = math.ceil(1281167 / 2048 * (1 + 2048 / 32000) / (1 + 256 / 32000))
+    assert (value_of(plan, "max_steps"), value_of(plan, "epochs")) == (str(steps), None)
+    assert plan.chosen.candidate.epochs.middle == pytest.approx(steps * 2048 / 1281167)
+    assert value_of(whole, "epochs") is None  # less than what differs from run to run
+    typed = plan_of(counts, nodes=2, settings=(("max_steps", "100"),))
+    assert typed.chosen is not None and typed.chosen.candidate is not None
+    assert typed.chosen.candidate.epochs.middle == pytest.approx(100 * 2048 / 1281167)
+    assert value_of(typed, "max_steps") is None
 
 
 def with_default(name: str, default: Any, job: Job | None = None) -> Job:
