@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.efficiency import MCCANDLISH, NOT_KNOWN, CriticalBatch, NoiseScale
+from hpclaunch.guidelines.published import Published
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
@@ -14,6 +16,10 @@ MOST_NODES = 64
 """Guidelines: "up to 64 nodes is recommended for shorter queue wait time"."""
 ENOUGH_WORK = 0.8
 """A batch size per rank is large enough if at least this share of a step is work on samples, not fixed time."""
+
+
+DIGITS = 5
+"""Binary digits of the largest batch of a replica: a multiple of 8 from 128 samples on."""
 
 
 @record
@@ -34,74 +40,113 @@ def below_square_root(samples: int) -> int:
     return max(1, math.isqrt(samples - 1))
 
 
-def bound_of(samples: int, noise: NoiseScale | None = None) -> int:
-    """Return the largest global batch size of an automatic choice: a trustworthy noise scale, else below sqrt(N).
+@record
+class KnownBatches:
+    """What is known of the batches of a task, in samples.
 
-    A step cannot use more than all ``samples``.
+    ``tuned``: the batch that the job's rate is for (0: not known). ``published``: the largest with the same epochs, for
+    the task and the optimizer. ``critical`` is only shown.
     """
-    if noise is not None and noise.trustworthy:
-        return max(1, min(int(noise.value), samples))
-    return below_square_root(samples)
+
+    tuned: int = 0
+    published: Published | None = None
+    noise: NoiseScale | None = None
+    critical: CriticalBatch = NOT_KNOWN
 
 
-def batch_cap(
-    samples: int,
-    *,
-    typed: int | None = None,
-    noise: NoiseScale | None = None,
-    critical: CriticalBatch = NOT_KNOWN,
-) -> BatchCap:
-    """Return the cap on the global batch size: the typed one, else a trustworthy noise scale, else below sqrt(N).
+NO_BATCH_KNOWN = KnownBatches()
 
-    ``critical`` is only shown. A typed batch is kept, with a warning if it breaks the rule.
+
+@record
+class BatchBound:
+    """The largest global batch size (samples) of an automatic choice: ``what`` it is, in words, and its source."""
+
+    batch: int
+    what: str
+    source: str
+    origin: Origin
+
+
+def bound_of(samples: int, known: KnownBatches = NO_BATCH_KNOWN) -> BatchBound:
+    """Return the largest of the batch below sqrt(N), the tuned, the published and the measured one.
+
+    A step cannot use more than all ``samples``. The first is the rule of thumb; the others are evidence.
     Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
     """
+    root = f"below sqrt(N) = {math.sqrt(samples):.0f}"
+    found = [BatchBound(batch=below_square_root(samples), what=root, source=SOURCE, origin="computed")]
+    if known.noise is not None and known.noise.trustworthy:
+        source = f"{SOURCE}; {MCCANDLISH}"
+        found.append(
+            BatchBound(batch=int(known.noise.value), what="the measured noise scale", source=source, origin="profile")
+        )
+    if known.published is not None:
+        what, source = "published with the same epochs", f"{SOURCE}; {known.published.source}"
+        found.append(BatchBound(batch=known.published.batch, what=what, source=source, origin="default"))
+    if known.tuned:
+        what = "the batch that the job's rate is for"
+        found.append(BatchBound(batch=known.tuned, what=what, source=SOURCE, origin="given"))
+    largest = max(found, key=lambda bound: bound.batch)
+    return replace(largest, batch=max(1, min(largest.batch, samples)))
+
+
+def batch_cap(samples: int, known: KnownBatches = NO_BATCH_KNOWN, *, typed: int | None = None) -> BatchCap:
+    """Return the cap on the global batch size: the typed one, else ``bound_of``.
+
+    A typed batch is kept, with a warning if it is above the bound.
+    """
     if typed is not None:
-        return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, noise, critical))
-    measured = bound_of(samples, noise)
-    if noise is not None and noise.trustworthy:
-        verdict = f"at most {measured} samples: the measured noise scale replaces sqrt(N) = {math.sqrt(samples):.0f}"
-        rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
-        origin: Origin = "profile"
+        return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, known))
+    bound = bound_of(samples, known)
+    if bound.origin == "computed":
+        rule, verdict = "global batch size below sqrt(N)", "the largest global batch size below sqrt(N)"
     else:
-        verdict = f"at most {measured} samples, the largest global batch size below sqrt(N)"
-        rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
-    numbers = _numbers(measured, samples, noise, critical)
-    reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
-    return BatchCap(batch=measured, origin=origin, reason=reason)
+        rule = "global batch size below sqrt(N), or up to a larger one that is tuned, published or measured"
+        verdict = f"{bound.what}, in place of sqrt(N) = {math.sqrt(samples):.0f}"
+    reason = Reason(
+        rule=rule,
+        numbers=_numbers(bound.batch, samples, known),
+        verdict=f"at most {bound.batch} samples: {verdict}",
+        source=bound.source,
+    )
+    return BatchCap(batch=bound.batch, origin=bound.origin, reason=reason)
 
 
-def _numbers(batch: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> tuple[Number, ...]:
+def _numbers(batch: int, samples: int, known: KnownBatches) -> tuple[Number, ...]:
     found = [
         Number(name="B", value=batch, unit="samples"),
         Number(name="sqrt(N)", value=math.sqrt(samples), unit="samples"),
-        *critical.numbers,
+        *known.critical.numbers,
     ]
-    if noise is not None:
-        found.append(Number(name="noise scale", value=noise.value, unit="samples", origin="profile"))
+    if known.tuned:
+        found.append(Number(name="B0", value=known.tuned, unit="samples", origin="given"))
+    if known.published is not None:
+        found.append(Number(name="published", value=known.published.batch, unit="samples", origin="default"))
+    if known.noise is not None:
+        found.append(Number(name="noise scale", value=known.noise.value, unit="samples", origin="profile"))
     return tuple(found)
 
 
-def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> Reason:
+def _typed_reason(typed: int, samples: int, known: KnownBatches) -> Reason:
     positive(batch=typed)
-    allowed = bound_of(samples, noise)
-    above = typed > allowed
-    known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
+    bound = bound_of(samples, known)
+    above = typed > bound.batch
+    critical = f"{known.critical.samples:.0f}" if known.critical.samples is not None else "not known"
     root = f"sqrt(N) = {math.sqrt(samples):.0f}"
-    if noise is not None and noise.trustworthy:
-        bounds = f"measured noise scale of {noise.value:.0f} ({root}, B_crit = {known})"
+    if bound.origin == "computed":
+        bounds = f"the recommended {root} (B_crit = {critical})"
     else:
-        bounds = f"recommended {root} (B_crit = {known})"
-    warning = f"the global batch size B = {typed} is above the {bounds}"
+        bounds = f"{bound.batch} samples, {bound.what} ({root}, B_crit = {critical})"
+    warning = f"the global batch size B = {typed} is above {bounds}"
     if typed > samples:
         warning += f"; the data set has only {samples} samples, so a step cannot use more"
     else:
         warning += ": a larger batch gains less from each sample"
     return Reason(
         rule="a typed value overrides the rules",
-        numbers=_numbers(typed, samples, noise, critical),
-        verdict=f"{typed} samples, as requested; {'above' if above else 'within'} the {allowed} of an automatic choice",
-        source=SOURCE,
+        numbers=_numbers(typed, samples, known),
+        verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {bound.batch} of an automatic choice",
+        source=bound.source,
         warning=warning if above else "",
     )
 
@@ -133,33 +178,22 @@ class Batch:
         return self.per_rank * self.replicas * self.accumulation
 
 
-@record
-class PerRank:
-    """Limits of the batch size per rank, in samples: from ``smallest`` (efficiency) to ``largest`` (memory)."""
+def possible_batches(cap: int, replicas: int, largest: int, *, accumulates: bool = False) -> list[Batch]:
+    """Return the batches of ``replicas`` replicas to choose from, up to ``cap`` samples in total.
 
-    smallest: int
-    largest: int
-
-    def __post_init__(self) -> None:
-        positive(smallest=self.smallest, largest=self.largest)
-
-
-def possible_batches(cap: int, replicas: int, limits: PerRank, *, at_least: int = 1) -> list[Batch]:
-    """Return the batches of ``replicas`` replicas to choose from, from ``at_least`` to ``cap`` samples in total.
-
-    A rank gets 2^n or 3 x 2^n samples, so that twice as many replicas can share the same global batch; where none of
-    these fits, the largest possible number. Empty: even the smallest efficient batch would break the cap, or more
-    replicas would need a smaller global batch than fewer ones.
-    Source: guidelines, batch size and node number selection; "more nodes are not necessarily better".
+    A replica gets 2^n or 3 x 2^n samples, so that twice as many replicas can share the same global batch, or the most
+    that the cap leaves it, in five binary digits. ``largest``: the samples that fit its memory; with ``accumulates``
+    more of them are micro-batches. Empty: the cap leaves a replica less than one sample.
+    Source: guidelines, batch size and node number selection.
     """
-    positive(cap=cap, replicas=replicas, at_least=at_least)
-    most = min(limits.largest, cap // replicas)
-    fewest = max(min(limits.smallest, limits.largest), math.ceil(at_least / replicas))
-    if most < fewest:
-        return []
+    positive(cap=cap, replicas=replicas, largest=largest)
+    most = cap // replicas if accumulates else min(cap // replicas, largest)
     powers = [1 << bit for bit in range(most.bit_length())]
-    sizes = sorted(size for size in (*powers, *(3 * power for power in powers)) if fewest <= size <= most)
-    return [Batch(per_rank=size, replicas=replicas) for size in sizes or [most]]
+    round_one = most >> max(0, most.bit_length() - DIGITS) << max(0, most.bit_length() - DIGITS)
+    sizes = {size for size in (*powers, *(3 * power for power in powers), round_one) if 1 <= size <= most}
+    parts = {size: math.ceil(size / largest) for size in sizes}
+    found = {Batch(per_rank=size // parts[size], replicas=replicas, accumulation=parts[size]) for size in sizes}
+    return sorted(found, key=lambda batch: (batch.total, batch.accumulation))
 
 
 def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:

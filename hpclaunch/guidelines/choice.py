@@ -16,6 +16,10 @@ WORTHWHILE = 0.6
 """Doubling the nodes is worth it while the throughput per node stays at least this share of what it was before."""
 SAME = 0.03
 """Trade-offs that differ by less than the model's own error count as equal."""
+ROUNDING = 1e-3
+"""A difference in time or cost that no printed figure shows."""
+EDGE = 1e-6
+"""A part of a step, so that trade-offs which only rounding tells apart are in the same one."""
 
 
 @record
@@ -86,9 +90,11 @@ class NodeChoice:
 def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Candidate | None = None) -> NodeChoice:
     """Return the best feasible candidate: worthwhile ones first, of these the one with the least J.
 
-    Candidates within 3 % count as equal: then fewer nodes come first, then a batch size per rank that is a multiple of
-    8, then the smaller batch. Node counts beyond a doubling that was not worth it are chosen only if no other meets the
-    deadline. ``single`` is one process, with which the choice is compared. Raises ValueError without candidates.
+    Candidates in the same step of 3 % count as equal: then fewer nodes come first, then a batch size per rank that is a
+    multiple of 8, then the smaller batch. Node counts beyond a doubling that was not worth it are chosen only if no
+    other meets the deadline, or if they are both faster and no dearer. So a larger budget never gives a slower run, nor
+    a later deadline a dearer one. ``single`` is one process, with which the choice is compared. Raises ValueError
+    without candidates.
     Source: ``SOURCE``.
     """
     if not candidates:
@@ -100,7 +106,7 @@ def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Can
     nearest = min(
         appraised, key=lambda appraisal: (_excess(appraisal.candidate, objective), appraisal.trade_off)
     ).candidate
-    best = _least_trade_off(pool) if pool else None
+    best = _best_of(pool, feasible) if pool else None
     return NodeChoice(
         best=best.candidate if best else None,
         nearest=best.candidate if best else nearest,
@@ -124,13 +130,25 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
     ]
 
 
+def is_late(run: Candidate, objective: Objective) -> bool:
+    """Whether a candidate is done after the deadline."""
+    return objective.deadline_s is not None and run.done_s > objective.deadline_s
+
+
+def is_dear(run: Candidate, objective: Objective) -> bool:
+    """Whether a candidate costs more than the budget."""
+    return objective.budget is not None and run.cost.middle > objective.budget
+
+
 def _obstacles(run: Candidate, objective: Objective) -> list[str]:
     found = []
     if objective.most_nodes is not None and run.nodes > objective.most_nodes:
         found.append(f"{count(run.nodes, 'node')}, but the limit is {objective.most_nodes}")
-    if objective.deadline_s is not None and run.done_s > objective.deadline_s:
+    if is_late(run, objective):
+        assert objective.deadline_s is not None
         found.append(f"done after {time_words(run.done_s)}, but the deadline is in {time_words(objective.deadline_s)}")
-    if objective.budget is not None and run.cost.middle > objective.budget:
+    if is_dear(run, objective):
+        assert objective.budget is not None
         found.append(f"costs {run.cost.middle:.4g} {run.unit}s, but the budget is {objective.budget:.4g}")
     return found
 
@@ -176,14 +194,25 @@ def _worth_doubling(appraised: Sequence[Appraisal]) -> list[Appraisal]:
     return list(appraised[:wasteful])
 
 
-def _least_trade_off(pool: Sequence[Appraisal]) -> Appraisal:
-    least = min(appraisal.trade_off for appraisal in pool)
-    same = [appraisal for appraisal in pool if appraisal.trade_off <= least * (1 + SAME)]
-    return min(same, key=lambda appraisal: _preference(appraisal.candidate))
+def _best_of(pool: Sequence[Appraisal], feasible: Sequence[Appraisal]) -> Appraisal:
+    """Return the first of the ``pool``, or of what is feasible and better than it in time and in cost."""
+    best = min(pool, key=_preference)
+    while better := [other for other in feasible if _beats(other.candidate, best.candidate)]:
+        best = min(better, key=_preference)
+    return best
 
 
-def _preference(run: Candidate) -> tuple[int, int, bool, int]:
-    return *run.size, run.batch.per_rank % 8 != 0, run.batch.total
+def _beats(run: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is done sooner and costs no more, or as soon and costs less."""
+    sooner, cheaper = run.done_s / other.done_s, run.cost.middle / other.cost.middle if other.cost.middle else 1.0
+    return max(sooner, cheaper) <= 1 and min(sooner, cheaper) < 1 - ROUNDING
+
+
+def _preference(appraisal: Appraisal) -> tuple[int, int, int, bool, int]:
+    """Return by what candidates are ordered; the steps do not depend on the others, nor does the order."""
+    run, least = appraisal.candidate, appraisal.trade_off
+    step = math.floor(math.log(least) / math.log1p(SAME) + EDGE) if least > 0 else -(10**9)
+    return step, *run.size, run.batch.per_rank % 8 != 0, run.batch.total
 
 
 def least_time(candidates: Sequence[Candidate], base_batch: float) -> Candidate:
@@ -214,9 +243,9 @@ def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | 
     if best is None:
         return []
     chosen, found = best.candidate, []
-    if not best.worthwhile:
+    if not best.worthwhile and objective.deadline_s is not None:
         found.append(f"throughput per node fell to {best.marginal:.0%} at the last doubling, which the deadline needs")
-    if single is not None and chosen is not single and chosen.time_s.middle > single.time_s.middle:
+    if single is not None and chosen.ranks > 1 and chosen.time_s.middle > single.time_s.middle:
         times = f"{time_words(chosen.time_s.middle)} instead of {time_words(single.time_s.middle)}"
         found.append(f"slower than one process ({times}): do not distribute this run")
     if objective.deadline_s is not None and chosen.time_s.high + chosen.wait_s > objective.deadline_s:

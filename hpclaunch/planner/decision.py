@@ -59,8 +59,8 @@ def _choose(predictor: Predictor, first: Trial, rows: list[PlanRow], possible: l
     the others: therefore ``choose`` is called twice.
     """
     objective = predictor.question.objective
-    choice = choose(_candidates(possible), objective, single=predictor.alone(first))
-    overall = choose(_candidates(rows), objective)
+    choice = choose(candidates_of(possible), objective, single=predictor.alone(first))
+    overall = choose(candidates_of(rows), objective)
     row = next(row for row in possible if row.candidate is choice.nearest)
     return PlanDecision(
         row=row,
@@ -70,7 +70,8 @@ def _choose(predictor: Predictor, first: Trial, rows: list[PlanRow], possible: l
     )
 
 
-def _candidates(rows: list[PlanRow]) -> list[Candidate]:
+def candidates_of(rows: Sequence[PlanRow]) -> list[Candidate]:
+    """Return the candidates of the rows whose time is predicted."""
     return [row.candidate for row in rows if row.candidate is not None]
 
 

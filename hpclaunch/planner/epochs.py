@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import bound_of
+from hpclaunch.guidelines.batch import KnownBatches, bound_of
 from hpclaunch.guidelines.efficiency import NOISE_SPREAD, TASK_SPREAD, CriticalBatch, NoiseScale
 from hpclaunch.guidelines.epochs import EPOCHS_SPREAD, EpochsModel, fixed_epochs, presumed_critical_batch
 from hpclaunch.guidelines.intervals import Interval, widened
@@ -28,10 +28,22 @@ def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch
     return CriticalBatch()
 
 
-def facts_of(work: Workload, critical: CriticalBatch, noise: NoiseScale | None) -> TaskFacts:
+def known_batches(work: Workload, noise: NoiseScale | None) -> KnownBatches:
+    """Return what is known of the batches of a job with its optimizer."""
+    row = published_for(work.task, work.optimizer)
+    return KnownBatches(
+        tuned=work.base_batch or 0,
+        published=row if row is not None and row.same_epochs else None,
+        noise=noise,
+        critical=critical_batch_of(work, noise),
+    )
+
+
+def facts_of(work: Workload, noise: NoiseScale | None) -> TaskFacts:
     """Return what is known of the job's task."""
-    measured = noise.value if noise is not None else None
-    return TaskFacts(name=work.task, bound=bound_of(work.samples, noise), critical=critical, noise=measured)
+    known = known_batches(work, noise)
+    bound, measured = bound_of(work.samples, known).batch, noise.value if noise is not None else None
+    return TaskFacts(name=work.task, bound=bound, critical=known.critical, noise=measured)
 
 
 def optimizer_of(work: Workload, batch: int, facts: TaskFacts) -> OptimizerAdvice:

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
+from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.guidelines.choice import is_dear, is_late
 from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
-from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
+from hpclaunch.planner.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
+from hpclaunch.planner.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.gate import beyond
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
 from hpclaunch.planner.machine import links_in_words, node_of
 from hpclaunch.planner.mfu import mfu_of
+from hpclaunch.planner.notes import notes_of
 from hpclaunch.planner.one_process import worst_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
-from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trial_of, trials_of
+from hpclaunch.planner.question import (
+    Question,
+    Trial,
+    counts_between,
+    counts_beyond,
+    parts_of_a_node,
+    question_for,
+    trial_of,
+    trials_of,
+)
 from hpclaunch.planner.recipe import Recipe, recipe_at
-from hpclaunch.planner.rows import rows_of
+from hpclaunch.planner.rows import further_rows, rows_of
 from hpclaunch.planner.saving import checkpoints_of
 from hpclaunch.planner.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
@@ -79,19 +91,20 @@ def _plan(question: Question) -> Forecast:
     if strategy.gpus == 1 and not work.shard_optimizer and timing is not None:
         tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
-    critical = critical_batch_of(work, noise)
     predictor = Predictor(
         question=question,
         work=work,
         node=node,
         figures=question.figures,
         strategy=strategy,
-        cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
-        facts=facts_of(work, critical, noise),
+        cap=batch_cap(work.samples, known_batches(work, noise), typed=question.global_batch),
+        facts=facts_of(work, noise),
         timing=timing,
     )
     rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
+    if decision.choice is not None and decision.choice.best is None and question.typed_nodes is None:
+        tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
     outcome = Outcome(
         predictor=predictor,
         trials=(*tried, *(trial for trial in trials if trial not in tried)),
@@ -104,6 +117,44 @@ def _plan(question: Question) -> Forecast:
     batch = decision.row.batch
     remark = epochs_remark(work, batch.total, predictor.facts) if batch else ""
     return _forecast_of(outcome, first, (*node.assumed, *question.figures.doubts, *([remark] if remark else [])))
+
+
+def _search_further(
+    predictor: Predictor, whole: int, first: Trial, tried: list[Trial], rows: list[PlanRow]
+) -> tuple[list[Trial], list[PlanRow], PlanDecision]:
+    """Return trials, rows and decision with further node counts, where none of the doublings is feasible.
+
+    They lie between a count that is late and the next one that is too dear, or are more than 64 if all are late. Of the
+    new rows only the chosen one is kept.
+    """
+    question, objective = predictor.question, predictor.question.objective
+    further: list[Trial] = []
+    known = [row for row in rows if row.candidate is not None]
+    for fewer, more in pairwise(known):
+        assert fewer.candidate is not None and more.candidate is not None
+        if is_late(fewer.candidate, objective) and is_dear(more.candidate, objective):
+            inside = parts_of_a_node(question, first, every=True) if fewer.nodes == 1 and predictor.is_whole else []
+            further += [trial for trial in inside if fewer.ranks < trial.ranks_per_node < more.ranks]
+            further += counts_between(question, whole, fewer.nodes, more.nodes)
+    found = further_rows(predictor, further)
+    last = known[-1].candidate
+    if last is not None and last.nodes >= MOST_NODES and all(is_late(run, objective) for run in candidates_of(known)):
+        for trial in counts_beyond(question, whole):
+            further.append(trial)
+            made = further_rows(predictor, [trial])
+            found += made
+            if not made or made[0].candidate is None or made[0].candidate.done_s >= last.done_s:
+                break
+            last = made[0].candidate
+            if not is_late(last, objective):
+                break
+    decision = decide(predictor, first, _order_rows([*rows, *found]))
+    kept = [row for row in found if row is decision.row]
+    return [*tried, *further], _order_rows([*rows, *kept]), decision
+
+
+def _order_rows(rows: Sequence[PlanRow]) -> list[PlanRow]:
+    return sorted(rows, key=lambda row: (row.nodes, row.ranks))
 
 
 def _trials_of_the_rung(question: Question, ladder: Ladder, usual: list[Trial]) -> list[Trial]:
@@ -206,9 +257,8 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     own = work.total_of(ranks) if typed else None
     if question.global_batch is None and own is None:
         return ()
-    noise = question.evidence.noise
-    batch, critical = question.global_batch or own, critical_batch_of(work, noise)
-    return (batch_cap(work.samples, typed=batch, noise=noise, critical=critical).reason,)
+    known = known_batches(work, question.evidence.noise)
+    return (batch_cap(work.samples, known, typed=question.global_batch or own).reason,)
 
 
 def _row_of(trial: Trial) -> PlanRow:
@@ -270,8 +320,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         links=links_in_words(predictor.node.links),
         queue=question.queue.words,
         assumed=assumed_of(predictor, row, doubts),
+        notes=notes_of(predictor, row),
         warnings=tuple(dict.fromkeys(warnings)),
-        refusals=(*decision.refusals, *gate),
+        refusals=(*_too_large_batch(predictor, row), *decision.refusals, *gate),
         mfu=mfu_of(predictor, row.throughput.samples_per_s, row.ranks) if row.throughput else None,
     )
 
@@ -303,7 +354,7 @@ def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
     return StatisticalEfficiency(
         samples=work.samples,
         base=work.base_batch,
-        bound=bound_of(work.samples, noise),
+        bound=facts.bound,
         critical=presumed_critical_batch(work.samples) if facts.critical.samples is None else facts.critical,
         noise=noise,
         epochs_model=epochs_model,
@@ -322,18 +373,27 @@ def _trial_of_row(outcome: Outcome, row: PlanRow) -> Trial:
     return next((trial for trial in same if trial.nodes * trial.ranks_per_node == row.ranks), same[0])
 
 
+def _too_large_batch(predictor: Predictor, row: PlanRow) -> tuple[Fault, ...]:
+    """Return the refusal of a global batch that is larger than the data set; nothing for any other."""
+    samples = predictor.work.samples
+    if row.batch is None or row.batch.total <= samples:
+        return ()
+    fault = Fault(
+        what=f"a global batch of {row.batch.total} samples is larger than the data set",
+        allowed=f"at most {samples} samples",
+        next="a smaller --global-batch, fewer --nodes, or fewer samples per rank",
+    )
+    return (fault,)
+
+
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
-    """Return warnings of the batch per rank: it is too small, or the job has no parameter for it."""
+    """Return warnings of the batch per rank: ranks that are typed gain nothing, or the job has no parameter for it."""
     if row.batch is None:
         return []
     group = Group(nodes=row.nodes, per_node=row.ranks // row.nodes)
-    slow = "" if predictor.is_split else worst_of([(predictor, row.batch)], group)
+    is_judged = not predictor.is_split and (predictor.own_batch or predictor.question.global_batch is not None)
+    slow = worst_of([(predictor, row.batch)], group) if is_judged else ""
     warnings = [slow] if slow else []
-    floor = min(predictor.smallest, max(1, predictor.strategy.largest))
-    if row.batch.per_rank < floor and not predictor.own_batch:
-        warnings.append(
-            f"{row.batch.per_rank} samples per rank are few: with fewer ranks, each would be more efficient"
-        )
     if "batch_size_per_rank" not in predictor.work.names:
         job = predictor.question.case.job.name
         given = f"the program itself must use {count(row.batch.per_rank, 'sample')} per rank and step"

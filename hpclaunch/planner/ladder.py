@@ -17,7 +17,7 @@ from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.guidelines.rungs import RUNGS, RungName, RungRule
 from hpclaunch.planner.amounts import shorten
 from hpclaunch.planner.attempts import Attempt, NodePlace, attempts_of, places_of, work_with
-from hpclaunch.planner.epochs import critical_batch_of, facts_of
+from hpclaunch.planner.epochs import facts_of, known_batches
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.question import Evidence, Question, evidence_for_work, trial_of
 from hpclaunch.planner.recipe import in_pipeline
@@ -207,15 +207,14 @@ def _show_attempt(rule: RungRule, attempt: Attempt) -> Rung:
 def _predict(rung: Rung, attempt: Attempt, batch: Batch) -> Rung:
     place, work = attempt.place, attempt.work
     question = replace(place.question, evidence=Evidence(links=place.question.evidence.links))
-    critical = critical_batch_of(work, None)
     predictor = Predictor(
         question=question,
         work=work,
         node=place.node,
         figures=place.figures,
         strategy=attempt.strategy,
-        cap=batch_cap(work.samples, critical=critical),
-        facts=facts_of(work, critical, None),
+        cap=batch_cap(work.samples, known_batches(work, None)),
+        facts=facts_of(work, None),
         timing=timing_of(question, work, place.node, place.figures),
     )
     if predictor.timing is None:

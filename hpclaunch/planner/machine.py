@@ -57,6 +57,13 @@ def node_of(node: NodeType, layout: Layout, measured: Sequence[MeasuredLink] = (
     )
 
 
+def share_of_node(node: NodeType, layout: Layout) -> float:
+    """Return the part of a node's cores that a job with this layout has: that of its GPUs, or all of a whole node."""
+    if layout.whole_nodes or not computes_on_gpus(layout) or not node.gpus_per_node:
+        return 1.0
+    return min(1.0, layout.gpus_per_node / node.gpus_per_node)
+
+
 def _device_of(node: NodeType, layout: Layout, on_gpus: bool) -> Device | None:
     """Return the device of a rank."""
     if on_gpus:

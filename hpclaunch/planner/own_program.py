@@ -23,7 +23,7 @@ from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.planner.amounts import shorten, time_of
 from hpclaunch.planner.decision import add_marginals
-from hpclaunch.planner.epochs import critical_batch_of, epochs_to_target, facts_of
+from hpclaunch.planner.epochs import facts_of, run_epochs
 from hpclaunch.planner.gate import it_takes
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.prior import overhead_of
@@ -144,9 +144,9 @@ def _way(
     layout, time = planned.layout, planned.time
     rate = time.tokens_per_s / decoder.context
     batch = Batch(per_rank=layout.micro_batch, replicas=layout.data, accumulation=layout.micro_batches)
-    facts = facts_of(work, critical_batch_of(work, None), None)
+    facts = facts_of(work, None)
     length = TrainingLength(
-        epochs=epochs_to_target(replace(work, base_batch=batch.total), batch.total, facts),
+        epochs=run_epochs(replace(work, base_batch=batch.total), batch.total, facts).interval,
         samples=work.samples,
         overhead=overhead_of(question, work, trial.nodes, work.samples / rate),
     )

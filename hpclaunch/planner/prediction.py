@@ -12,7 +12,6 @@ from hpclaunch.guidelines.batch import (
     MOST_NODES,
     Batch,
     BatchCap,
-    PerRank,
     batch_cap,
     possible_batches,
     smallest_efficient_batch,
@@ -26,9 +25,9 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
-from hpclaunch.planner.epochs import critical_batch_of, facts_of, run_epochs
+from hpclaunch.planner.epochs import facts_of, known_batches, run_epochs
 from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
-from hpclaunch.planner.machine import NodeModel, node_of
+from hpclaunch.planner.machine import NodeModel, node_of, share_of_node
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial, evidence_for_work
 from hpclaunch.planner.workload import Workload
@@ -37,7 +36,7 @@ from hpclaunch.resolve.sizing import Sizing
 TWO_BATCHES = 2
 """Measured batch sizes that separate a step's fixed time from its time per sample."""
 SMALLEST = ENOUGH
-"""The fewest samples per rank of an automatic batch, if a step's fixed time is not measured.
+"""The fewest samples per rank that are advised, if a step's fixed time is not measured.
 
 It is hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".
 """
@@ -58,10 +57,10 @@ class Predictor:
 
     @property
     def smallest(self) -> int:
-        """The smallest batch per rank of an automatic choice.
+        """The smallest batch per rank that is advised.
 
-        It is lower for models whose few samples are work enough. A model that is too small for 32 samples to be
-        enough gets no higher limit: the time of its steps shows what more ranks gain.
+        It is advice, and no limit. It is lower for models whose few samples are work enough. A model that is too small
+        for 32 samples to be enough gets no higher one: the time of its steps shows what more ranks gain.
         """
         floor = min(SMALLEST, self.work.per_rank or SMALLEST)
         if self.timing is None or not self.timing.fixed_s:
@@ -95,7 +94,7 @@ class Predictor:
             per_rank=batch.per_rank,
             accumulation=batch.accumulation,
         )
-        share = trial.ranks_per_node / self.node.ranks
+        share = share_of_node(self.question.case.node(trial.sizing.node_type), trial.sizing.layout)
         timing = self.timing_on(used, share)
         return throughput(shape, self.moved, Machine(links=links), timing, self.single_rate())
 
@@ -126,6 +125,11 @@ class Predictor:
     def is_split(self) -> bool:
         """Whether several GPUs hold one replica."""
         return self.strategy.gpus > 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one rank can hold the model with all its state, so that any number of ranks can train."""
+        return not self.is_split and not self.work.shard_optimizer
 
     def largest_on(self, ranks: int) -> int:
         """Return the samples of a replica that fit its memory, if so many ranks train; 0: none do."""
@@ -169,9 +173,9 @@ class Predictor:
         """Return one process on one node with its own best batch, or None if a replica needs several GPUs."""
         if self.timing is None or self.is_split:
             return None
-        own, limits = self.work.per_rank if self.own_batch else None, PerRank(smallest=1, largest=self.strategy.largest)
-        cap = min(own or self.cap.batch, self.strategy.largest)
-        batches = possible_batches(max(1, cap), 1, limits, at_least=cap if own else 1)
+        own = self.work.per_rank if self.own_batch else None
+        cap = max(1, min(own or self.cap.batch, self.strategy.largest))
+        batches = [Batch(per_rank=cap, replicas=1)] if own else possible_batches(cap, 1, cap)
         return self.best([self.candidate(trial, batch, self._single_throughput(batch)) for batch in batches])
 
     def _single_throughput(self, batch: Batch) -> Throughput:
@@ -195,15 +199,14 @@ def predictor_of(question: Question, sizing: Sizing, work: Workload) -> Predicto
     assert figures is not None
     question = replace(question, evidence=evidence_for_work(question.evidence, work))
     node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
-    critical = critical_batch_of(work, noise)
     return Predictor(
         question=question,
         work=work,
         node=node,
         figures=figures,
         strategy=strategy_of(work, node.room, figures, sizing.layout.world_size),
-        cap=batch_cap(work.samples, noise=noise, critical=critical),
-        facts=facts_of(work, critical, noise),
+        cap=batch_cap(work.samples, known_batches(work, noise)),
+        facts=facts_of(work, noise),
         timing=timing_of(question, work, node, figures),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
 from hpclaunch.core.errors import Fault
@@ -21,6 +21,9 @@ from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing, sizing_of
+
+MOST_TRIED = 4096
+"""The most nodes of a search for a node count that meets a deadline."""
 
 
 @record
@@ -138,8 +141,25 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
     return sorted([*doublings, *([best] if best else [])], key=lambda trial: trial.nodes)
 
 
-def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
-    """Return the trials of 1, 2, 4, … GPUs of one node; none if the layout is typed.
+def counts_between(question: Question, whole: int, fewer: int, more: int) -> list[Trial]:
+    """Return the trials of all replicas, of ``whole`` nodes each, between two node counts."""
+    counts = range(fewer // whole * whole + whole, more, whole)
+    return [trial for trial in (trial_of(question, nodes) for nodes in counts) if not trial.faults]
+
+
+def counts_beyond(question: Question, whole: int) -> Iterator[Trial]:
+    """Yield the trials of more than 64 nodes, each half as large again, up to what the site accepts."""
+    replicas = max(1, MOST_NODES // whole)
+    while True:
+        replicas += max(1, replicas // 2)
+        trial = trial_of(question, whole * replicas)
+        if trial.faults or trial.nodes > MOST_TRIED:
+            return
+        yield trial
+
+
+def parts_of_a_node(question: Question, whole: Trial, *, every: bool = False) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … GPUs of one node, or of ``every`` number; none if the layout is typed.
 
     Where the site shares nodes among jobs, they cost less. Elsewhere they may still be faster, because the ranks of
     small models wait for each other. ``whole``: the trial of one whole node.
@@ -150,7 +170,7 @@ def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
         return []
     if not layout.gpus_per_node or layout.stand_in_gpus:
         return []
-    counts = [1 << bit for bit in range(layout.tasks_per_node.bit_length()) if 1 << bit < layout.tasks_per_node]
+    counts = [ranks for ranks in range(1, layout.tasks_per_node) if every or ranks.bit_count() == 1]
     trials = [trial_of(question_for(question, ranks), 1) for ranks in counts]
     return [trial for trial in trials if not trial.faults]
 

@@ -28,7 +28,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import RunEpochs, critical_batch_of, facts_of, optimizer_of, run_epochs
+from hpclaunch.planner.epochs import RunEpochs, facts_of, optimizer_of, run_epochs
 from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
@@ -176,7 +176,7 @@ def _foreign_rate(work: Workload) -> str:
 def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     """Return what the rules give. The job's own schedule belongs to its own optimizer, and to no other."""
     total, base = batch.total, work.base_batch or batch.total
-    facts = facts_of(work, critical_batch_of(work, noise), noise)
+    facts = facts_of(work, noise)
     epochs = run_epochs(work, total, facts)
     optimizer = optimizer_of(work, total, facts)
     foreign = work.learning_rate is not None and not work.rate_fits

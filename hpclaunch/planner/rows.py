@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, PerRank, possible_batches, typed_batch
+from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, possible_batches, typed_batch
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.question import Trial
 from hpclaunch.planner.recipe import in_pipeline, own_batch
 from hpclaunch.planner.values import PlanRow
 
+USELESS = 2
+"""Doublings, one after the other, after which no further one is tried if each made the run slower and dearer."""
+
 
 def rows_of(predictor: Predictor, trials: Sequence[Trial]) -> list[PlanRow]:
     """Return a row for every trial, up to the node count where the batch cannot be divided any further.
 
-    More ranks never get a smaller global batch than fewer ranks.
+    More ranks get no smaller global batch than fewer ranks, up to what is lost where it is shared out.
     """
     rows: list[PlanRow] = []
     before = 0
@@ -27,7 +30,25 @@ def rows_of(predictor: Predictor, trials: Sequence[Trial]) -> list[PlanRow]:
             before = row.batch.total
         elif before:
             break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
+        if predictor.question.typed_nodes is None and _is_over(rows):
+            break
     return rows
+
+
+def further_rows(predictor: Predictor, trials: Iterable[Trial]) -> list[PlanRow]:
+    """Return the rows of further trials, as far as they are possible."""
+    rows = (_row(predictor, trial, 0) for trial in trials)
+    return [row for row in rows if row.candidate is not None]
+
+
+def _is_over(rows: Sequence[PlanRow]) -> bool:
+    """Whether the last doublings, to several nodes, only made a run slower and dearer."""
+    runs = [row.candidate for row in rows if row.candidate is not None]
+    last = runs[-USELESS:]
+    if len(last) < USELESS or len(runs) == USELESS or last[-1].nodes == 1:
+        return False
+    soonest, least = (min(values) for values in zip(*((run.done_s, run.cost.middle) for run in runs), strict=True))
+    return all(run.done_s > soonest and run.cost.middle > least for run in last)
 
 
 def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
@@ -49,9 +70,9 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     except ValueError as error:
         return replace(empty, obstacles=(str(error),))
     if not batches:
-        return replace(empty, obstacles=(_why_none(predictor, replicas, before),))
+        return replace(empty, obstacles=(_why_none(predictor, replicas),))
     if predictor.timing is None:
-        return replace(empty, batch=batches[-1])
+        return replace(empty, batch=max(batches, key=lambda batch: (batch.per_rank % 8 == 0, batch.total)))
     throughputs = [predictor.throughput(trial, batch) for batch in batches]
     candidates = [
         predictor.candidate(trial, batch, predicted) for batch, predicted in zip(batches, throughputs, strict=True)
@@ -72,8 +93,8 @@ def _no_replica(gpus: int, ranks: int, largest: int) -> str:
 def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> list[Batch]:
     """Return the batches to choose from: only the typed one or the job's own, if there is one.
 
-    ``largest``: the samples of a replica that fit its memory. The first trial may use a batch per rank below the
-    smallest. Raises ValueError if a typed batch does not divide evenly.
+    ``largest``: the samples of a replica that fit its memory. Of the first trial each replica gets at least one sample.
+    Raises ValueError if a typed batch does not divide evenly.
     """
     cap = predictor.cap.batch
     total = predictor.question.global_batch
@@ -84,19 +105,19 @@ def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> 
         # With a typed batch per rank, the node count is still hpclaunch's choice: it ends where B reaches the bound.
         is_free = predictor.question.typed_nodes is None
         return [] if is_free and before and own.total > cap else [own]
-    limits = PerRank(smallest=predictor.smallest, largest=largest)
-    found = possible_batches(cap, replicas, limits, at_least=max(1, before))
-    if found or before:
-        return found
-    few = possible_batches(cap, replicas, PerRank(smallest=1, largest=largest))
-    return few or [Batch(per_rank=1, replicas=replicas)]
+    work = predictor.work
+    # Where no time is known, nothing says what micro-batches are good for.
+    accumulates = "accumulation" in work.names and work.pipeline_stages == 1 and predictor.timing is not None
+    found = possible_batches(cap, replicas, largest, accumulates=accumulates)
+    if not found and not before:
+        return [Batch(per_rank=1, replicas=replicas)]
+    # Where the cap does not divide evenly, a few samples are lost.
+    return [batch for batch in found if batch.total >= before] or found
 
 
-def _why_none(predictor: Predictor, replicas: int, before: int) -> str:
+def _why_none(predictor: Predictor, replicas: int) -> str:
     """Return why more ranks cannot share a global batch."""
     cap, own = f"a global batch of at most {predictor.cap.batch}", predictor.work.per_rank
     if predictor.own_batch and own:
         return f"{cap} leaves each rank fewer than the {count(own, 'sample')} that were typed"
-    if before <= predictor.strategy.largest * replicas and predictor.cap.batch // replicas >= predictor.smallest:
-        return f"{cap} leaves {count(replicas, 'rank')} less than the {before} samples of fewer ranks"
-    return f"{cap} leaves each rank fewer than {predictor.smallest} samples"
+    return f"{cap} has no sample for each of {count(replicas, 'rank')}"

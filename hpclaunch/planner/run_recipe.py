@@ -19,7 +19,7 @@ from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
-from hpclaunch.planner.epochs import critical_batch_of
+from hpclaunch.planner.epochs import critical_batch_of, known_batches
 from hpclaunch.planner.fit import Strategy, enough_samples, strategy_of
 from hpclaunch.planner.recipe import Recipe, in_pipeline, names_batch, own_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
@@ -320,8 +320,7 @@ def _warnings(question: RunQuestion, largest: int, against: Sequence[str]) -> tu
     """Return one warning, of the ``largest`` batch and of what was typed ``against`` the advice; none without these."""
     found, work = [], question.work(question.settings)
     if question.axes or not question.is_planned(work):
-        critical = critical_batch_of(work, question.noise)
-        found.append(batch_cap(work.samples, typed=largest, noise=question.noise, critical=critical).reason.warning)
+        found.append(batch_cap(work.samples, known_batches(work, question.noise), typed=largest).reason.warning)
     own = question.job.recipes.get(question.name)
     if own and own.global_batch not in (None, largest):
         found.append(f"the recipe {question.name} is for B = {own.global_batch}")

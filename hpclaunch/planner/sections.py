@@ -16,7 +16,7 @@ from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.decision import PlanDecision
-from hpclaunch.planner.epochs import epochs_model_of
+from hpclaunch.planner.epochs import epochs_model_of, known_batches
 from hpclaunch.planner.fit import UNLIMITED
 from hpclaunch.planner.ladder import Ladder
 from hpclaunch.planner.machine import link_reasons
@@ -156,15 +156,15 @@ def _batch_section(outcome: Outcome) -> PlanSection:
     batch = predictor.cap.reason
     if row.batch is not None and predictor.own_batch and question.global_batch is None:
         # The batch per rank, or the node count, was typed. Their global batch is known only now.
-        noise, total = question.evidence.noise, row.batch.total
-        batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.facts.critical).reason
+        known = known_batches(work, question.evidence.noise)
+        batch = batch_cap(work.samples, known, typed=row.batch.total).reason
     reasons = [batch]
     if row.batch and row.candidate and not predictor.own_batch and question.global_batch is None:
         reasons.append(explain_batch(row.batch, work.base_batch))
     if row.batch:
         epochs_model = epochs_model_of(work, row.batch.total, predictor.facts)
         reasons += [epochs_model.explain(row.batch.total)] if epochs_model.pareto else []
-    floor = f"an automatic batch gives each rank at least {predictor.smallest} samples"
+    floor = f"at least {predictor.smallest} samples for each rank are advised; the time of a step decides"
     floor += " (hpclaunch's own choice)" if predictor.smallest == SMALLEST else ""
     return PlanSection(title="batch", reasons=tuple(reasons), remarks=(floor, *_noise_remarks(question)))
 

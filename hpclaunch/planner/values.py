@@ -225,7 +225,8 @@ class Forecast:
     a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
     another. ``measured``: the measurements it is based on; ``links``: the measured all-reduces among
     them; ``queue``: the queue wait, if known. ``checkpoints``: how often to save, if what saving takes was measured.
-    ``refusals``: why the request is not feasible. ``headlines``: the first five lines.
+    ``notes``: where evidence overrides a rule of thumb, or advice is not followed. ``refusals``: why the request is not
+    feasible. ``headlines``: the first five lines.
     ``gpus_per_node``: the GPUs of a node that compute; 0 where the ranks use CPUs.
     ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and cost. ``ladder``: the ways to
     make the model fit, in the order in which they are tried; empty if its figures, or the memory of a rank, are not
@@ -260,6 +261,7 @@ class Forecast:
     links: tuple[str, ...] = ()
     queue: str = ""
     assumed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[Fault, ...] = ()
     headlines: tuple[Headline, ...] = ()

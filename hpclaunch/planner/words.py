@@ -78,6 +78,8 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
     ):
         if text:
             yield label, text
+    for text in plan.notes:
+        yield "note", text
     for text in plan.assumed:
         yield "assumed", text
     if plan.jobs > 1:

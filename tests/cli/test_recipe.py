@@ -53,9 +53,7 @@ def test_submit_says_what_it_sets_and_why_and_the_record_holds_it(desk_with_job:
     assert words[0] == "recipe plan     B = 512 = 8 ranks x 64 samples; sqrt(N) = 224, B_crit = 900"
     assert "0.002828 = 0.001 x 2.828 (sqrt scaling), 2 epochs of warm-up, cosine decay, epochs: 12" in words[2]
     assert words[3].startswith("set: scale_learning_rate=sqrt warmup_epochs=2 decay=cosine")
-    assert (
-        done.err.count("warning: the global batch size B = 512 is above the recommended sqrt(N) = 224 (B_crit =") == 1
-    )
+    assert "is above" not in done.err  # this project measured up to 4096 samples in the same epochs
     run = Path(done.out.strip())
     assert parameters(run)["decay"] == "cosine"
     assert "--default=decay=cosine" in (run / "job.sh").read_text()

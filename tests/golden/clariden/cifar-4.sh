@@ -56,7 +56,7 @@ rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
   check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine
 }
 
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS

@@ -61,7 +61,7 @@ rank() { # what every rank runs
   singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd --bind /expanse,/scratch \
     /cm/shared/apps/containers/singularity/tensorflow/tensorflow_2.15.1-openmpi-4.1.6-mofed-5.8-2.0.3.0-cuda-12.1.1-ubuntu-22.04.4-x86_64-20240316.sif \
     python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine
 }
 
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \

@@ -57,7 +57,7 @@ rank() { # what every rank runs
   export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
   check_gpus AMD 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine \
     --strategy=multiworker
 }
 

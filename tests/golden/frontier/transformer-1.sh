@@ -56,8 +56,9 @@ rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
   export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1
   check_gpus AMD 1 || return 78
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=2 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=0.346 --default=decay=cosine
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=0.2 --default=decay=cosine \
+    --default=precision=bfloat16
 }
 
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS

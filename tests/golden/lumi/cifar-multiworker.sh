@@ -58,7 +58,7 @@ rank() { # what every rank runs
     /appl/local/containers/easybuild-sif-images/lumi-tensorflow-rocm-6.2.0-python-3.10-tensorflow-2.16.1-horovod-0.28.1-dockerhash-8c75f24cfffc.sif \
     /opt/miniconda3/envs/tensorflow/bin/python \
     /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine \
     --strategy=multiworker
 }
 

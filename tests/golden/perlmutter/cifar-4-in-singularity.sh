@@ -52,7 +52,7 @@ rank() { # what every rank runs
   singularity exec --nv --bind /home/ada/project/runs/train-20260102-030405-abcd --bind \
     /scratch/ada/hpclaunch/data /scratch/ada/images/tensorflow.sif python \
     /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine
 }
 
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \

@@ -62,8 +62,8 @@ rank() { # what every rank runs
       check_gpus NVIDIA 1 || return 78
       ;;
   esac
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=24 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.61 --default=decay=cosine
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=23 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.6 --default=decay=cosine
 }
 
 set_legacy_keras python # exports TF_USE_LEGACY_KERAS

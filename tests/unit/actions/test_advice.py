@@ -115,7 +115,8 @@ def test_a_typed_technique_is_not_given_a_value_that_its_program_refuses_beside_
 def test_what_is_typed_against_the_advice_is_one_warning_and_both_are_recorded() -> None:
     spec = submitted(nodes=4, settings=(("epochs", "1"), ("optimizer", "sgd"), ("seed", "7"), ("decay", "cosine")))
     (warning,) = [text for text in spec.warnings if "typed" in text]
-    assert "B = 8192 is above the recommended sqrt(N) = 224 (B_crit = 900)" in warning
+    bound = "512 samples, the batch that the job's rate is for (sqrt(N) = 224, B_crit = 900)"  # nothing for sgd
+    assert f"B = 8192 is above {bound}" in warning
     assert warning.endswith(
         "the job's learning_rate=0.001 was tuned for adam, not for sgd: choose one with --set learning_rate=…"
     )

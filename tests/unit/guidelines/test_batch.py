@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,15 +11,17 @@ from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import (
     Batch,
-    PerRank,
+    KnownBatches,
     batch_cap,
     below_square_root,
+    bound_of,
     node_cap,
     possible_batches,
     smallest_efficient_batch,
     typed_batch,
 )
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.published import published_for
 
 NOISE = NoiseScale(value=900, low=700, high=1200, steps=1000)
 
@@ -35,15 +38,45 @@ def test_it_is_the_largest_that_does(samples: int) -> None:
 
 
 def test_an_automatic_batch_obeys_the_square_root() -> None:
-    cap = batch_cap(50_000, critical=CriticalBatch(samples=900))
+    cap = batch_cap(50_000, KnownBatches(critical=CriticalBatch(samples=900)))
     assert (cap.batch, cap.origin, cap.reason.warning) == (223, "computed", "")
     assert [number.name for number in cap.reason.numbers] == ["B", "sqrt(N)", "B_crit"]
 
 
-def test_a_trustworthy_noise_scale_takes_its_place() -> None:
-    cap = batch_cap(50_000, noise=NOISE)
+def test_a_larger_trustworthy_noise_scale_takes_its_place() -> None:
+    cap = batch_cap(50_000, KnownBatches(noise=NOISE))
     assert (cap.batch, cap.origin) == (900, "profile")
     assert "224" in cap.reason.verdict
+
+
+GOYAL = published_for("imagenet", "sgd")
+
+
+@pytest.mark.parametrize(
+    ("samples", "known", "batch", "origin"),
+    [
+        (1_281_167, KnownBatches(), 1131, "computed"),
+        (1_281_167, KnownBatches(tuned=256), 1131, "computed"),
+        (1_281_167, KnownBatches(tuned=2048), 2048, "given"),
+        (1_281_167, KnownBatches(tuned=2048, published=GOYAL), 8192, "default"),
+        (
+            1_281_167,
+            KnownBatches(published=GOYAL, noise=replace(NOISE, value=9000, low=8000, high=10_000)),
+            9000,
+            "profile",
+        ),
+        (1_281_167, KnownBatches(noise=NOISE), 1131, "computed"),
+        (5000, KnownBatches(published=GOYAL), 5000, "default"),
+    ],
+)
+def test_the_largest_of_rule_and_evidence_bounds_the_batch(
+    samples: int, known: KnownBatches, batch: int, origin: str
+) -> None:
+    bound, cap = bound_of(samples, known), batch_cap(samples, known)
+    assert (bound.batch, bound.origin) == (cap.batch, cap.origin) == (batch, origin)
+    assert ("in place of sqrt(N)" in cap.reason.verdict) == (origin != "computed")
+    assert not batch_cap(samples, known, typed=batch).reason.warning
+    assert bound.what in batch_cap(samples, known, typed=batch + 1).reason.warning or origin == "computed"
 
 
 @pytest.mark.parametrize(
@@ -55,11 +88,11 @@ def test_a_trustworthy_noise_scale_takes_its_place() -> None:
     ],
 )
 def test_an_uncertain_one_does_not(noise: NoiseScale) -> None:
-    assert batch_cap(50_000, noise=noise).batch == 223
+    assert batch_cap(50_000, KnownBatches(noise=noise)).batch == 223
 
 
 def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
-    cap = batch_cap(50_000, typed=4096, critical=CriticalBatch(samples=900))
+    cap = batch_cap(50_000, KnownBatches(critical=CriticalBatch(samples=900)), typed=4096)
     assert (cap.batch, cap.origin) == (4096, "typed")
     words = "the global batch size B = 4096 is above the recommended sqrt(N) = 224 (B_crit = 900)"
     assert cap.reason.warning == f"{words}: a larger batch gains less from each sample"
@@ -68,8 +101,9 @@ def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
 
 def test_beside_a_measured_noise_scale_a_larger_batch_is_compared_with_it() -> None:
     noise = NoiseScale(value=900, low=700, high=1100, steps=2000)
-    warning = batch_cap(50_000, typed=4096, noise=noise, critical=CriticalBatch(samples=900)).reason.warning
-    assert "is above the measured noise scale of 900 (sqrt(N) = 224, B_crit = 900)" in warning
+    known = KnownBatches(noise=noise, critical=CriticalBatch(samples=900))
+    warning = batch_cap(50_000, known, typed=4096).reason.warning
+    assert "is above 900 samples, the measured noise scale (sqrt(N) = 224, B_crit = 900)" in warning
 
 
 @pytest.mark.parametrize(("typed", "more"), [(50_000, False), (50_001, True)])
@@ -79,7 +113,7 @@ def test_a_batch_of_more_than_all_samples_is_said_so(typed: int, more: bool) -> 
 
 @pytest.mark.parametrize(("typed", "noise"), [(223, None), (900, NOISE)])
 def test_a_typed_batch_within_the_rule_has_no_warning(typed: int, noise: NoiseScale | None) -> None:
-    assert not batch_cap(50_000, typed=typed, noise=noise).reason.warning
+    assert not batch_cap(50_000, KnownBatches(noise=noise), typed=typed).reason.warning
 
 
 @pytest.mark.parametrize(
@@ -92,35 +126,37 @@ def test_a_batch_per_rank_is_large_enough_when_fixed_time_is_a_fifth(
 
 
 @pytest.mark.parametrize(
-    ("cap", "ranks", "largest", "smallest", "per_rank"),
+    ("cap", "ranks", "largest", "per_rank"),
     [
-        (223, 4, 512, 16, [16, 24, 32, 48]),
-        (223, 4, 32, 16, [16, 24, 32]),  # memory
-        (223, 12, 512, 17, [18]),  # neither 16 nor 24 is possible
-        (223, 16, 512, 16, []),  # 13 would be too small: scaling ends
-        (223, 16, 512, 13, [13]),
-        (223, 4, 8, 16, [8]),  # memory allows less than is efficient
+        (223, 4, 512, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 54]),
+        (223, 4, 40, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40]),  # memory
+        (223, 112, 512, [1]),
+        (223, 224, 512, []),  # strong scaling ends
     ],
 )
-def test_possible_batches(cap: int, ranks: int, largest: int, smallest: int, per_rank: list[int]) -> None:
-    found = possible_batches(cap, ranks, PerRank(smallest=smallest, largest=largest))
+def test_possible_batches(cap: int, ranks: int, largest: int, per_rank: list[int]) -> None:
+    found = possible_batches(cap, ranks, largest)
     assert found == [Batch(per_rank=size, replicas=ranks) for size in per_rank]
 
 
-def test_more_ranks_do_not_get_a_smaller_global_batch() -> None:
-    limits = PerRank(smallest=1, largest=512)
-    assert [batch.total for batch in possible_batches(223, 4, limits, at_least=120)] == [128, 192]
-    assert [batch.total for batch in possible_batches(223, 12, limits, at_least=200)] == [216]
-    assert possible_batches(223, 16, limits, at_least=210) == []
+def test_more_samples_than_fit_are_micro_batches() -> None:
+    found = possible_batches(223, 4, 20, accumulates=True)
+    assert [(batch.per_rank, batch.accumulation) for batch in found[-5:]] == [
+        (16, 1),
+        (12, 2),
+        (16, 2),
+        (16, 3),
+        (18, 3),
+    ]
 
 
-@given(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1024), st.integers(1, 1024), st.integers(1, 10**6))
-def test_no_automatic_batch_breaks_cap_or_memory(
-    cap: int, ranks: int, largest: int, smallest: int, at_least: int
-) -> None:
-    for batch in possible_batches(cap, ranks, PerRank(smallest=smallest, largest=largest), at_least=at_least):
-        assert at_least <= batch.total <= cap
-        assert min(smallest, largest) <= batch.per_rank <= largest
+@given(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1024), st.booleans())
+def test_no_automatic_batch_breaks_cap_or_memory(cap: int, ranks: int, largest: int, accumulates: bool) -> None:
+    found = possible_batches(cap, ranks, largest, accumulates=accumulates)
+    assert bool(found) == (ranks <= cap)
+    for batch in found:
+        assert ranks <= batch.total <= cap and batch.per_rank <= largest
+        assert accumulates or batch.accumulation == 1
 
 
 def test_a_typed_batch_is_made_exactly() -> None:

@@ -133,7 +133,7 @@ def test_of_the_batches_of_a_node_count_the_one_that_is_done_first() -> None:
 
 
 def test_nodes_beyond_a_wasteful_doubling_are_not_recommended() -> None:
-    wasteful = same_batch([1000, 2000, 2200, 9000])
+    wasteful = same_batch([1000, 2000, 2200, 7000])
     found = choose(wasteful, Objective(weight=0.9))
     assert found.best is not None and found.best.nodes == 2
     assert [one.worthwhile for one in found.appraised] == [True, True, False, True]

@@ -76,15 +76,16 @@ def test_a_cpu_site_trains_on_cpus_with_the_same_rules() -> None:
     assert plan.gpus_per_node == 0 and plan.feasible
     assert plan.parallelism is not None and plan.parallelism.strategy == "data"
     row = plan.chosen
-    assert row is not None and row.batch is not None and row.batch.total <= 223
+    assert row is not None and row.batch is not None and row.batch.total <= 4096
     assert not any("GPU" in line for line in (plan.command, plan.summary))
 
 
 def test_an_amd_site_gets_the_same_batch_as_an_nvidia_site() -> None:
     amd, nvidia = plan_of(site="lumi"), plan_of(site="perlmutter")
-    assert total_of(amd) == total_of(nvidia) == 1024
+    assert total_of(amd) == total_of(nvidia) == 8192
     assert amd.parallelism is not None and amd.parallelism.extent == "one GPU"
-    assert dict(amd.settings) == dict(nvidia.settings)
+    of_amd, of_nvidia = (dict(plan.settings) | {"batch_size_per_rank": ""} for plan in (amd, nvidia))
+    assert of_amd == of_nvidia  # LUMI has twice as many ranks
     assert any("MI250X" in line for line in amd.assumed)
     assert amd.unit.lower() == "gpu-hour"
 
@@ -128,11 +129,9 @@ def test_an_unknown_sample_size_counts_as_data_that_no_node_holds() -> None:
 
 
 def test_a_small_data_set_needs_a_part_of_a_node() -> None:
-    plan = plan_of(bundled_job("chips"))  # 3,924 photographs: a global batch of at most 62
+    plan = plan_of(bundled_job("chips"))  # 3,924 photographs: sqrt(N) = 63, and 64 is the job's own
     assert plan.nodes == 1 and chosen(plan).ranks <= 2
-    assert 32 <= total_of(plan) <= 62
-    refused = [text for row in plan.rows for text in row.obstacles]
-    assert any(text.startswith("a global batch of at most 62 leaves each rank fewer than") for text in refused)
+    assert 32 <= total_of(plan) <= 64
 
 
 def test_where_nodes_are_charged_as_a_whole_one_process_may_still_be_faster() -> None:

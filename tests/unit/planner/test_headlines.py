@@ -97,11 +97,11 @@ def test_a_measured_noise_scale_bounds_the_batch_with_its_interval() -> None:
     assert (batch.low, batch.high, batch.range) == (700, 1200, "useful up to 700 to 1200")
 
 
-def test_without_one_the_useful_batch_lies_between_the_root_and_the_critical_batch() -> None:
+def test_without_one_the_useful_batch_lies_between_the_critical_and_the_published_batch() -> None:
     plan = plan_of(bundled_job("cifar"), nodes=4)
     batch = line(plan, "batch")
     assert plan.efficiency is not None and plan.efficiency.critical.samples == 900
-    assert (batch.low, batch.high, batch.number) == (223, 900 * plan.efficiency.critical.spread, 4 * 4 * 512)
+    assert (batch.low, batch.high, batch.number) == (900 / plan.efficiency.critical.spread, 4096, 4 * 4 * 512)
 
 
 def test_a_rate_has_the_range_of_the_guidelines_rules() -> None:
