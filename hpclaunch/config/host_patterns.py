@@ -85,6 +85,15 @@ def host_pattern(text: str) -> HostPattern:
     return HostPattern(reader.states, start)
 
 
+def plain_beginning(text: str) -> str:
+    """Return characters with which each text begins that the pattern matches; empty where alternatives differ."""
+    if "|" in text:
+        return ""
+    length = next((place for place, one in enumerate(text) if one in _SPECIAL or one == "."), len(text))
+    is_optional = text[length : length + 1] in ("*", "?", "{")
+    return text[: length - 1] if is_optional else text[:length]
+
+
 Part = Callable[[int], int]
 """A part of a pattern: it adds its states, which end in the given state, and returns the first of them."""
 

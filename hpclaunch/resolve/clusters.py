@@ -11,14 +11,14 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.software import Software
 
-_OPTION = re.compile(r"(?s)(?:-M\s*=?|--clusters?(?:=|\s))\s*(.*)")
+_OPTION = r"(?s)(?:-M\s*=?|--clusters?(?:=|\s))\s*(.*)"
 """The spellings of sbatch's option that names clusters (sbatch manual, -M)."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_NAME = r"[a-z0-9][a-z0-9_.-]*"
 
 
 def names_clusters(option: str) -> bool:
     """Whether an option of sbatch names clusters."""
-    return _OPTION.fullmatch(option.strip()) is not None or option.strip() in ("--clusters", "--cluster")
+    return re.fullmatch(_OPTION, option.strip()) is not None or option.strip() in ("--clusters", "--cluster")
 
 
 def clusters_of(case: Case, placement: Placement, software: Software, decisions: Decisions) -> str:
@@ -64,7 +64,7 @@ def _left_in_shell(case: Case) -> list[tuple[str, str | None]]:
 
 def _last_names(options: Sequence[str]) -> str | None:
     """Return what the last of the options that names clusters says; None if none does."""
-    found = [match[1] for option in options if (match := _OPTION.fullmatch(option.strip()))]
+    found = [match[1] for option in options if (match := re.fullmatch(_OPTION, option.strip()))]
     return found[-1] if found else None
 
 
@@ -75,7 +75,7 @@ def _check_names(case: Case, offers: Sequence[tuple[str, str | None]], decisions
         return ""
     # Slurm stores the names of clusters in small letters.
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",")))
-    wrong = [name for name in names if name == "all" or not _NAME.fullmatch(name)]
+    wrong = [name for name in names if name == "all" or not re.fullmatch(_NAME, name)]
     if wrong:
         every = "every cluster of the database" if wrong == ["all"] else f"{text!r}"
         what = f"{every} is no list of clusters among which a run could be found again"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.core.records import record
@@ -168,7 +167,8 @@ def _refusals(case: Case, name: str, layout: Layout, launcher: str, launch: tupl
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
-    return any(pattern == name or ("*" in pattern and fnmatchcase(name, pattern)) for pattern in patterns)
+    """Whether a name is one of these, of which one with a star at its end stands for all that begin so."""
+    return any(name == pattern or (pattern[-1:] == "*" and name.startswith(pattern[:-1])) for pattern in patterns)
 
 
 def _is_port(text: str) -> bool:

@@ -24,8 +24,8 @@ from hpclaunch.resolve.live_nodes import words_of_nodes
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _LIFTABLE: tuple[Liftable, ...] = ("max_walltime", "min_nodes", "max_nodes")
-_NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
-_PARTITION = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\] -]*[^ ]")
+_NAME = r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+"
+_PARTITION = r"[A-Za-z0-9_.,:@+=&|*()\[\] -]*[^ ]"
 """Slurm's partitions may have blanks inside their names (seen with 22.05)."""
 
 
@@ -66,8 +66,8 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
         if value is None:
             continue
         named[key] = value
-        form = _PARTITION if key == "partition" and _NAME.fullmatch(value[:1]) else _NAME
-        if not form.fullmatch(value):
+        form = _PARTITION if key == "partition" and re.fullmatch(_NAME, value[:1]) else _NAME
+        if not re.fullmatch(form, value):
             what = f"{key} {value!r} contains a character that {case.site.scheduler_row.title} allows in no {key}"
             decisions.fault(what, where=f"--{key}", subject=_subject_of(key))
     return named

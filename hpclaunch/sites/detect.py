@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
 from hpclaunch.config.detection import Detect
-from hpclaunch.config.host_patterns import host_pattern
+from hpclaunch.config.host_patterns import host_pattern, plain_beginning
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import ChangeableByOthers, Fault, InvalidFile, NotFound, did_you_mean
@@ -70,8 +70,14 @@ def holds(detect: Detect, here: Host) -> bool:
         return False
     if detect.hostname is None:
         return True
-    pattern = host_pattern(detect.hostname)
-    return any(pattern.matches(name) for name in here.hostnames)
+    beginning = plain_beginning(detect.hostname)
+    names = [name for name in here.hostnames if name.startswith(beginning)]
+    return bool(names) and _matches_one(detect.hostname, names)
+
+
+def _matches_one(hostname: str, names: list[str]) -> bool:
+    pattern = host_pattern(hostname)
+    return any(pattern.matches(name) for name in names)
 
 
 def detect_site(here: Host) -> str | None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hpclaunch.config.host_patterns import HostPattern, host_pattern
+from hpclaunch.config.host_patterns import HostPattern, host_pattern, plain_beginning
 from hpclaunch.sites.detect import DETECTED
 
 PARTS = ["a", "b", ".", "\\.", "*", "+", "?", "(", ")", "|", "[ab]", "[^a]", "\\d", "1", "{2}", "{1,2}", "(?:"]
@@ -25,12 +25,24 @@ def test_answers_are_those_of_regular_expressions() -> None:
         regular = re.compile(text)
         names = ["".join(chance.choice("ab.1") for _ in range(chance.randint(0, 6))) for _ in range(5)]
         assert [mine.matches(name) for name in names] == [bool(regular.fullmatch(name)) for name in names], text
+        assert all(name.startswith(plain_beginning(text)) for name in names if mine.matches(name)), text
         compared += 1
 
 
 @pytest.mark.parametrize("text", [detect.hostname for detect in DETECTED.values() if detect.hostname])
 def test_the_patterns_of_the_bundled_sites_are_allowed(text: str) -> None:
     assert not host_pattern(text).matches("node1.example.org")
+
+
+@pytest.mark.parametrize(
+    ("text", "beginning"),
+    [
+        *((r"clariden-ln\d+(\..+)?", "clariden-ln"), (r"login[1-4]\.k", "login"), ("abc", "abc"), ("abc?", "ab")),
+        *(("ab{2}", "a"), ("a.c", "a"), ("ab|cd", ""), ("", ""), (r".+\.edu", ""), ("a+", "a")),
+    ],
+)
+def test_the_plain_beginning_of_a_pattern(text: str, beginning: str) -> None:
+    assert plain_beginning(text) == beginning
 
 
 @pytest.mark.parametrize("text", ["(a*)*b", "(a|a)*b", "(a+)+b", "(.*)*" * 50 + "b", "a?" * 300 + "a" * 300])
