@@ -52,6 +52,8 @@ _NOT_TAKEN = {
 }  # fmt: skip
 _QUIET = ("echo", "date", "printf", "wait", "true", ":", "hostname", "sleep", "sacct", "seff", "sstat", "squeue")
 """Commands behind the launch line that only tell something."""
+_TELLING_STEPS = (*_QUIET, "nvidia-smi", "rocm-smi", "env", "printenv", "uname", "lscpu")
+"""Programs of a step that only tells something: before the launch line it stays a line of set-up."""
 _STEP_FAULTS = (
     *("--multi-prog", "--pty", "--het-group", "-r", "--relative", "-o", "-e", "--output", "--error", "-i", "--input"),
     *("--prolog", "--epilog", "--task-prolog", "--task-epilog", "--bcast", "-w", "--nodelist", "-x", "--exclude"),
@@ -426,6 +428,8 @@ def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> tuple[La
     lines = [(one, launch_line(expanded_words(one, known))) for one in commands]
     launched = [(one, line) for one, line in lines if line]
     if len(launched) > 1:
+        launched = [(one, line) for one, line in launched if not _only_tells(line)] or launched[-1:]
+    if len(launched) > 1:
         steps = ", ".join(f"line {one.line}: {line.starter}" for one, line in launched[:6])
         taking.fault(launched[1][0].line, f"it starts several steps ({steps}), and a run has one program")
         return None, None
@@ -448,11 +452,29 @@ def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> tuple[La
         _take_launcher(line, taking)
         if not program:
             taking.fault(chosen.line, f"the program that {line.starter} starts is not known")
+        _check_program(program, chosen, line.starter, taking)
     else:
         taking.values["launcher"] = NO_LAUNCHER
     _take_program(program, chosen, taking)
     taking.values["setup"] = (*taking.values["setup"], *taking.exports)
     return outer, line
+
+
+def _only_tells(line: LaunchLine) -> bool:
+    """Whether a step only tells something of the nodes, as ``srun nvidia-smi`` does."""
+    return bool(line.program) and posixpath.basename(line.program[0]) in _TELLING_STEPS
+
+
+def _check_program(program: Sequence[str], chosen: ShellCommand, starter: str, taking: _Taking) -> None:
+    """Refuse a variable in the program's place whose value begins with an option: it belongs to the launcher."""
+    words = [word.text for word in chosen.words]
+    variable = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", program[0]) if program[:1] and program[0] in words else None
+    if variable is None:
+        return
+    given = [word.value for one in taking.before for name, word in one.assignments if name == variable[1]]
+    if any(value.lstrip(" \t\n\\").startswith("-") for value in given):
+        what = f"options of {starter} stand in ${variable[1]}, which only the script's own shell knows"
+        taking.fault(chosen.line, what, "write them on the launch line")
 
 
 def _last_program(commands: Sequence[ShellCommand]) -> ShellCommand:
@@ -498,7 +520,8 @@ def _take_setup(
     taking.shown += [(one.text.split("\n")[0], "set-up") for one in before]
     for one in [one for one in commands if one.line > chosen.line]:
         name = posixpath.basename(one.values[0]) if one.words else ""
-        if name in _QUIET or one.values in (("exit",), ("exit", "0"), ("exit", "$?")):
+        step = launch_line(one.values)
+        if name in _QUIET or (step and _only_tells(step)) or one.values in (("exit",), ("exit", "0"), ("exit", "$?")):
             taking.remarks.append(f"left out, as it stands behind the launch line: {one.text.split(chr(10))[0]}")
         else:
             taking.fault(

@@ -92,6 +92,21 @@ def test_without_a_launch_line_the_last_command_is_the_program() -> None:
     assert told.startswith("./t.slurm: it starts its program once in a job of 4 tasks")
 
 
+def test_a_step_that_only_tells_something_is_no_program() -> None:
+    """Found in a centre's example for GPUs: srun nvidia-smi before the training."""
+    found = taken("", "module load x\nsrun nvidia-smi\nsource env/bin/activate\nsrun python train.py\nsrun date")
+    assert not found.faults
+    assert found.values["setup"] == ("module load x\nsrun nvidia-smi\nsource env/bin/activate",)
+    assert (found.values["target"], found.values["arguments"]) == ("python", ("train.py",))
+    assert any("left out, as it stands behind the launch line: srun date" in text for text in found.remarks)
+    assert values_of("", "srun -n1 hostname\nsrun uname -a")["target"] == "uname"
+
+
+def test_a_program_in_a_variable_is_taken_as_it_stands() -> None:
+    values = values_of("", 'CMD="python train.py $X"\nsrun $CMD')
+    assert (values["target"], values["launcher"]) == ("bash", "srun")
+
+
 @pytest.mark.parametrize(
     ("head", "body", "told"),
     [
@@ -106,6 +121,9 @@ def test_without_a_launch_line_the_last_command_is_the_program() -> None:
         ("#SBATCH --nodse=2", "srun ./x", "line 2: sbatch has no option --nodse=2; did you mean --nodes?"),
         ("#PBS -l nodes=2", "mpirun ./x", "it is a batch script of PBS or Grid Engine"),
         ("", "srun ./a &\nsrun ./b &\nwait", "line 4: it starts several steps (line 3: srun, line 4: srun)"),
+        ("", "srun hostname\nsrun ./a\nsrun ./b", "line 5: it starts several steps (line 4: srun, line 5: srun)"),
+        ("", 'ARGS="--wait 60 -n $N"\nsrun $ARGS ./x', "line 4: options of srun stand in $ARGS, which only the script"),
+        ("", 'A=" \\\n  --jobid $J \\\n  "\nsrun ${A} ./x', "line 6: options of srun stand in $A, which only the scri"),
         ("", "for i in 1 2; do srun ./x $i; done", "line 3: the launch line stands in a loop"),
         ("", "srun ./x > log", "line 3: the launch line has > log"),
         ("", "srun ./x | tee log", "line 3: the launch line is joined by | to something else"),
