@@ -18,13 +18,24 @@ def maker_of_gpus(node: NodeType) -> str | None:
     return next((maker for maker in (NVIDIA, AMD) if maker in words), None)
 
 
-_MACHINES = {"epyc": "x86_64", "xeon": "x86_64", "grace": "aarch64", "a64fx": "aarch64", "power9": "ppc64le"}
-"""A word in a processor's name -> the machine whose programs it runs, as uname -m prints it."""
+_MACHINES = {
+    "epyc": "x86_64",
+    "xeon": "x86_64",
+    "grace": "aarch64",
+    "a64fx": "aarch64",
+    "power9": "ppc64le",
+    "gh200": "aarch64",
+    "gb200": "aarch64",
+    "gb300": "aarch64",
+    "mi300a": "x86_64",
+}
+"""A word in a processor's name, or in that of a GPU on one chip with its processor -> the machine whose programs it
+runs, as uname -m prints it."""
 
 
 def machine_of(node: NodeType) -> str:
     """Return the machine (``aarch64``) that a node's processor is; empty if the file does not tell it."""
-    words = re.findall("[a-z0-9]+", (node.cpu or "").lower())
+    words = re.findall("[a-z0-9]+", f"{node.cpu or ''} {node.gpu_model or ''}".lower())
     return next((_MACHINES[word] for word in words if word in _MACHINES), "")
 
 

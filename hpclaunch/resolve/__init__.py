@@ -51,7 +51,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         samples=parts.samples,
         clusters=parts.clusters,
         packages=lines.packages,
-        python_folder=parts.software.folder if lines.packages else "",
+        python_folder=parts.software.folder,
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),
         warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),

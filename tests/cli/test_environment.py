@@ -320,6 +320,19 @@ def point_to(link: Path, target: str) -> None:
     link.symlink_to(target)
 
 
+def test_an_environment_for_another_processor_is_refused_before_the_queue(at_a_cluster: Desk) -> None:
+    site = at_a_cluster.project / "site_configs/slurmsite.yaml"
+    site.write_text(site.read_text().replace("cores_per_node: 8", "cores_per_node: 8, cpu: NVIDIA Grace"))
+    folder = an_environment(at_a_cluster)
+    (folder / "built.json").write_text(json.dumps({"format": 1, "version": "9.9", "machine": "x86_64"}))
+    done = at_a_cluster.type(*SUBMIT)
+    assert done.code == 1
+    assert "the environment mine: it is for x86_64, and the cpu nodes of slurmsite are aarch64" in done.err
+    assert not (at_a_cluster.spool / "sbatch.args").exists()
+    shown = at_a_cluster.type(*SUBMIT, "--dry-run")  # the script may be for another machine
+    assert (shown.code, "warning: the environment mine: it is for x86_64" in shown.err) == (0, True)
+
+
 def test_an_environment_of_another_site_is_refused(at_a_cluster: Desk) -> None:
     an_environment(at_a_cluster, site="perlmutter")
     done = at_a_cluster.type(*SUBMIT)

@@ -142,10 +142,20 @@ def missing(prepared: Prepared) -> list[Fault]:
     if not unsuitable:  # else its mode does not matter
         found = [*faults_of(spec.code, case.code_folders), *found, *unstartable]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
+    if _has_own_software(prepared):
+        from hpclaunch.actions.processor import faults_of_processor
+
+        found += faults_of_processor(case, spec)
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted
         return [*found, *_data(spec), *_secrets(spec, environment), *missing_packages(spec)]
     return [*found, *missing_here(spec, environment, may_come=_waits(case))]
+
+
+def _has_own_software(prepared: Prepared) -> bool:
+    """Whether an environment or a program has a place, where its files can be looked at."""
+    spec = prepared.spec
+    return bool(prepared.case.request.environment) or "/" in spec.python_folder or spec.interpreter.startswith("/")
 
 
 def missing_here(spec: JobSpec, environment: Mapping[str, str], may_come: bool = False) -> list[Fault]:
@@ -178,6 +188,10 @@ def _remarks(prepared: Prepared) -> list[str]:
     ]
     if _waits(prepared.case) and spec.data and spec.data.folder and _data(spec):
         notices.append(_data_to_come(spec.data, prepared.case))
+    if _has_own_software(prepared):
+        from hpclaunch.actions.processor import remarks_on_processor
+
+        notices += remarks_on_processor(prepared.case, spec)
     unseen = unseen_program(prepared.case)
     if unseen:
         notices.append(f"{unseen} is not on PATH here: the nodes must have it, for example from a module")
