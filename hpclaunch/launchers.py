@@ -22,8 +22,8 @@ class Launch:
     the GPUs again (``gpus-per-node``, ``gpus-per-task`` or ``gres``). ``tcp``: MPI communicates over TCP only.
     ``exit_wait``: how long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of
     hosts, if the launcher needs one. ``address_suffix``: what a host's name has behind it where it is the address of
-    the fast network. ``started_by``: the launcher that starts this one on every node. ``further``: the same for the
-    further node types of a heterogeneous job.
+    the fast network. ``started_by``: the launcher that starts this one on every node. ``inside``: the words that enter
+    the ranks' container, if it starts there. ``further``: the same for the further node types of a heterogeneous job.
     """
 
     layout: Layout
@@ -38,6 +38,7 @@ class Launch:
     hosts_file: str = ""
     address_suffix: str = ""
     started_by: str = ""
+    inside: tuple[str, ...] = ()
     further: tuple[Launch, ...] = ()
 
 
@@ -79,7 +80,7 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
         step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
     ranks = [f"--nnodes={layout.nodes}", f"--nproc_per_node={layout.tasks_per_node}", "--rdzv_backend=c10d"]
     shell = _told_its_address(launch.address_suffix) if launch.address_suffix and layout.nodes > 1 else ()
-    return (*step, *shell, "torchrun", *ranks, "--no_python")
+    return (*step, *shell, *launch.inside, "torchrun", *ranks, "--no_python")
 
 
 def _told_its_address(suffix: str) -> tuple[str, ...]:
@@ -286,6 +287,8 @@ class LauncherRow:
     """Its option for the type of MPI, if it has one."""
     ranks_are_tasks: bool = False
     """Each rank is a task of a Slurm step: Slurm gives it number, CPUs and GPUs, and may start it in a container."""
+    is_in_image: bool = False
+    """It belongs to the ranks' framework: with a container each node starts that of the image, and the ranks inside."""
     without_mpi: str = ""
     """The type of MPI with which it starts tasks that do not communicate."""
     independent: tuple[str, ...] = ()
@@ -329,10 +332,14 @@ class LauncherRow:
         """The bash expression for a rank's number, from ``rank_variables``; empty if there are none."""
         return _first_of(self.rank_variables)
 
-    def programs_at(self, scheduler: str) -> tuple[str, ...]:
-        """Return the programs that must be on PATH where the script runs: its own, and those of what starts it."""
+    def programs_at(self, scheduler: str, contained: bool = False) -> tuple[str, ...]:
+        """Return the programs that must be on PATH where the script runs: its own, and those of what starts it.
+
+        ``contained``: the ranks are in a container, which may have the launcher, too.
+        """
         starter = self.started_by.get(scheduler)
-        return (*(LAUNCHERS[starter].programs if starter else ()), *self.programs)
+        own = () if contained and self.is_in_image else self.programs
+        return (*(LAUNCHERS[starter].programs if starter else ()), *own)
 
     @property
     def place_of_rank(self) -> tuple[str, str]:
@@ -438,6 +445,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
         has_rendezvous=True,
+        is_in_image=True,
         one_node_type="it numbers ranks by the order in which nodes arrive, and starts as many on each",
         usual_framework=PYTORCH,
         install_hint="install PyTorch: it includes torchrun",

@@ -76,6 +76,10 @@ print(1 if int(version("keras").split(".")[0]) > 2 and version("tf-keras") else 
   export TF_USE_LEGACY_KERAS
 }
 
+write_file() { # write_file FILE LINE...: write these lines at once, as the tasks of an array write the same file
+  printf '%s\n' "${@:2}" > "$1.$HOSTNAME.$$" && mv -f -- "$1.$HOSTNAME.$$" "$1"
+}
+
 enter() { # enter a folder
   cd "$1" || stop "the folder $1 does not exist, or cannot be entered"
 }

@@ -252,13 +252,24 @@ class Launchers:
 class Container:
     """How the site runs containers; in a container, ``mpi`` replaces srun's --mpi.
 
-    ``modules``, which some runtimes have: what the site adds to the container (GPU libraries, its MPI).
+    ``modules``, which some runtimes have: what the site adds to the container (GPU libraries, its MPI). ``load``: the
+    environment modules that bring the runtime's program. ``image_folder``: the only folder from which the site runs
+    images, and ``register`` the command that copies one into it. ``annotations``, which CSCS's Container Engine has:
+    what its hooks add to the container.
     """
 
     runtime: RuntimeName = field(metadata=shown("{}"))
     modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
     options: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
     mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))
+    load: tuple[Line, ...] = field(default=(), metadata=shown("module load {}", joiner=" "))
+    image_folder: Line | None = field(default=None, metadata=shown("only images in {}", row="images"))
+    register: Line | None = field(default=None, metadata=shown("{} IMAGE copies one there", row="images"))
+    annotations: dict[Line, ScalarLine] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.image_folder is None) != (self.register is None):
+            raise ValueError("'image_folder' and 'register' belong together; give both or none")
 
 
 @record

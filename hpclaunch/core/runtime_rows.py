@@ -10,11 +10,15 @@ from hpclaunch.core.spec import Pairs
 
 @record
 class ContainerCommand:
-    """What a container adds: directives, options of the ranks' Slurm step, and the words before the rank's command."""
+    """What a container adds: directives, options of the ranks' Slurm step, and the words before the rank's command.
+
+    ``file``: the path of a file that the script writes before it starts the ranks, and its lines; empty if none.
+    """
 
     directives: Pairs = ()
     step_options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
+    file: tuple[str, ...] = ()
 
 
 @record
@@ -22,7 +26,8 @@ class ContainerRequest:
     """What a rank needs of its container: the image, the folders that it must see, and the maker of its GPUs, if any.
 
     ``workdir`` is the working folder, one of ``folders`` (empty: that of the image). ``variables`` are the names of
-    the variables that the script exports. ``runtime``, ``modules`` and ``options`` are those of the site file.
+    the variables that the script exports; ``values`` has those that must have the script's value inside. ``run_dir`` is
+    the run directory. ``runtime``, ``modules``, ``options`` and ``annotations`` are those of the site file.
     """
 
     image: str
@@ -30,9 +35,12 @@ class ContainerRequest:
     gpus: str
     workdir: str = ""
     variables: tuple[str, ...] = ()
+    values: Pairs = ()
+    run_dir: str = ""
     runtime: str = ""
     modules: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    annotations: Pairs = ()
 
 
 def _shifter(asked: ContainerRequest) -> ContainerCommand:
@@ -90,6 +98,30 @@ def _pyxis(asked: ContainerRequest) -> ContainerCommand:
     return ContainerCommand(step_options=(*image, *workdir, *variables, *asked.options))
 
 
+def _container_engine(asked: ContainerRequest) -> ContainerCommand:
+    """CSCS's Container Engine: an option of the step names a file that describes the environment (EDF, in TOML).
+
+    Variables of the image override those of the script, unless the file has them (docs.cscs.ch, EDF reference).
+    """
+    mounts = ", ".join(_in_toml(f"{folder}:{folder}") for folder in asked.folders)
+    lines = [f"image = {_in_toml(asked.image)}", f"mounts = [{mounts}]"]
+    lines += [f"workdir = {_in_toml(asked.workdir)}"] if asked.workdir else []
+    for title, pairs in (("annotations", asked.annotations), ("env", asked.values)):
+        if pairs:
+            lines += ["", f"[{title}]", *(f"{name} = {_in_toml(value)}" for name, value in pairs)]
+    path = f"{asked.run_dir}/container.toml"
+    return ContainerCommand(step_options=(f"--environment={path}", *asked.options), file=(path, *lines))
+
+
+def _in_toml(text: str) -> str:
+    """Return a text as TOML's basic string, in which the Container Engine replaces no variable."""
+    shown = "".join(_TOML_ESCAPES.get(one, one if one.isprintable() else f"\\U{ord(one):08X}") for one in text)
+    return '"' + shown.replace("${", "$${") + '"'
+
+
+_TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"}
+
+
 @record
 class RuntimeRow:
     """One container runtime. It is found on a machine by its ``program``, or by its ``step_option``."""
@@ -105,11 +137,17 @@ class RuntimeRow:
     runs_files: bool = False
     """The path of an image stands in the rank's command, so that each node can use a copy of its own. Other runtimes
     bring images to the nodes themselves."""
+    no_rendezvous: str = ""
+    """Why the torchruns of several containers do not find each other; empty: they do."""
 
+
+_OWN_HOST = "podman gives a container a host name of its own, by which torchrun would not know where all meet"
+"""podman-run(1), --uts: private by default."""
 
 RUNTIMES: dict[str, RuntimeRow] = {
     "shifter": RuntimeRow(command=_shifter, program="shifter", splits_paths=False),
-    "podman-hpc": RuntimeRow(command=_podman_hpc, program="podman-hpc"),
+    "podman-hpc": RuntimeRow(command=_podman_hpc, program="podman-hpc", no_rendezvous=_OWN_HOST),
+    "container-engine": RuntimeRow(command=_container_engine, step_option="--environment"),
     "pyxis": RuntimeRow(command=_pyxis, step_option="--container-image"),
     "apptainer": RuntimeRow(command=_apptainer, program="apptainer", runs_files=True),
     "singularity": RuntimeRow(command=_apptainer, program="singularity", runs_files=True),

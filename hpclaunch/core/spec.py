@@ -383,7 +383,7 @@ class JobSpec:
     ``clusters``: the other cluster that gets the script, or several, joined by commas, of which the scheduler chooses
     one; empty: that of the submitting machine. ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of
     ``environment`` that count only where no line of set-up exports them. ``way_on``: the last of the ``warnings`` if
-    the site has no software for the program.
+    the site has no software for the program. ``contained``: the ranks run in a container.
     """
 
     name: str
@@ -443,6 +443,7 @@ class JobSpec:
     address_suffix: str = ""
     way_on: str = field(default="", metadata=OWN)
     clusters: str = ""
+    contained: bool = False
 
     @property
     def components(self) -> tuple[JobSpec, ...]:

@@ -51,6 +51,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         samples=parts.samples,
         clusters=parts.clusters,
         packages=lines.packages,
+        contained=lines.contained,
         python_folder=parts.software.folder,
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),

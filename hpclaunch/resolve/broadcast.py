@@ -9,6 +9,7 @@ from hpclaunch.config.site import NodeCopies
 from hpclaunch.core.broadcast import CONDA_PREFIX, Broadcast
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import Layout
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
@@ -19,7 +20,9 @@ _OF_EACH_NODE = ("/", "/usr", "/usr/local")
 """Folders that every node has itself: a Python there is no environment."""
 
 
-def broadcast_of(case: Case, layout: Layout, software: Software, decisions: Decisions) -> Broadcast | None:
+def broadcast_of(
+    case: Case, layout: Layout, software: Software, launcher: str, decisions: Decisions
+) -> Broadcast | None:
     """Return what the job copies to its nodes; None if nothing.
 
     A large job copies where the site has a folder for that. If it was typed, whatever prevents it becomes a fault.
@@ -34,6 +37,8 @@ def broadcast_of(case: Case, layout: Layout, software: Software, decisions: Deci
         _refuse_without_folder(case, decisions)
         return None
     source, reason = _source_of(case, software)
+    if software.image and LAUNCHERS[launcher].is_in_image:
+        reason = f"{launcher} starts in the image itself, before a rank could take a copy"
     if layout.further:
         reason = "the step that unpacks a broadcast reaches the nodes of one type alone"
     if reason:
@@ -73,7 +78,10 @@ def _folder_of(case: Case, copies: NodeCopies, decisions: Decisions) -> str:
 def _source_of(case: Case, software: Software) -> tuple[str, str]:
     """Return (the environment's folder or the image's file, why nothing can be copied); an empty text means none."""
     if software.image:
-        runtime = case.site.container.runtime if case.site.container else ""
+        container = case.site.container
+        runtime = container.runtime if container else ""
+        if container and container.image_folder:
+            return "", f"{case.site.name} runs images from {container.image_folder} alone"
         if not runtime or not RUNTIMES[runtime].runs_files:
             return "", f"{runtime or 'the container runtime'} brings the image to the nodes itself"
         is_file = software.image.startswith("/")

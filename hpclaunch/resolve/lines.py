@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpclaunch.core.hardware import named_gpus
-from hpclaunch.core.quoting import plain_word
+from hpclaunch.core.quoting import plain_word, shell_word
 from hpclaunch.core.records import record
-from hpclaunch.core.runtime_rows import ContainerRequest
+from hpclaunch.core.runtime_rows import ContainerCommand, ContainerRequest
 from hpclaunch.core.spec import Layout, Pairs, Step
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.broadcast import call_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of, parameters_of
-from hpclaunch.resolve.containers import container_of, container_request
+from hpclaunch.resolve.containers import check_image, container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.framework import packages_of
@@ -42,6 +43,7 @@ class Lines:
     steps: tuple[Step, ...]
     interpreter: str
     packages: tuple[str, ...]
+    contained: bool
     rank_number: str
     rank_identity: tuple[str, ...]
     rank_setup: tuple[str, ...]
@@ -59,14 +61,16 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     environment = _environment(case, parts)
     defaults = _defaults(environment, software) if software.own_lines else ()
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
-    container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
-    if parts.trials and container.step_options:
+    check_image(case, software.image, decisions)
+    container = container_of(case.site, launcher, _container_request(case, parts, exported, environment), decisions)
+    if parts.trials and (container.step_options or (container.prefix and LAUNCHERS[launcher].is_in_image)):
         what = "the workers of a search start outside of the container, which only the launcher of a rank enters"
         decisions.fault(what, where="container", next="hpclaunch submit --sweep, with a job for every combination")
     parameters = parameters_of(case.job, case.request, decisions)
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
     directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.step_options)
+    in_image = contained and LAUNCHERS[launcher].is_in_image
     launch = launch_of(case, sizing, launcher, parts.gpu_view, container, exported)
     check_given(case, software.given, layout, launcher, launch, decisions)
     return Lines(
@@ -76,6 +80,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         steps=_steps(software, defaults),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
         packages=() if contained else packages_of(case),
+        contained=contained,
         rank_number=rank_number_of(case, launcher, layout, decisions),
         rank_identity=rank_identity_of(layout, launcher),
         rank_setup=(
@@ -83,12 +88,13 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
             *rank_setup_of(case, replace(sizing, layout=layout), launcher, parts.gpu_view, _chosen_variables(software)),
             *python_path_of(case),
         ),
-        command=(*container.prefix, *program),
+        command=program if in_image else (*container.prefix, *program),
         before_launch=(
             *keras_lines_of(case, parts),
             *([call_of(parts.broadcast)] if parts.broadcast else []),
             *before_launch_of(case, layout, launcher, parts.strategy),
             *unbound_gpus_of(case, sizing, parts.gpu_view),
+            *_file_of(container),
         ),
         launch=launch,
         parameters=parameters.values,
@@ -167,7 +173,17 @@ def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
     return (*swept, *workers, *own_folder)
 
 
-def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> ContainerRequest | None:
+def _file_of(container: ContainerCommand) -> tuple[str, ...]:
+    """Return the lines that write the file which describes the container; none if it needs no file."""
+    if not container.file:
+        return ()
+    path, *lines = map(shell_word, container.file)
+    return (" \\\n  ".join([f"write_file {path}", *lines]), f"check {shell_word(f'writing {container.file[0]}')}")
+
+
+def _container_request(
+    case: Case, parts: Parts, exported: tuple[str, ...], environment: dict[str, str]
+) -> ContainerRequest | None:
     if not parts.software.image:
         return None
     context, folder = case.context, parts.data.folder if parts.data else ""
@@ -176,4 +192,10 @@ def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> C
     seen += [parts.broadcast.folder if parts.broadcast else ""]
     nodes = [case.node(one.node_type) for one in parts.sizing.components]
     node = next((one for one in nodes if one.gpus_per_node), nodes[0])  # its options for GPUs do no harm elsewhere
-    return container_request(parts.software.image, tuple(filter(None, seen)), node, start, exported)
+    asked = container_request(parts.software.image, tuple(filter(None, seen)), node, start, exported)
+    # The site's own variables are for its network, whose hooks set them in a container that has an image of its own.
+    own = {one.name for one in parts.software.given if not one.of_site}
+    of_site = {*case.site.environment.variables} - own
+    kept = ((name, value) for name, value in environment.items() if name not in of_site)
+    values = tuple((name, value) for name, value in kept if not name.startswith("HPCLAUNCH_"))
+    return replace(asked, values=values, run_dir=context.run_dir)

@@ -89,7 +89,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         sweep=sweep,
         strategy=strategy,
         restarts=with_signals(restarts, launcher, sizing.layout),
-        broadcast=broadcast_of(case, sizing.layout, software, decisions),
+        broadcast=broadcast_of(case, sizing.layout, software, launcher, decisions),
         samples=has_samples(case, decisions),
         trials=trials,
         clusters=clusters_of(case, sizing.placement, software, decisions),

@@ -266,6 +266,7 @@ def launch_of(
         hosts_file=_hosts_file_of(case, layout, row),
         address_suffix=site.address_suffix or "",
         started_by=starter,
+        inside=container.prefix if row.is_in_image else (),
     )
     further = (
         replace(

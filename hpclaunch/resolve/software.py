@@ -95,7 +95,7 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
     _check_values(variables, decisions)
     return Software(
         python=python,
-        steps=_steps_of(merged, case),
+        steps=_steps_of(_add_modules_of_runtime(case.site, merged, decisions), case),
         variables=variables,
         unset=_unset(case.site, variables),
         image=_image(merged.container, case.context),
@@ -158,6 +158,16 @@ def _add_needed_modules(case: Case, node_type: str, merged: Environment, decisio
     further = tuple(name for name in needed if name not in merged.modules)
     if further:
         decisions.pick("modules", (f"site {case.site.name}, for every environment", " ".join(further)))
+    return replace(merged, modules=(*further, *merged.modules))
+
+
+def _add_modules_of_runtime(site: Site, merged: Environment, decisions: Decisions) -> Environment:
+    """Return the environment with the modules that bring the container's runtime, if it has a container."""
+    needed = site.container.load if merged.container and site.container else ()
+    further = tuple(name for name in needed if name not in merged.modules)
+    if not further:
+        return merged
+    decisions.pick("modules", (f"site {site.name}, for its containers", " ".join(further)))
     return replace(merged, modules=(*further, *merged.modules))
 
 

@@ -455,11 +455,55 @@ esac
 """
 
 
+REGISTER = """#!/bin/bash
+# A stand-in for a centre's own command: it takes an image into the folder of those that may run.
+[ "$1" = cp ] || exit 2
+[ -f "$2" ] || exit 3
+mkdir -p {allowed} && cp -r "$2" "$2.d" {allowed}
+"""
+
+
+def test_an_image_is_copied_into_the_folder_of_the_allowed_ones(bench: Desk) -> None:
+    container = "{runtime: apptainer, image_folder: $ALLOWED, register: register cp}"
+    site = f"{{title: x, scheduler: local, container: {container}, defaults: {{node_type: n}}, NODES}}"
+    bench.write("site_configs/boxes.yaml", site.replace("NODES", "node_types: {n: {title: x}}"))
+    allowed = bench.root / "allowed images"
+    calls = bench.spool / "apptainer"
+    strict = APPTAINER.replace("image=$1; shift", 'image=$1; shift; [ "${{image%/*}}" = {allowed} ] || exit 9')
+    values = {"calls": calls, "python": sys.executable, "wheels": bench.project / "wheels"}
+    for name, text in {"apptainer": strict, "register": REGISTER}.items():
+        (bench.root / "tools" / name).write_text(text.format(**values, allowed=f"'{allowed}'"))
+        (bench.root / "tools" / name).chmod(0o755)
+    readlink = shutil.which("readlink")
+    assert readlink
+    (bench.root / "tools" / "readlink").symlink_to(readlink)
+    bench.environment["ALLOWED"] = str(allowed)
+    words = ("environment", "make", "boxed", "--framework", "pytorch", "--site", "boxes", "--image", "docker://m/t:1")
+    missing = bench.type(*words)
+    assert (missing.code, f"there is no folder {allowed} for images" in missing.err) == (1, True)
+    allowed.mkdir()
+    done = bench.type(*words, "--json")
+    assert done.code == 0, done.err
+    assert Path(done.json["environment"]).resolve() == allowed / "boxed-2.sif"
+    assert sorted(os.listdir(Path(done.json["environment"]).parent)) == [
+        *("boxed-2.sif.d", "build.log", "build.sh", "built.json", "freeze.txt", "image.sif", "recipe.json")
+    ]
+
+    bench.write("train.py", "import torch\nprint('trained with', torch.__file__)\n")
+    place = ("submit", "./train.py", "--site", "boxes", "--tasks-per-node", "1", "--wait")
+    run = bench.type(*place, "--environment", "boxed")
+    assert run.code == 0, run.err
+    assert f"trained with {allowed}/boxed-2.sif.d/lib" in run.err + run.out
+
+
 def test_an_image_is_made_recorded_and_used_by_a_run(bench: Desk) -> None:
     site = "{title: x, scheduler: local, container: {runtime: apptainer}, defaults: {node_type: n}, RECIPE}"
     recipe = "node_types: {n: {title: x}}, recipes: {pytorch: {kind: container, image: 'docker://maker/torch:1'}}"
     bench.write("site_configs/boxes.yaml", site.replace("RECIPE", recipe))
     program = bench.root / "tools" / "apptainer"
+    readlink = shutil.which("readlink")
+    assert readlink
+    (bench.root / "tools" / "readlink").symlink_to(readlink)
     calls = bench.spool / "apptainer"
     values = {"calls": calls, "python": sys.executable, "wheels": bench.project / "wheels"}
     program.write_text(APPTAINER.format(**values))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.slurm.boxes import APPTAINER
 from tests.slurm.desk import Desk, new_desk
 from tests.slurm.second import second_cluster
 
@@ -22,26 +23,6 @@ BARE = ("--partitions", "work,quick", "--no-accounting", "--no-preempt")
 SMALL = ("--synthetic", "--set", "synthetic_samples=64", "--set", "epochs=1", "--set", "batch_size_per_rank=8")
 SMALL += ("--set", "noise_scale=false")  # which costs more than all the rest of so small a run
 SLOW_S = 400
-# What stands for apptainer: a root of its own, in which there is only the system's /usr, what the image (a list of
-# folders) holds, and what was bound. So nothing of this checkout is there. Bubblewrap needs no right of root's.
-APPTAINER = """#!/bin/bash
-[ "$1" = exec ] || exit 90
-shift
-binds=()
-while [[ "$1" == --* ]]; do
-  case "$1" in
-    --bind) binds+=("$2"); shift 2 ;;
-    --nv) shift ;;
-    *) exit 91 ;;
-  esac
-done
-mapfile -t inside < "$1"
-shift
-walls=()
-for name in bin sbin lib lib64; do walls+=(--symlink "usr/$name" "/$name"); done
-for place in /usr /etc /proc /sys /dev /tmp "${inside[@]}" "${binds[@]}"; do walls+=(--dev-bind "$place" "$place"); done
-exec bwrap "${walls[@]}" --chdir "$PWD" "$@"
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.frameworks.environments import jax_environment, need_mpi4py, torch_environment
+from tests.slurm.boxes import APPTAINER
 from tests.slurm.desk import Desk, Submitted
 from tests.slurm.users import as_root
 from tests.tiers import LONG
@@ -208,6 +209,41 @@ def test_elsewhere_they_are_refused_in_one_sentence(desk: Desk, text: str, frame
     (line,) = [line for line in done.stderr.splitlines() if launcher in line and line.startswith("error")]
     assert f"{launcher} cannot start ranks of {framework}: " in line
     assert desk.slurm("squeue", "--noheader") == queued
+
+
+BOXED = """
+import os
+import sys
+
+sys.stdout.write(f"walls {os.path.exists(sys.argv[1])} {os.environ['PET_RDZV_ENDPOINT']} {os.uname().nodename}\\n")
+sys.stdout.flush()
+"""
+TRAP = """#!/bin/bash
+echo 'the torchrun of the host was started' >&2
+exit 99
+"""
+
+
+def test_torchrun_of_the_image_starts_inside_on_every_node_and_all_meet(desk: Desk, torch_venv: Path) -> None:
+    """The box stands for apptainer, with real walls; torchrun and the ranks are PyTorch's own."""
+    image = desk.folder / "torch.image"
+    image.write_text(f"{torch_venv}\n")
+    setup = [desk.program("apptainer", APPTAINER), desk.program("torchrun", TRAP)]
+    desk.site("boxes", container={"runtime": "apptainer"}, environment__setup=setup)
+    desk.settings(environment={"container": str(image)})
+    script = write(desk, "boxed.py", BOXED + DDP)
+    checkout = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    place = ("--site", "boxes", "--nodes", "2", "--tasks-per-node", "2")
+    run = started(desk, "torchrun", script, *place, "--framework", "pytorch", after=(str(checkout),))
+    desk.wait(run, seconds=600)
+    assert desk.ended(run) == "COMPLETED 0:0", run.log()
+    log = run.log()
+    assert [log.count(f"ddp rank {rank} of 4 local {rank % 2}\n") for rank in range(4)] == [1] * 4
+    said = [line.split() for line in log.splitlines() if line.startswith("walls ")]
+    assert [words[1] for words in said] == ["False"] * 4
+    (meeting,) = {words[2] for words in said}
+    assert meeting.partition(":")[0] == desk.field(run, "BatchHost")
+    assert sorted(words[3] for words in said) == [name for name in ("node1", "node2") for _ in range(2)]
 
 
 @pytest.mark.parametrize("job", ("ddp", "jax") if LONG else ("ddp",))

@@ -152,7 +152,7 @@ def _has_launcher(prepared: Prepared) -> bool:
     place = str(Path(python).parent) if "/" in python else _search_path(prepared)
     return all(
         shutil.which(name, path=place)
-        for name in launcher_row(prepared.spec.launcher).programs_at(prepared.spec.scheduler)
+        for name in launcher_row(prepared.spec.launcher).programs_at(prepared.spec.scheduler, prepared.spec.contained)
     )
 
 

@@ -72,7 +72,8 @@ class BuildRecipe:
     ``index_url`` counts, and ``further`` the others. ``horovod``: its requirement (empty: none), ``nccl``: whether it
     is built for NCCL, or for RCCL on AMD's GPUs. ``variables`` belong to the build, and ``shell_variables`` too, with
     names that the shell replaces. ``image`` is what a container is made of by ``runtime``, as it is: then nothing is
-    installed, and ``horovod`` only says that the image must have it. ``source`` says whose recipe it is.
+    installed, and ``horovod`` only says that the image must have it; ``register`` copies it into ``image_folder``, the
+    only one from which the site runs images. ``source`` says whose recipe it is.
     """
 
     name: str
@@ -99,6 +100,8 @@ class BuildRecipe:
     source: str
     image: str = ""
     runtime: str = ""
+    image_folder: str = ""
+    register: str = ""
 
 
 def check_request(request: BuildRequest) -> None:
@@ -236,12 +239,13 @@ def _container_recipe(
     if site.container is None:
         what, hint = "its container runtime is not known", "--make-with venv; or a site file of your own with it"
         raise Refused(Fault(where=where, what=what, next=f"{hint} (hpclaunch docs site-files)"))
-    runtime = site.container.runtime
+    container, runtime = site.container, site.container.runtime
     if not RUNTIMES[runtime].runs_files:
         what = f"{runtime} brings images to the nodes itself, so there is nothing to build"
         raise Refused(Fault(where=where, what=what, next=f"'environment: {{container: {image}}}' in the settings"))
     if faults := _fixed_faults(request):
         raise InvalidRequest(faults)
+    modules = taught.modules or site.environment.modules
     return BuildRecipe(
         name=request.name,
         framework=request.framework,
@@ -250,7 +254,7 @@ def _container_recipe(
         gpus=gpus,
         make_with=CONTAINER,
         python="python3",
-        modules=request.modules or taught.modules or site.environment.modules,
+        modules=request.modules or tuple(dict.fromkeys([*container.load, *modules])),
         setup=() if request.modules else taught.setup,
         packages=(),
         further=(),
@@ -267,6 +271,8 @@ def _container_recipe(
         source=_source(site, request.framework) if image == taught.image else "an image of the user's choice",
         image=image,
         runtime=runtime,
+        image_folder=container.image_folder or "",
+        register=container.register or "",
     )
 
 

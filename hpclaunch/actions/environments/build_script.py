@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from hpclaunch.actions.environments.build_recipe import CONTAINER, BuildRecipe
 from hpclaunch.config.environment_recipes import AMD
@@ -81,9 +82,22 @@ mkdir -p -- cache tmp || fail 'the folder of the build cannot be written'
 export APPTAINER_CACHEDIR="$folder/cache" APPTAINER_TMPDIR="$folder/tmp"
 export SINGULARITY_CACHEDIR="$folder/cache" SINGULARITY_TMPDIR="$folder/tmp"
 step STEP
-RUNTIME build "$environment" SOURCE || fail 'the image could not be made'
+RUNTIME build IMAGE SOURCE || fail 'the image could not be made'
 rm -rf -- cache tmp
-inside() { RUNTIME exec --bind "$folder" --pwd "$folder" "$environment" "$@"; }
+"""
+_REGISTER = """\
+# The site runs images from this folder alone.
+allowed=FOLDER
+[ -d "$allowed" ] || fail "there is no folder $allowed for images" 'ask the centre for it'
+step "copying the image to $allowed"
+REGISTER "$folder/$name" || fail 'the image could not be copied there'
+[ -f "$allowed/$name" ] || fail "there is no $name in $allowed"
+rm -f -- "${folder:?}/$name"
+ln -s -- "$allowed/$name" "$environment" || fail 'the folder of the build cannot be written'
+"""
+_TEST_IMAGE = """\
+image=$(readlink -f -- "$environment")
+inside() { RUNTIME exec --bind "$folder" --pwd "$folder" "$image" "$@"; }
 step 'testing the image'
 inside python3 -m pip freeze --all > freeze.txt || fail 'pip in the image could not list its packages'
 """
@@ -141,7 +155,9 @@ def build_script(recipe: BuildRecipe, folder: str, check: str, download_first: b
     """
     head = _HEAD.replace("FOLDER", shell_word(folder), 1)
     if recipe.make_with == CONTAINER:
-        lines = [*_title(recipe), head.replace("ENVIRONMENT", "image.sif", 1), *_set_up(recipe), *_image(recipe, check)]
+        name = f"{recipe.name}-{PurePosixPath(folder).name}.sif"
+        head = head.replace("ENVIRONMENT", "image.sif", 1)
+        lines = [*_title(recipe), head, *_set_up(recipe), *_image(recipe, name, check)]
         return "".join(f"{line.rstrip()}\n" for line in lines)
     lines = [*_title(recipe), head.replace("ENVIRONMENT", "env", 1), _PIP, *_set_up(recipe), *_compilers(recipe)]
     lines.append(_MAKERS[recipe.make_with].replace("PYTHON", shlex.quote(recipe.python), 1))
@@ -263,10 +279,19 @@ def _words(program: str, options: Sequence[str], requirements: Sequence[str]) ->
     return " ".join([program, *map(shlex.quote, (*options, *requirements))])
 
 
-def _image(recipe: BuildRecipe, check: str) -> Iterator[str]:
-    """Yield the lines that make a container's image, and test it with its own Python."""
+def _image(recipe: BuildRecipe, name: str, check: str) -> Iterator[str]:
+    """Yield the lines that make a container's image, and test it with its own Python.
+
+    Where the site runs images from one folder alone, it is copied there under its ``name``.
+    """
     made = _IMAGE.replace("RUNTIME", recipe.runtime).replace("SOURCE", shell_word(recipe.image))
+    made = made.replace("IMAGE", '"$folder/$name"' if recipe.register else '"$environment"', 1)
+    if recipe.register:
+        yield f"name={shell_word(name)}"
     yield made.replace("STEP", shlex.quote(f"making the image from {recipe.image}"), 1)
+    if recipe.register:
+        yield _REGISTER.replace("FOLDER", _shell_text(recipe.image_folder), 1).replace("REGISTER", recipe.register)
+    yield _TEST_IMAGE.replace("RUNTIME", recipe.runtime)
     yield from _test(recipe, "inside python3", check, "the image does not have what was asked for")
     yield "exit 0"
 

@@ -35,7 +35,7 @@ def _activation(build: KeptEnvironment) -> Environment:
     """Return the environment that a run of the build has."""
     made = Environment(modules=build.texts("modules"), setup=build.texts("setup"))
     if build.is_image:
-        return replace(made, container=str(build.folder), python=build.value("python"))
+        return replace(made, container=os.path.realpath(build.folder), python=build.value("python"))
     if build.value("make_with") == "conda":
         return replace(made, conda=str(build.folder))
     return replace(made, venv=str(build.folder))

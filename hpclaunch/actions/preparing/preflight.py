@@ -143,7 +143,7 @@ def missing(prepared: Prepared) -> list[Fault]:
         found = [*faults_of(spec.code, case.code_folders), *found, *unstartable]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     if _has_own_software(prepared):
-        from hpclaunch.actions.processor import faults_of_processor
+        from hpclaunch.actions.environments.processor import faults_of_processor
 
         found += faults_of_processor(case, spec)
     environment = case.context.environment
@@ -189,7 +189,7 @@ def _remarks(prepared: Prepared) -> list[str]:
     if _waits(prepared.case) and spec.data and spec.data.folder and _data(spec):
         notices.append(_data_to_come(spec.data, prepared.case))
     if _has_own_software(prepared):
-        from hpclaunch.actions.processor import remarks_on_processor
+        from hpclaunch.actions.environments.processor import remarks_on_processor
 
         notices += remarks_on_processor(prepared.case, spec)
     unseen = unseen_program(prepared.case)
@@ -296,6 +296,6 @@ def _programs(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
             next=f"{launcher.install_hint}; or --tasks-per-node 1",
             subject="MPI",
         )
-        for program in launcher.programs_at(spec.scheduler)
+        for program in launcher.programs_at(spec.scheduler, spec.contained)
         if not any(shutil.which(program, path=place) for place in places)
     ]

@@ -26,6 +26,7 @@ from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.shell_variables import person_variables
 from hpclaunch.core.spec import TENSORFLOW, JobSpec, Request, Script
+from hpclaunch.launchers import launcher_row
 from hpclaunch.resolve.framework import stated_framework
 from hpclaunch.schedulers import scheduler_of
 
@@ -127,6 +128,10 @@ def _container_words(spec: JobSpec, case: Case) -> tuple[str, ...]:
     begin = next((place for place, word in enumerate(spec.launch) if option and word.startswith(option)), 0)
     if begin:
         return (spec.launch[0], "--overlap", "--nodes=1", "--ntasks=1", "--pty", *spec.launch[begin:])
+    row = launcher_row(spec.launcher)
+    if spec.contained and row.is_in_image and case.site.container:
+        program = RUNTIMES[case.site.container.runtime].program
+        return spec.launch[spec.launch.index(program) : spec.launch.index(row.programs[-1])]
     return spec.command[: spec.command.index(_BASH)]
 
 

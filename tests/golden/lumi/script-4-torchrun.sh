@@ -49,21 +49,21 @@ export PYTHONNOUSERSITE=1
 export HPCLAUNCH_WORLD_SIZE=32
 export HPCLAUNCH_EXPECT_GPU=1
 enter /home/ada/project
-need singularity srun torchrun
+need singularity srun
 
 rank() { # what every rank runs
   set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   check_gpus AMD 1 || return 78
   # shellcheck disable=SC2016 # typed text, not code
-  singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd --bind \
-    /home/ada/project -B /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B \
-    /pfs,/scratch,/projappl,/project,/flash,/appl \
-    /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif \
-    python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
+  python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=56 --cpu-bind=none --kill-on-bad-exit=1 \
-  --wait=60 torchrun --nnodes=4 --nproc_per_node=8 --rdzv_backend=c10d --no_python
+  --wait=60 singularity exec --rocm --bind /home/ada/project/runs/train-20260102-030405-abcd --bind \
+  /home/ada/project -B /var/spool/slurmd,/opt/cray/,/usr/lib64/libcxi.so.1 -B \
+  /pfs,/scratch,/projappl,/project,/flash,/appl \
+  /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif \
+  torchrun --nnodes=4 --nproc_per_node=8 --rdzv_backend=c10d --no_python
 finish

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +11,13 @@ import pytest
 
 from hpclaunch.config.data_sets import DataSet
 from hpclaunch.config.fileformat import Environment, read
-from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
+from hpclaunch.config.site import Container, LauncherOptions, Launchers, NodeCopies, Site
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
-from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, planned, refused
+from hpclaunch.resolve import resolve
+from tests.builders import CONTEXT, ROOTS, a_case, a_context, a_job, a_site, bundled_site, planned, refused
 
 RUN, CWD = CONTEXT.run_dir, CONTEXT.cwd
 IMAGE = "nersc/tensorflow:2.12"
@@ -133,7 +136,9 @@ def test_row_23_how_containers_run_at_an_unknown_site_is_refused() -> None:
 
 def test_row_23_an_unknown_runtime_is_a_fault_of_the_file(tmp_path: Any) -> None:
     (tmp_path / "c.yaml").write_text("runtime: dcoker\n")
-    with pytest.raises(InvalidFile, match="allowed: shifter, podman-hpc, pyxis, apptainer, singularity"):
+    with pytest.raises(
+        InvalidFile, match="allowed: shifter, podman-hpc, container-engine, pyxis, apptainer, singularity"
+    ):
         read(tmp_path / "c.yaml", Container)
 
 
@@ -141,6 +146,9 @@ def test_row_23_an_unknown_runtime_is_a_fault_of_the_file(tmp_path: Any) -> None
 @pytest.mark.parametrize("image", ["a b; rm -rf $(x) `x` 'y' \"z\"", "#x", "a,b:c"])
 def test_row_23_an_image_with_hostile_text_stays_one_word(runtime: str, image: str) -> None:
     spec = contained(boxed(runtime), image)
+    if runtime == "container-engine":
+        assert edf_of(spec)["image"] == image
+        return
     words = [*spec.command, *spec.launch, *dict(spec.directives).values()]
     assert [word for word in words if image in word] in ([image], [f"--container-image={image}"])
 
@@ -220,16 +228,112 @@ def test_a_container_works_under_another_launcher() -> None:
     assert spec.command[:2] == ("apptainer", "exec")
 
 
-def test_a_launcher_that_comes_with_the_framework_starts_outside_the_image_which_is_said() -> None:
+def with_torchrun(runtime: Any, **changes: Any) -> Site:
     launchers = Launchers(default="srun", options={name: LauncherOptions() for name in ("srun", "torchrun", "mpirun")})
-    site = replace(boxed("singularity"), launchers=launchers)
-    typed: dict[str, Any] = {"framework": "pytorch", "nodes": 2}
-    (told,) = [text for text in contained(site, launcher="torchrun", **typed).warnings if "outside" in text]
-    assert told.startswith(
-        "torchrun starts outside the container, so cluster must have one of its own; --launcher srun "
+    return replace(boxed(runtime, **changes), launchers=launchers)
+
+
+TORCHRUN: dict[str, Any] = {"framework": "pytorch", "nodes": 2, "launcher": "torchrun"}
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity", "shifter"])
+def test_torchrun_is_that_of_the_image_on_every_node_and_the_ranks_start_inside(runtime: str) -> None:
+    spec = contained(with_torchrun(runtime, options=("--own",)), **TORCHRUN)
+    inside = spec.launch[spec.launch.index(runtime) :]
+    binds = () if runtime == "shifter" else ("exec", "--nv", "--bind", RUN)
+    image = () if runtime == "shifter" else (IMAGE,)
+    ranks = ("torchrun", "--nnodes=2", "--nproc_per_node=4", "--rdzv_backend=c10d", "--no_python")
+    assert inside == (runtime, *binds, "--own", *image, *ranks)
+    assert "--ntasks-per-node=1" in spec.launch[: spec.launch.index(runtime)]
+    assert spec.command == RANK
+    lines = render(spec, ROOTS).splitlines()
+    assert f"need {runtime} srun" in lines  # torchrun is looked for in the image alone
+    assert "set_rendezvous" in lines
+
+
+def test_under_pyxis_torchrun_starts_in_the_container_of_its_step() -> None:
+    spec = contained(with_torchrun("pyxis"), **TORCHRUN)
+    assert f"--container-image={IMAGE}" in spec.launch[: spec.launch.index("torchrun")]
+    assert (spec.command, spec.interpreter) == (RANK, "")
+    assert "need srun" in render(spec, ROOTS).splitlines()
+
+
+def test_torchrun_learns_the_address_of_a_fast_network_before_it_enters_the_container() -> None:
+    spec = contained(replace(with_torchrun("apptainer"), address_suffix="i"), **TORCHRUN)
+    place = [spec.launch.index(word) for word in ("-c", "apptainer", "torchrun")]
+    assert place == sorted(place)
+
+
+def test_where_containers_have_host_names_of_their_own_torchrun_is_refused() -> None:
+    (fault,) = refused(with_torchrun("podman-hpc"), a_job(environment=Environment(container=IMAGE)), **TORCHRUN)
+    assert fault.what.startswith("torchrun cannot start in containers of podman-hpc: podman gives a container a host")
+    assert fault.next.startswith("--launcher srun")
+
+
+def test_an_image_whose_torchrun_starts_the_ranks_is_not_copied_to_the_nodes() -> None:
+    site = replace(with_torchrun("apptainer"), broadcast=NodeCopies(to="/tmp"))
+    job = a_job(environment=Environment(container="/images/tf.sif"))
+    assert planned(site, job, **{**TORCHRUN, "launcher": "srun"}, broadcast=True).broadcast
+    (fault,) = refused(site, job, **TORCHRUN, broadcast=True)
+    assert fault.what == "torchrun starts in the image itself, before a rank could take a copy"
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_other_launchers_start_outside_and_the_container_stands_before_the_command(launcher: str) -> None:
+    spec = contained(with_torchrun("apptainer"), **{**TORCHRUN, "launcher": launcher})
+    assert spec.command[:2] == ("apptainer", "exec") and "apptainer" not in spec.launch
+
+
+def edf_of(spec: JobSpec) -> dict[str, Any]:
+    """The file that the script writes for the Container Engine, as a reader of TOML has it."""
+    if sys.version_info < (3, 11):
+        pytest.skip("group python: Python 3.11 has the reader of TOML")
+    import tomllib
+
+    (line,) = [line for line in spec.before_launch if line.startswith("write_file ")]
+    _, path, *lines = shlex.split(line.replace("\\\n", " "))
+    assert f"--environment={path}" in spec.launch
+    assert path == f"{RUN}/container.toml"
+    return tomllib.loads("\n".join(lines))
+
+
+def test_the_container_engine_reads_a_file_that_the_script_writes() -> None:
+    annotations = {"com.hooks.aws_ofi_nccl.enabled": "true", "com.hooks.aws_ofi_nccl.variant": "cuda-dl"}
+    site = replace(
+        boxed("container-engine", annotations=annotations), environment=Environment(variables={"NCCL_NET": "Libfabric"})
     )
-    for launcher in ("srun", "mpirun"):
-        assert not [text for text in contained(site, launcher=launcher, **typed).warnings if "outside" in text]
+    mine = {"MY_OWN": 'a "b" \\ ${HOME}\n', "NCCL_DEBUG": "INFO"}
+    job = a_job(environment=Environment(container=IMAGE, variables=mine), secret_env=("API_KEY",))
+    spec = planned(site, job)
+    edf = edf_of(spec)
+    assert (edf["image"], edf["mounts"], edf["workdir"]) == (IMAGE, [f"{RUN}:{RUN}"], RUN)
+    assert edf["annotations"]["com"]["hooks"]["aws_ofi_nccl"] == {"enabled": "true", "variant": "cuda-dl"}
+    assert edf["env"]["MY_OWN"] == 'a "b" \\ $${HOME}\n'  # $$ keeps the engine from replacing it
+    assert {"PYTHONUNBUFFERED", "OMP_NUM_THREADS", "PYTHONNOUSERSITE", "NCCL_DEBUG"} <= set(edf["env"])
+    # The engine's hook sets the network's variables; those of hpclaunch are in no image, and a secret in no file.
+    assert not [name for name in edf["env"] if name.startswith("HPCLAUNCH_") or name in ("NCCL_NET", "API_KEY")]
+    assert spec.command == RANK
+    lines = render(spec, ROOTS).splitlines()
+    assert f"check 'writing {RUN}/container.toml'" in lines
+    assert not [word for word in dict(spec.directives) if word == "environment"]  # CSCS advises against the directive
+
+
+def test_the_container_engine_needs_srun_and_starts_torchrun_inside() -> None:
+    site = with_torchrun("container-engine")
+    (fault,) = refused(site, a_job(environment=Environment(container=IMAGE)), launcher="mpirun")
+    assert "containers are an option of srun" in fault.what
+    spec = contained(site, **TORCHRUN)
+    assert spec.launch.index(f"--environment={RUN}/container.toml") < spec.launch.index("torchrun")
+
+
+@pytest.mark.parametrize("name", ["clariden", "daint_alps"])
+def test_alps_runs_an_image_in_its_container_engine(name: str) -> None:
+    job = a_job(environment=Environment(container="nvcr.io#nvidia/pytorch:25.11-py3"), framework="pytorch")
+    spec = planned(bundled_site(name), job, account="a1", nodes=2)
+    edf = edf_of(spec)
+    assert edf["image"] == "nvcr.io#nvidia/pytorch:25.11-py3"
+    assert edf["annotations"]["com"]["hooks"]["aws_ofi_nccl"] == {"enabled": "true", "variant": "cuda-dl"}
+    assert not [value for key, value in spec.directives if key in ("uenv", "view")]  # never both
 
 
 def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
@@ -238,6 +342,85 @@ def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
     assert "--mpi=pmi2" in shifter.launch
     lumi = contained(bundled_site("lumi"), account="m1", data_dir="/scratch/project_1/data")
     assert lumi.command[:3] == ("singularity", "exec", "--rocm")
+
+
+def modules_of(spec: JobSpec) -> list[str]:
+    return [step.line.removeprefix("module load ") for step in spec.steps if step.line.startswith("module load ")]
+
+
+def test_the_modules_that_bring_the_runtime_are_loaded_with_a_container_alone() -> None:
+    site = boxed("apptainer", load=("Release/1", "apptainer/1.3"))
+    spec = contained(site)
+    assert modules_of(spec) == ["Release/1", "apptainer/1.3"]
+    assert ("Release/1 apptainer/1.3", "site cluster, for its containers") in [
+        (one.value, one.origin) for one in spec.choices
+    ]
+    assert modules_of(planned(site)) == []
+    own = a_job(environment=Environment(container=IMAGE, modules=("gcc", "apptainer/1.3")))
+    assert modules_of(planned(site, own)) == ["Release/1", "gcc", "apptainer/1.3"]
+
+
+@pytest.mark.parametrize("name", ["dardel", "expanse", "fir", "frontier", "jean_zay", "meluxina", "setonix"])
+def test_at_a_site_whose_runtime_is_a_module_an_image_of_ones_own_gets_it(name: str) -> None:
+    site = bundled_site(name)
+    assert site.container is not None
+    context = a_context(environment={"SINGULARITY_ALLOWED_DIR": "/images"})
+    spec, _ = resolve(a_case(site, a_job(environment=Environment(container="/images/tf.sif")), context=context))
+    assert modules_of(spec)[: len(site.container.load)] == list(site.container.load)
+
+
+def only_from(folder: str = "$ALLOWED") -> Site:
+    return boxed("singularity", load=("singularity",), image_folder=folder, register="register cp")
+
+
+MAKE = "NAME --framework FRAMEWORK"
+HAS_FOLDER = a_context(environment={"ALLOWED": "/images/ada"})
+
+
+@pytest.mark.parametrize(
+    ("image", "what", "next_"),
+    [
+        (
+            "/home/ada/my tf.sif",
+            "cluster runs images from $ALLOWED alone, and /home/ada/my tf.sif is elsewhere",
+            "module load singularity; register cp '/home/ada/my tf.sif'; then 'container: $ALLOWED/my tf.sif'",
+        ),
+        (
+            "docker://maker/tf:1",
+            "cluster runs images from $ALLOWED alone, and 'docker://maker/tf:1' is no file",
+            f"hpclaunch environment make {MAKE} --image docker://maker/tf:1, then --environment NAME",
+        ),
+        ("/images/adam/tf.sif", "cluster runs images from $ALLOWED alone, and /images/adam/tf.sif is elsewhere", ""),
+        ("$NOWHERE/tf.sif", "the image '$NOWHERE/tf.sif' contains $NOWHERE, which is not set in this shell", ""),
+    ],
+)
+def test_an_image_from_another_folder_than_the_allowed_one_is_refused(image: str, what: str, next_: str) -> None:
+    (fault,) = refused(only_from(), a_job(environment=Environment(container=image)), context=HAS_FOLDER)
+    assert (fault.where, fault.what) == ("environment.container", what)
+    assert fault.next == next_ or not next_
+
+
+def test_an_image_in_the_allowed_folder_runs_and_is_not_copied_to_the_nodes() -> None:
+    job = a_job(environment=Environment(container="$ALLOWED/tf.sif"))
+    assert "/images/ada/tf.sif" in planned(only_from(), job, context=HAS_FOLDER).command
+    site = replace(only_from(), broadcast=NodeCopies(to="/tmp"))
+    (fault,) = refused(site, job, context=HAS_FOLDER, broadcast=True)
+    assert fault.what == "cluster runs images from $ALLOWED alone"
+
+
+def test_where_the_allowed_folder_is_not_set_here_an_image_is_only_warned_of() -> None:
+    job = a_job(environment=Environment(container="/images/ada/tf.sif"))
+    (told,) = [text for text in planned(only_from(), job).warnings if "alone" in text]
+    assert told == (
+        "cluster runs images from $ALLOWED alone; it is not set in this shell, so /images/ada/tf.sif was not looked "
+        "for there"
+    )
+
+
+def test_a_folder_for_images_needs_its_command(tmp_path: Any) -> None:
+    (tmp_path / "c.yaml").write_text("runtime: singularity\nimage_folder: $ALLOWED\n")
+    with pytest.raises(InvalidFile, match="'image_folder' and 'register' belong together"):
+        read(tmp_path / "c.yaml", Container)
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "singularity", "pyxis"])

@@ -1,0 +1,69 @@
+#!/bin/bash -l
+# cifar at perlmutter (gpu40): 4 nodes x 4 tasks = 16 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Found only in users' files, not on the centre's own pages: frameworks, qos.regular.max_walltime, folders.runs, folders.data
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=cifar
+#SBATCH --account=m1234
+#SBATCH --qos=regular
+#SBATCH --constraint=gpu
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gpus-per-node=4
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+#SBATCH --export=NONE
+
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
+
+# --- Environment
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=16
+export HDF5_USE_FILE_LOCKING=FALSE
+export FI_MR_CACHE_MONITOR=userfaultfd
+export PYTHONNOUSERSITE=1
+export HPCLAUNCH_WORLD_SIZE=16
+export HPCLAUNCH_EXPECT_GPU=1
+export HPCLAUNCH_SIGNAL=USR2
+export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
+enter /home/ada/project/runs/train-20260102-030405-abcd
+need srun
+
+rank() { # what every rank runs
+  set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
+  rank_log "${SLURM_PROCID-}"
+  export CUDA_VISIBLE_DEVICES=3,2,1,0
+  check_gpus NVIDIA 1 || return 78
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
+}
+
+write_file /home/ada/project/runs/train-20260102-030405-abcd/container.toml \
+  'image = "/scratch/ada/images/tensorflow.sif"' \
+  'mounts = ["/home/ada/project/runs/train-20260102-030405-abcd:/home/ada/project/runs/train-20260102-030405-abcd", "/scratch/ada/hpclaunch/data:/scratch/ada/hpclaunch/data"]' \
+  'workdir = "/home/ada/project/runs/train-20260102-030405-abcd"' \
+  '' \
+  '[env]' \
+  'PYTHONUNBUFFERED = "1"' \
+  'OMP_NUM_THREADS = "16"' \
+  'PYTHONNOUSERSITE = "1"'
+check 'writing /home/ada/project/runs/train-20260102-030405-abcd/container.toml'
+launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \
+  --mpi=pmi2 --kill-on-bad-exit=1 --wait=60 \
+  --environment=/home/ada/project/runs/train-20260102-030405-abcd/container.toml
+finish
