@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hpclaunch.actions.processor import (
+
+from hpclaunch.actions.environments.processor import (
     faults_of_processor,
     machine_of_environment,
     machine_of_program,
     remarks_on_processor,
 )
-
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.resolve.case import Case
