@@ -63,11 +63,11 @@ def machine_of_environment(folder: Path) -> str:
     found = machine_of_program(folder / "bin" / "python")
     if found:
         return found
-    library = next(_compiled(folder), None)
+    library = next(_compiled_libraries(folder), None)
     return machine_of_program(library) if library else ""
 
 
-def _compiled(folder: Path) -> Iterator[Path]:
+def _compiled_libraries(folder: Path) -> Iterator[Path]:
     """Yield the compiled libraries among the first names of an environment's packages."""
     left = _MOST_FILES
     for library in sorted(folder.glob("lib/python3*/site-packages")):
