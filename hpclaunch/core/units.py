@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
-_SPELLED = re.compile(
-    r"(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m(?:in)?)?\s*(?:(?P<s>\d+)s)?", re.IGNORECASE
-)
+_SPELLED = r"(?i)(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m(?:in)?)?\s*(?:(?P<s>\d+)s)?"
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile("[0-9]{1,18}")
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
@@ -39,7 +37,7 @@ def parse_walltime(text: str) -> int:
     """
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
-    spelled = _SPELLED.fullmatch(text)
+    spelled = None if clock else re.fullmatch(_SPELLED, text)
     if clock:
         seconds = _clock_seconds(clock["days"], [int(part) for part in clock["clock"].split(":")])
     elif spelled and text:

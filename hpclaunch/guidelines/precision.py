@@ -43,7 +43,7 @@ FLOAT16_GPUS = frozenset({"V100", "T4", "RTX"})
 """Volta and Turing: tensor cores for float16 only. A Quadro RTX 5000 is Turing; an RTX A6000 benefits as well."""
 FLOAT32_GPUS = frozenset({"K80", "P100"})
 """GPUs without tensor cores, where 16 bits save memory but little time."""
-_BFLOAT16_CPUS = re.compile(
+_BFLOAT16_CPUS = (
     r"EPYC 9\d\d[45]|Genoa|Bergamo|Turin"  # Zen 4 and 5: AVX512-BF16
     r"|(Platinum|Gold|Silver|Max) \d[45]\d\d|Sapphire Rapids|Emerald Rapids|Granite Rapids|Cooper Lake"  # and AMX
 )
@@ -65,7 +65,7 @@ def recommended(device: str, *, on_gpu: bool) -> tuple[NumberFormat, str]:
     cores; otherwise float32, also where the device is not known. Source: ``SOURCE``.
     """
     if not on_gpu:
-        if _BFLOAT16_CPUS.search(device):
+        if re.search(_BFLOAT16_CPUS, device):
             return "bfloat16", f"{device} has instructions for bfloat16"
         return "float32", f"{device}: not known to have instructions for 16 bits, without which they are much slower"
     words = set(re.split(r"[^A-Za-z0-9]+", device))

@@ -18,7 +18,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.option_words import option_words
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
-_ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
+_ITEM = r'(?s)(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)'
 _FREE_NAME = "[A-Za-z][A-Za-z0-9_.-]{0,63}"
 """What can be an option of any program, and a name in braces."""
 _ANY = Parameter(default="")
@@ -167,7 +167,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
     """Return (value, whether it was quoted) for each value between commas; None if one is empty or a quote is open."""
     items, position = [], 0
     while position <= len(text):
-        found = _ITEM.match(text, position)
+        found = re.compile(_ITEM).match(text, position)
         if found is None or (found["quoted"] is None and not found["plain"]):
             return None
         quoted = found["quoted"] is not None

@@ -28,7 +28,7 @@ from hpclaunch.runs.sweep_values import values_at
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})
 _MOST_ACTIVE_FIRST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
-_RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")
+_RANGE = "([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?"
 
 
 class TaskState(NamedTuple):
@@ -48,7 +48,7 @@ def numbers(text: str, below: int) -> list[int]:
     """Return the indices in Slurm's notation, such as ``0,5-9,20-30:2%4``; none if the text is damaged."""
     found: list[int] = []
     for item in text.partition("%")[0].split(","):
-        match = _RANGE.fullmatch(item)
+        match = re.fullmatch(_RANGE, item)
         if match is None:
             return []
         last = min(int(match[2] or match[1]), below - 1)  # a damaged text may name 999,999,999 indices

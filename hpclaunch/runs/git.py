@@ -27,7 +27,7 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 _SECONDS = 10
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
 _LINK = "120000"
 
 
@@ -40,7 +40,7 @@ def git_state(snapshot: Snapshot) -> str:
         return ""  # git would look in the same folders
     try:
         commit = _git(snapshot.folder, "rev-parse", "--verify", "--quiet", "HEAD").decode("ascii", "replace").strip()
-        if not _COMMIT.fullmatch(commit):
+        if not re.fullmatch(_COMMIT, commit):
             return ""
     except (OSError, waiting.TooLong, subprocess.SubprocessError):
         return ""

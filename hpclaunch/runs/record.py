@@ -47,7 +47,7 @@ JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _LONGEST_REASON = 4000
 """The most characters of a reason, which may be a program's whole output: a record has a limit when it is read."""
-_PART = re.compile("[0-9,-]*")
+_PART = "[0-9,-]*"
 _LARGEST_RECORD = 6 * 2**20
 """Bytes of run.json or of spec.json; JSON takes 24 times its size in memory at most."""
 MOST_IN_PARTS = 4 * 2**20
@@ -320,7 +320,7 @@ def load(path: Path) -> Run:
     tasks = record.get("tasks")
     numbers: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
     parts = _text_members(record.get("parts")) if numbers else ()
-    if not all(map(_PART.fullmatch, parts)):
+    if not all(re.fullmatch(_PART, part) for part in parts):
         raise damaged_record(path / RECORD, "it holds an invalid part of the array")
     offsets = _offsets_in(record.get("offsets", ()), numbers.get("tasks", 0))
     if offsets is None:

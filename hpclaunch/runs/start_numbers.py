@@ -8,7 +8,7 @@ from typing import Any
 
 NUMBER = "start_number"
 """The key under which a rank of the library writes the number of its start, as the last one of a line."""
-_AT_THE_END = re.compile(rf'"{NUMBER}": ([1-9][0-9]{{0,8}})}}$', re.MULTILINE)
+_AT_THE_END = rf'(?m)"{NUMBER}": ([1-9][0-9]{{0,8}})}}$'
 
 
 class NewestStart:
@@ -41,4 +41,4 @@ def number_of(event: Mapping[str, Any]) -> int:
 
 def highest_in(text: str) -> int:
     """Return the highest number in a text of whole lines, which are not parsed; 0 if there is none."""
-    return max(map(int, _AT_THE_END.findall(text)), default=0)
+    return max(map(int, re.findall(_AT_THE_END, text)), default=0)
