@@ -50,7 +50,7 @@ rank() { # what every rank runs
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   check_gpus NVIDIA 1 || return 78
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
-    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.4 --default=decay=cosine
 }
 
 write_file /home/ada/project/runs/train-20260102-030405-abcd/container.toml \
