@@ -428,7 +428,7 @@ def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> tuple[La
     lines = [(one, launch_line(expanded_words(one, known))) for one in commands]
     launched = [(one, line) for one, line in lines if line]
     if len(launched) > 1:
-        launched = [(one, line) for one, line in launched if not _only_tells(line)] or launched[-1:]
+        launched = [(one, line) for one, line in launched if not _is_telling_step(line)] or launched[-1:]
     if len(launched) > 1:
         steps = ", ".join(f"line {one.line}: {line.starter}" for one, line in launched[:6])
         taking.fault(launched[1][0].line, f"it starts several steps ({steps}), and a run has one program")
@@ -460,7 +460,7 @@ def _take_body(text: str, arguments: Sequence[str], taking: _Taking) -> tuple[La
     return outer, line
 
 
-def _only_tells(line: LaunchLine) -> bool:
+def _is_telling_step(line: LaunchLine) -> bool:
     """Whether a step only tells something of the nodes, as ``srun nvidia-smi`` does."""
     return bool(line.program) and posixpath.basename(line.program[0]) in _TELLING_STEPS
 
@@ -521,7 +521,11 @@ def _take_setup(
     for one in [one for one in commands if one.line > chosen.line]:
         name = posixpath.basename(one.values[0]) if one.words else ""
         step = launch_line(one.values)
-        if name in _QUIET or (step and _only_tells(step)) or one.values in (("exit",), ("exit", "0"), ("exit", "$?")):
+        if (
+            name in _QUIET
+            or (step and _is_telling_step(step))
+            or one.values in (("exit",), ("exit", "0"), ("exit", "$?"))
+        ):
             taking.remarks.append(f"left out, as it stands behind the launch line: {one.text.split(chr(10))[0]}")
         else:
             taking.fault(
