@@ -103,17 +103,17 @@ def _container_engine(asked: ContainerRequest) -> ContainerCommand:
 
     Variables of the image override those of the script, unless the file has them (docs.cscs.ch, EDF reference).
     """
-    mounts = ", ".join(_in_toml(f"{folder}:{folder}") for folder in asked.folders)
-    lines = [f"image = {_in_toml(asked.image)}", f"mounts = [{mounts}]"]
-    lines += [f"workdir = {_in_toml(asked.workdir)}"] if asked.workdir else []
+    mounts = ", ".join(_quote_for_toml(f"{folder}:{folder}") for folder in asked.folders)
+    lines = [f"image = {_quote_for_toml(asked.image)}", f"mounts = [{mounts}]"]
+    lines += [f"workdir = {_quote_for_toml(asked.workdir)}"] if asked.workdir else []
     for title, pairs in (("annotations", asked.annotations), ("env", asked.values)):
         if pairs:
-            lines += ["", f"[{title}]", *(f"{name} = {_in_toml(value)}" for name, value in pairs)]
+            lines += ["", f"[{title}]", *(f"{name} = {_quote_for_toml(value)}" for name, value in pairs)]
     path = f"{asked.run_dir}/container.toml"
     return ContainerCommand(step_options=(f"--environment={path}", *asked.options), file=(path, *lines))
 
 
-def _in_toml(text: str) -> str:
+def _quote_for_toml(text: str) -> str:
     """Return a text as TOML's basic string, in which the Container Engine replaces no variable."""
     shown = "".join(_TOML_ESCAPES.get(one, one if one.isprintable() else f"\\U{ord(one):08X}") for one in text)
     return '"' + shown.replace("${", "$${") + '"'
