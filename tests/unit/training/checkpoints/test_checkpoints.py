@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import re
@@ -219,3 +220,45 @@ def test_the_checkpoint_is_one_of_the_lineage_or_not() -> None:
     assert {name: lineage.has(f"/c/{name}") for name in names} == names
     assert folders.of_step(["/c/step-00000030-start-2", "/c/step-00000030-start-1"], 30) == "/c/step-00000030-start-2"
     assert folders.of_step([], 30) == ""
+
+
+def test_a_checkpoint_whose_files_were_moved_and_linked_is_intact(tmp_path: Path) -> None:
+    """As by a person who makes room on one file system."""
+    path = save(tmp_path, 1)
+    (tmp_path / "elsewhere").mkdir()
+    for name in FILES:
+        (path / name).rename(tmp_path / "elsewhere" / name)
+        (path / name).symlink_to(tmp_path / "elsewhere" / name)
+    assert folders.problem(str(path), FILES) == ""
+
+
+def test_a_compressed_file_is_not_read(tmp_path: Path) -> None:
+    """A few bytes could become more than the memory holds; `write` compresses nothing."""
+    np.savez_compressed(tmp_path / FILES[0], a=np.zeros(1000))
+    with pytest.raises(TrainingError, match="is compressed or contains Python objects"):
+        folders.read(str(tmp_path), FILES[0])
+
+
+def test_only_the_last_checkpoint_that_was_set_aside_is_kept(tmp_path: Path) -> None:
+    for text in ("first", "second", "third"):
+        (save(tmp_path, 4) / "mark").write_text(text)
+    assert sorted(os.listdir(tmp_path)) == ["step-00000004", "unused-step-00000004"]
+    assert (tmp_path / "unused-step-00000004/mark").read_text() == "second"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "the disk is full or the quota is used up"),
+        (errno.EDQUOT, "the disk is full or the quota is used up"),
+        (errno.EFBIG, "the disk is full or the quota is used up"),
+        (errno.EACCES, "the folder cannot be written"),
+    ],
+)
+def test_why_nothing_can_be_written_and_which_checkpoint_is_the_last_good_one(
+    tmp_path: Path, number: int, words: str
+) -> None:
+    for step in (1, 2):
+        newest = save(tmp_path, step)
+    text = folders.failure_text(str(tmp_path / "x"), str(tmp_path), OSError(number, os.strerror(number)))
+    assert f": {words} ({os.strerror(number)}). The last good checkpoint is {newest}." in text

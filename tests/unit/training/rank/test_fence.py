@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +67,26 @@ def test_what_cannot_be_seen_ends_no_training(claims: Path) -> None:
     assert not fence.is_superseded()
     claims.touch()
     assert not fence.is_superseded()
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_a_name_that_cannot_be_looked_up_ends_no_training(
+    claims: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A fault of the file system is no later start; and no look leaves a folder open."""
+    looked_up: list[int] = []
+
+    def stat(name: str, *, dir_fd: int, follow_symlinks: bool) -> None:
+        looked_up.append(dir_fd)
+        raise OSError(number, os.strerror(number), name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", stat)
+        found = fence.is_superseded()
+    (folder,) = looked_up
+    assert not found
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(folder)
 
 
 def test_the_folder_is_opened_before_the_name_is_looked_up_in_it(claims: Path, monkeypatch: pytest.MonkeyPatch) -> None:
