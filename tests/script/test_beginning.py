@@ -38,6 +38,14 @@ def test_a_claim_of_which_nothing_reaches_the_disk_is_none(tmp_path: Path) -> No
     assert not [file for file in (tmp_path / "claims").iterdir() if file.name[0] != "."]
 
 
+def test_a_claim_names_the_process_of_the_script(tmp_path: Path) -> None:
+    """By it a later start finds whether this one lives, and it is not the process that has started the script."""
+    text = 'begin local; read -r start host process began < "$HPCLAUNCH_RUN_DIR/claims/1"; echo "$process $began"'
+    done = begun(tmp_path, f"{text}; echo $$ $(began_at $$)")
+    named, own = done.stdout.splitlines()
+    assert named == own
+
+
 def test_a_claim_replaces_none_where_links_are_not_known(tmp_path: Path) -> None:
     """Two starts may have seen that there is none."""
     (tmp_path / "1").write_text("6.0 elsewhere 1 1\n")

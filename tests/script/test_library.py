@@ -318,3 +318,16 @@ def test_without_the_hosts_of_a_job_no_rank_is_told_where_the_others_listen() ->
     assert (done.returncode, done.stdout) == (78, "")
     listed = 'scontrol() { printf "n1\\nn2\\n"; }; scheduler=slurm job=7; set_workers 2; echo "$HPCLAUNCH_WORKERS"'
     assert with_library(listed).stdout == "n1:10700,n1:10701,n2:10702,n2:10703\n"
+
+
+def test_a_worker_of_a_search_learns_its_shares_and_is_sampled_and_no_trial_of_it(tmp_path: Path) -> None:
+    """The sampler sees all processes of a node: listed again for each trial, they would count twice."""
+    (tmp_path / "sampler.py").write_text((ROOTS[-1][1] / "sampler.py").read_text())
+    shown = 'echo "$HPCLAUNCH_SEARCH_SHARES $HPCLAUNCH_SEARCH_START $*"'
+    (tmp_path / "worker").write_text(f'#!/bin/bash\n{shown}\nexec bash "$HPCLAUNCH_RUN_DIR/attempts/7.0/trial"\n')
+    (tmp_path / "worker").chmod(0o755)
+    text = f"cd {tmp_path}; begin local; rank() {{ echo trial; }}; launch_search 1 ./worker 3 8 2; finish"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert (done.returncode, done.stdout) == (0, "3 8 2 7.0 -m hpclaunch.search\ntrial\n"), done.stderr
+    lines = (tmp_path / f"samples/{HOST}-7.0.ranks").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["begin", "end"]

@@ -42,12 +42,15 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def restored(folder: Path, monkeypatch: pytest.MonkeyPatch, start: int, *options: str) -> resuming.Place:
+def restored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, start: int, *options: str, data: str = ""
+) -> resuming.Place:
     """The place where a start of this number continues."""
     monkeypatch.setenv("HPCLAUNCH_START", str(start) if start else "")
 
     def restore(world: World) -> Any:
-        return resuming.restore(world, Given(), asked(*options), STEPS, MetricsLog(None, False))  # type: ignore[arg-type]
+        log = MetricsLog(None, False)
+        return resuming.restore(world, Given(), asked(*options), STEPS, log, data)  # type: ignore[arg-type]
 
     (place,) = on_ranks(1, folder.parent, restore)
     if isinstance(place, AgreedError):
@@ -154,6 +157,13 @@ def test_a_start_continues_from_the_newest_start_and_remembers_where(
     assert json.loads((path / folders.MANIFEST).read_text())["earlier_starts"] == {"1": 26, "2": 30}
     assert restored(folder, monkeypatch, 3).lineage == third.lineage  # the same start, again
     assert restored(folder, monkeypatch, 4).lineage == Lineage(4, {1: 26, 2: 30, 3: 40})
+
+
+def test_the_next_checkpoint_names_the_data_of_now(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a training that was continued with other data would never be told so again."""
+    assert restored(folder, monkeypatch, 1, data="of now").data == "of now"
+    save(folder, 26, FIRST)
+    assert restored(folder, monkeypatch, 2, data="of now").data == "of now"
 
 
 def test_a_late_checkpoint_is_no_way_back_from_a_damaged_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
