@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_a_claim_of_which_nothing_reaches_the_disk_is_none(tmp_path: Path) -> No
     assert (done.returncode, done.stdout) == (78, "")
     assert "cannot be written on " in done.stderr
     assert not [file for file in (tmp_path / "claims").iterdir() if file.name[0] != "."]
+
+
+def test_the_time_of_a_start_is_that_of_utc_wherever_the_node_is(tmp_path: Path) -> None:
+    assert begun(tmp_path, "begin local", TZ="Etc/GMT+11").returncode == 0
+    noted = datetime.fromisoformat((tmp_path / "attempts/7.0/started").read_text().strip().replace("Z", "+00:00"))
+    assert abs(datetime.now(timezone.utc) - noted) < timedelta(hours=5), "the node's own time is eleven hours behind"
 
 
 def test_a_claim_names_the_process_of_the_script(tmp_path: Path) -> None:
