@@ -8,15 +8,17 @@ from dataclasses import asdict, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from hpclaunch.core.allocation import Allocation
-from hpclaunch.core.broadcast import Broadcast
-from hpclaunch.core.component import Component
-from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.hardware import Hardware
-from hpclaunch.core.predecessor import Predecessor
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
-from hpclaunch.core.trials import TrialLayout
+from hpclaunch.core.spec_parts import (
+    Allocation,
+    Broadcast,
+    Component,
+    DataNeed,
+    Predecessor,
+    PredictedRate,
+    TrialLayout,
+)
 
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = ("horovod", "mirrored", "multiworker", "central-storage", "one-device")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
+from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.guidelines.batch import (
     MOST_NODES,
     Batch,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
+from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.planner.prediction import Predictor, predictor_of
 from hpclaunch.planner.question import Question, question_for, trial_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
+from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.intervals import Interval

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
-from hpclaunch.core.component import Component
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec, Sweep
-from hpclaunch.core.trials import TrialLayout
+from hpclaunch.core.spec_parts import Component, TrialLayout
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import cost_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from hpclaunch.config.site import NodeType, Site, WholeNode
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.spec import WITH_QUEUE, Request
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.resolve.alternatives import implied_node_type
 from hpclaunch.resolve.decisions import Decisions
 

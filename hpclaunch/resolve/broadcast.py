@@ -6,9 +6,9 @@ import re
 import shlex
 
 from hpclaunch.config.site import NodeCopies
-from hpclaunch.core.broadcast import CONDA_PREFIX, Broadcast
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import Layout
+from hpclaunch.core.spec_parts import CONDA_PREFIX, Broadcast
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions

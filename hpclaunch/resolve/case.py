@@ -10,9 +10,9 @@ from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context, Followers, Request, RunRecipe
+from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.runs.code_folder import CodeFolders
 
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from posixpath import join, normpath
 
 from hpclaunch.config.job import DATASET
-from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.spec import Context
+from hpclaunch.core.spec_parts import DataNeed
 from hpclaunch.core.units import CONTROL
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions

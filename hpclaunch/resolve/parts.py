@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from hpclaunch.core.broadcast import Broadcast
-from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Restarts, Sweep
-from hpclaunch.core.trials import TrialLayout
+from hpclaunch.core.spec_parts import Broadcast, DataNeed, TrialLayout
 from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.clusters import clusters_of

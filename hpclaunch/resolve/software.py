@@ -11,7 +11,6 @@ from hpclaunch.config.environment_recipes import maker_of_gpus, recipe_of, wheel
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.provenance import longest
 from hpclaunch.config.site import Site
-from hpclaunch.core.broadcast import CONDA_PREFIX
 from hpclaunch.core.hardware import NO_GPU, cuda_order, first_gpus
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import (
@@ -25,6 +24,7 @@ from hpclaunch.core.spec import (
     Request,
     Step,
 )
+from hpclaunch.core.spec_parts import CONDA_PREFIX
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpclaunch.core.spec import Layout
-from hpclaunch.core.trials import TrialLayout
+from hpclaunch.core.spec_parts import TrialLayout
 from hpclaunch.core.units import count
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.spec_parts import Predecessor
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 

@@ -10,11 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Layout, LiveNames
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.runs import JobIdentity, Jobs, Run
 
 if TYPE_CHECKING:

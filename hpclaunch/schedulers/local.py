@@ -13,10 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec, Layout, LiveNames
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.runs.leases import process_space
 from hpclaunch.runs.markers import is_complete

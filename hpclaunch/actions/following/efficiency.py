@@ -10,9 +10,9 @@ from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.core import inside
-from hpclaunch.core.predictions import utilization_at
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
+from hpclaunch.core.spec_parts import utilization_at
 from hpclaunch.core.units import parse_memory
 from hpclaunch.guidelines.utilization import Quantity, Suggestion, Usage, quantities, suggestions
 from hpclaunch.planner.measured.measurement import WARM_UP, rate_of

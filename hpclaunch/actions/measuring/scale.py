@@ -22,9 +22,9 @@ from hpclaunch.actions.preparing.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
-from hpclaunch.core.predictions import PredictedRate
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
+from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.scaling import (

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from hpclaunch.actions.preparing.submit import Prepared
-from hpclaunch.core.broadcast import CONDA_PREFIX
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec_parts import CONDA_PREFIX
 
 _IN_MEMORY = "/dev/shm"
 _UNPACKING = 9 / 4

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hpclaunch import runs
 from hpclaunch.actions.following.identity import obstacle, other_users
 from hpclaunch.core.errors import Fault, InvalidRequest, NotFound
-from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import SAME_NAME
 from hpclaunch.core.spec import Request
+from hpclaunch.core.spec_parts import Predecessor
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
 

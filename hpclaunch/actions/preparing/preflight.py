@@ -20,11 +20,11 @@ from hpclaunch.actions.preparing.this_machine import cluster_remarks, misplaced,
 from hpclaunch.config.data_sets import layout_in
 from hpclaunch.config.limits import Limits, together
 from hpclaunch.config.site import Site
-from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec_parts import DataNeed
 from hpclaunch.launchers import launcher_row
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs.snapshot import Snapshot, examine, faults_of

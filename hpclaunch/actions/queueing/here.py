@@ -37,8 +37,8 @@ from hpclaunch.schedulers import UNPROVEN, scheduler_of
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
-    from hpclaunch.core.allocation import Allocation
     from hpclaunch.core.spec import Request
+    from hpclaunch.core.spec_parts import Allocation
     from hpclaunch.resolve.case import Case
 
 _POLL_S = 0.2

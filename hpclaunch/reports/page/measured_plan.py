@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from hpclaunch.core.json_values import finite
-from hpclaunch.core.predictions import utilization_at
+from hpclaunch.core.spec_parts import utilization_at
 from hpclaunch.core.units import count, format_walltime, whole_number
 from hpclaunch.guidelines.checkpoints import DALY, CheckpointAdvice, Saving, advise_interval
 from hpclaunch.reports.page.amounts import bytes_in_words, duration, percent, short

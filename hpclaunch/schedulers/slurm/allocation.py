@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.runs.node_lists import names_in
 from hpclaunch.schedulers.slurm.components import job_of

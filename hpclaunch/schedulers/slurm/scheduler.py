@@ -24,8 +24,8 @@ from hpclaunch.schedulers.slurm.submit import search, submit
 if TYPE_CHECKING:
     from hpclaunch.config.limits import Limits
     from hpclaunch.config.site import Site
-    from hpclaunch.core.allocation import Allocation
     from hpclaunch.core.spec import Layout, LiveNames
+    from hpclaunch.core.spec_parts import Allocation
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.comparison import Comparison

@@ -10,8 +10,8 @@ import pytest
 from hpclaunch.actions.preparing.node_copies import copied, copied_bytes, not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.preparing.submit import Prepared
 from hpclaunch.config.site import NodeCopies, Site
-from hpclaunch.core.broadcast import CONDA_PREFIX, Broadcast
 from hpclaunch.core.spec import Script
+from hpclaunch.core.spec_parts import CONDA_PREFIX, Broadcast
 from tests.builders import a_case, a_site, planned
 
 

@@ -11,9 +11,9 @@ from hpclaunch.actions.preparing.preflight import check_resolved, found_layout, 
 from hpclaunch.actions.preparing.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.data_sets import DataSet
-from hpclaunch.core.data_need import DataNeed
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec_parts import DataNeed
 from hpclaunch.schedulers import Objections
 from tests.builders import a_desk, a_job, planned
 

@@ -16,10 +16,10 @@ from hpclaunch.actions.preparing.load import load
 from hpclaunch.actions.preparing.submit import prepare
 from hpclaunch.actions.queueing.start import refuse_untrusted
 from hpclaunch.actions.system import System
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.consents import keeper_of
 from hpclaunch.core.errors import ChangeableByOthers, NotFound, Refused
 from hpclaunch.core.spec import Request
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.resolve.case import Case
 
 JOB = "summary: x\nscript: train.py\nenvironment: {setup: [a, b], python: PYTHON}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.core.predictions import utilization_at
+from hpclaunch.core.spec_parts import utilization_at
 
 RECORDED = {"samples_per_s": 200.0, "low": 100.0, "high": 400.0, "measured": False, "mfu": 0.4, "peak": "312 TFLOP/s"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.site import Site
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.resolve import resolve
 from hpclaunch.resolve.allocation import site_within
 from tests.builders import a_case, a_context, a_job, a_site

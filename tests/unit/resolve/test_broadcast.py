@@ -10,7 +10,7 @@ import pytest
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import command_job
 from hpclaunch.config.site import Container, NodeCopies, Site
-from hpclaunch.core.broadcast import Broadcast
+from hpclaunch.core.spec_parts import Broadcast
 from tests.builders import CONTEXT, NOWHERE, a_context, a_desk, a_job, a_site, bundled_site, origin_of, planned, refused
 
 

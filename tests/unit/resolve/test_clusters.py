@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.core.allocation import Allocation
-from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.spec import Context
+from hpclaunch.core.spec_parts import Allocation, Predecessor
 from tests.builders import a_context, a_job, a_site, origin_of, planned, refused
 
 

@@ -10,7 +10,7 @@ import pytest
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.site import Charging, LauncherOptions, Launchers, NodeType, Site
-from hpclaunch.core.component import Component
+from hpclaunch.core.spec_parts import Component
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.render import render
 from tests.builders import CONTEXT, ROOTS, a_desk, a_job, a_site, everywhere, planned, refused

@@ -10,8 +10,8 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
 from hpclaunch.config.site import Container, GpuRequest, NodeType, Site
-from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec_parts import Predecessor
 from hpclaunch.resolve.directives import OWNED
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import SchedulerError
 from hpclaunch.core.spec import Layout
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.schedulers.slurm.allocation import _parts_in, _read, allocation, shell_command, variables_in
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import planned

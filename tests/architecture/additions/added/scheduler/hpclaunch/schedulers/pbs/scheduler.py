@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout, LiveNames
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.schedulers import (
     ClusterIdentity,
