@@ -474,9 +474,6 @@ def test_an_image_is_copied_into_the_folder_of_the_allowed_ones(bench: Desk) -> 
     for name, text in {"apptainer": strict, "register": REGISTER}.items():
         (bench.root / "tools" / name).write_text(text.format(**values, allowed=f"'{allowed}'"))
         (bench.root / "tools" / name).chmod(0o755)
-    readlink = shutil.which("readlink")
-    assert readlink
-    (bench.root / "tools" / "readlink").symlink_to(readlink)
     bench.environment["ALLOWED"] = str(allowed)
     words = ("environment", "make", "boxed", "--framework", "pytorch", "--site", "boxes", "--image", "docker://m/t:1")
     missing = bench.type(*words)
@@ -501,9 +498,6 @@ def test_an_image_is_made_recorded_and_used_by_a_run(bench: Desk) -> None:
     recipe = "node_types: {n: {title: x}}, recipes: {pytorch: {kind: container, image: 'docker://maker/torch:1'}}"
     bench.write("site_configs/boxes.yaml", site.replace("RECIPE", recipe))
     program = bench.root / "tools" / "apptainer"
-    readlink = shutil.which("readlink")
-    assert readlink
-    (bench.root / "tools" / "readlink").symlink_to(readlink)
     calls = bench.spool / "apptainer"
     values = {"calls": calls, "python": sys.executable, "wheels": bench.project / "wheels"}
     program.write_text(APPTAINER.format(**values))

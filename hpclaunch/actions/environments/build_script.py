@@ -82,7 +82,8 @@ mkdir -p -- cache tmp || fail 'the folder of the build cannot be written'
 export APPTAINER_CACHEDIR="$folder/cache" APPTAINER_TMPDIR="$folder/tmp"
 export SINGULARITY_CACHEDIR="$folder/cache" SINGULARITY_TMPDIR="$folder/tmp"
 step STEP
-RUNTIME build IMAGE SOURCE || fail 'the image could not be made'
+image=IMAGE
+RUNTIME build "$image" SOURCE || fail 'the image could not be made'
 rm -rf -- cache tmp
 """
 _REGISTER = """\
@@ -93,10 +94,10 @@ step "copying the image to $allowed"
 REGISTER "$folder/$name" || fail 'the image could not be copied there'
 [ -f "$allowed/$name" ] || fail "there is no $name in $allowed"
 rm -f -- "${folder:?}/$name"
-ln -s -- "$allowed/$name" "$environment" || fail 'the folder of the build cannot be written'
+image="$allowed/$name"
+ln -s -- "$image" "$environment" || fail 'the folder of the build cannot be written'
 """
 _TEST_IMAGE = """\
-image=$(readlink -f -- "$environment")
 inside() { RUNTIME exec --bind "$folder" --pwd "$folder" "$image" "$@"; }
 step 'testing the image'
 inside python3 -m pip freeze --all > freeze.txt || fail 'pip in the image could not list its packages'
