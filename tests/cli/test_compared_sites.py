@@ -40,7 +40,7 @@ def test_it_is_what_plan_says_there(desk: Desk) -> None:
 
 def test_a_site_that_would_refuse_it_stands_last_with_the_reason(desk: Desk) -> None:
     desk.write("site_configs/small.yaml", SLOW_SITE)
-    words = ("sites", "compare", "cifar", "--nodes", "40", "--site")
+    words = ("sites", "compare", "cifar", "--nodes", "8", "--site")
     done = desk.type(*words, "small", "--site", "perlmutter")
     assert done.code == 0, done.err
     assert [line.split("\t")[0] for line in done.out.splitlines()[1:]] == ["perlmutter", "small"]

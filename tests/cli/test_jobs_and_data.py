@@ -110,7 +110,7 @@ def test_a_setting_names_the_data_set_that_is_fetched_and_looked_for(desk: Desk)
     lost = desk.type("submit", "mnist", "--dry-run", "--site", "local", "--data-dir", ".", *words[-2:])
     assert "next: hpclaunch data fetch mnist --set dataset=fashion_mnist, or" in lost.err
     for words, message in (
-        (("mnist", "--set", "dataset=kmnist"), "none of the name 'kmnist'"),
+        (("mnist", "--set", "dataset=kmnist"), "no data set is named 'kmnist'"),
         (("mnist", "--set", "epochs=3"), "only the data set can be chosen (dataset)"),
         (("cifar", "--set", "dataset=x"), "no program makes the data of cifar"),
     ):

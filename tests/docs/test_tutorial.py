@@ -82,8 +82,8 @@ run\tstate\tsynthetic\tepochs\tseconds\ttest_mae\ttest_mse\ttest_samples
 <run>\tCOMPLETED\tFalse\t4\t<n>\t<n>\t<n>\t40
 """
 PLAN = """\
-nodes  32 nodes x 4 GPUs = 128 ranks <any>guess
-batch  B = 256 = 128 x 2 samples <any>guess
+nodes  64 nodes x 4 GPUs = 256 ranks <any>guess
+batch  B = 256 = 256 x 1 samples <any>guess
 rate   <n>, sgd, warm-up <n> of <n> epochs <any>guess
 time   <n> min <any>guess
 cost   <n> node-hours <any>guess

@@ -49,6 +49,17 @@ def there(desk: Desk, conf: Path) -> Desk:
     return dataclasses.replace(desk, conf=conf)
 
 
+def held_here(desk: Desk, there: Desk) -> str:
+    """Return the number of a held job here; the next job there gets the same number."""
+    last = {one.conf: int(one.slurm(*HELD)) for one in (desk, there)}
+    for one in (desk, there):
+        while last[one.conf] < max(last.values()):
+            one.slurm("scancel", str(last[one.conf]))
+            last[one.conf] = int(one.slurm(*HELD))
+        one.slurm("scancel", str(last[one.conf]))
+    return desk.slurm(*HELD).strip()
+
+
 def told(desk: Desk, run: Submitted) -> dict[str, Any]:
     """The run as ``hpclaunch status`` tells it."""
     found: dict[str, Any] = json.loads(desk.run("status", "--json", str(run.path)).stdout)["runs"][0]
@@ -68,7 +79,7 @@ def becomes(desk: Desk, run: Submitted, state: str) -> dict[str, Any]:
 def test_verbs_go_where_the_run_is_and_not_to_the_job_of_its_number_here(
     desk: Desk, there: Desk, cluster: Cluster
 ) -> None:
-    stranger = desk.slurm(*HELD).strip()
+    stranger = held_here(desk, there)
     run = desk.submit("long", *ONE, THERE)
     assert run.job_id == stranger
     assert (record(run)["cluster"], record(run)["via"]) == (NAME, cluster.name)
@@ -120,7 +131,7 @@ def test_an_array_there_is_followed_and_cancelled_there(desk: Desk, there: Desk)
 
 
 def test_watch_shows_and_cancels_the_run_there_and_not_the_job_of_its_number_here(desk: Desk, there: Desk) -> None:
-    stranger = desk.slurm(*HELD).strip()
+    stranger = held_here(desk, there)
     run = desk.submit("long", *ONE, THERE)
     assert run.job_id == stranger
     screen = Terminal([HPCLAUNCH, "watch", run.path.name], desk.folder, desk.shell(TERM="xterm-256color"))
@@ -138,7 +149,7 @@ def test_watch_shows_and_cancels_the_run_there_and_not_the_job_of_its_number_her
 
 
 def test_a_run_there_that_was_moved_is_adopted_followed_and_its_end_repaired(desk: Desk, there: Desk) -> None:
-    stranger = desk.slurm(*HELD).strip()
+    stranger = held_here(desk, there)
     run = desk.submit("seven", *ONE, THERE)
     assert run.job_id == stranger
     becomes(desk, run, "FAILED")
@@ -158,7 +169,7 @@ def test_a_run_there_that_was_moved_is_adopted_followed_and_its_end_repaired(des
 
 
 def test_a_run_there_that_is_adopted_while_it_runs_is_followed_and_cancelled_there(desk: Desk, there: Desk) -> None:
-    stranger = desk.slurm(*HELD).strip()
+    stranger = held_here(desk, there)
     run = desk.submit("long", *ONE, THERE)
     assert run.job_id == stranger
     desk.wait_for_line(run, "begun")

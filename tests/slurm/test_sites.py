@@ -130,7 +130,10 @@ def test_rows_3_and_28_gpus_by_the_task_are_hidden_from_no_rank_of_the_node(desk
     run = jobs.ways["by-task"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     assert desk.tres(run).endswith("gres/gpu=4")
-    assert visible(run) == ["0,1"] * 4
+    seen = [(str(rank["env"]["SLURM_NODEID"]), rank["env"].get("CUDA_VISIBLE_DEVICES")) for rank in run.ranks()]
+    assert [node for node, _ in seen] == ["0", "0", "1", "1"]
+    assert all(len(set(str(devices).split(","))) == 2 for _, devices in seen), seen
+    assert len(set(seen)) == 2, "ranks of a node see other GPUs than each other"
 
 
 def test_row_03_gpus_by_the_job_are_all_of_its_whole_nodes_for_every_rank(desk: Desk, jobs: Jobs) -> None:
