@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.batch import MOST_NODES, Batch
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.rates import Rate, factor
 from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
@@ -47,6 +47,11 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     sizes = [other.ranks if in_ranks else other.nodes for other in close]
     low, high = min(sizes), max(sizes)
     words = f"{low} to {high}{' ranks' if in_ranks else ''} are as good" if low < high else "no other is as good"
+    better = _best_row(plan, row)
+    if better is not None:
+        words = f"{count(better.ranks, 'rank') if in_ranks else count(better.nodes, 'node')} is better"
+    elif low == high and not plan.typed and plan.nodes == MOST_NODES:
+        words = f"best up to {MOST_NODES} nodes"
     number = ranks if in_ranks else plan.nodes
     return Headline(
         name="nodes", value=value, range=words, trust=plan.trust, number=number, low=low, high=high, unit=unit
@@ -68,9 +73,18 @@ def _close_rows(plan: Forecast, chosen: PlanRow | None) -> list[PlanRow]:
     """Return the rows that are about as good as the chosen one; none if it is not feasible, or no time is known."""
     if chosen is None or chosen.trade_off is None or chosen.obstacles:
         return []
-    most = (1 + CLOSE) * chosen.trade_off
-    close = [row for row in plan.rows if row.trade_off is not None and row.trade_off <= most and not row.obstacles]
-    return [*close, chosen]
+    least, most = chosen.trade_off / (1 + CLOSE), (1 + CLOSE) * chosen.trade_off
+    known = [row for row in plan.rows if row.trade_off is not None and not row.obstacles]
+    return [*(row for row in known if least <= (row.trade_off or 0.0) <= most), chosen]
+
+
+def _best_row(plan: Forecast, chosen: PlanRow | None) -> PlanRow | None:
+    """Return the best row if it is clearly better than the chosen one, as it can be beside a typed node count."""
+    if chosen is None or chosen.trade_off is None:
+        return None
+    known = [row for row in plan.rows if row.trade_off is not None and not row.obstacles]
+    best = min(known, key=lambda row: row.trade_off or 0.0, default=chosen)
+    return best if best.trade_off is not None and best.trade_off < chosen.trade_off / (1 + CLOSE) else None
 
 
 def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
@@ -150,12 +164,14 @@ def _rate(plan: Forecast) -> Headline:
     if recipe is None or recipe.rate is None:
         return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
     low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)
+    rate = recipe.other_rate or recipe.rate.scaled
+    low, high = min(low, rate), max(high, rate)
     return Headline(
         name="rate",
-        value=f"{recipe.rate.scaled:.3g}, {recipe.optimizer.name}{_warm_up(recipe)}",
+        value=f"{rate:.3g}, {recipe.optimizer.name}{_warm_up(recipe)}",
         range="as tuned" if low == high else f"{low:.2g} to {high:.2g}",
         trust="guess",
-        number=recipe.rate.scaled,
+        number=rate,
         low=low,
         high=high,
     )

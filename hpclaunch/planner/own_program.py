@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.site import NodeType
+from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
-from hpclaunch.core.units import count
+from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import MOST_NODES, Batch
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
 from hpclaunch.guidelines.choice import NodeChoice, choose
@@ -18,10 +19,11 @@ from hpclaunch.guidelines.devices import GUESSED, Gpu, gpu_named
 from hpclaunch.guidelines.intervals import scaled, spread
 from hpclaunch.guidelines.layouts import SOURCE, Engine, Planned, fastest_layout, fastest_layouts, rung_of
 from hpclaunch.guidelines.optimizers import rules_of
-from hpclaunch.guidelines.published_decoders import NEWER_RULES, tokens_words, usual_of
+from hpclaunch.guidelines.precision import recommended
+from hpclaunch.guidelines.published_decoders import NEWER_RULES, doubt_of, tokens_words, usual_of
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
-from hpclaunch.planner.amounts import shorten, time_of
+from hpclaunch.planner.amounts import shorten, time_of, walltime_for
 from hpclaunch.planner.decision import add_marginals
 from hpclaunch.planner.epochs import facts_of, run_epochs
 from hpclaunch.planner.gate import it_takes
@@ -35,6 +37,10 @@ FASTER = 1.5
 """A program of one's own is planned if it is faster by this factor, or if the job cannot train the model."""
 AS_ITSELF = frozenset({"data parallel", "larger node type", "16-bit arithmetic", "smaller micro-batch"})
 """Rungs on which the job trains as it usually does."""
+STATE_BYTES = 16
+"""Bytes of a parameter with its gradient and AdamW's state, as in Rajbhandari et al. 2020 (ZeRO)."""
+COMMON_GPU_BYTES = 80 * 2**30
+"""Bytes: the memory of an A100 or H100. A model above it fits few GPUs whole (hpclaunch's own)."""
 WORTH_S = 3600
 """Seconds that it must save there: for a training of minutes nobody writes another program."""
 
@@ -60,7 +66,11 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
     kind = question.case.site.node_types[first.sizing.node_type]
     node = node_of(kind, first.sizing.layout, question.evidence.links)
     gpu = gpu_named(kind.gpu_model, kind.gpu_memory_gb)
-    if not node.on_gpus or gpu is None or node.room is None or question.evidence.points:
+    if not node.on_gpus or question.evidence.points:
+        return plan
+    if node.room is None:
+        return _refuse_unknown_memory(plan, figures.decoder, first.sizing.node_type)
+    if gpu is None or recommended(kind.gpu_model or "", on_gpu=True)[0] != "bfloat16" or _keeps_its_own(work):
         return plan
     engine = _engine(kind, node, gpu)
     ways = _ways(question, work, figures.decoder, (engine, gpu), trials)
@@ -70,6 +80,25 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
     way = next(one for one in ways if one.candidate is choice.nearest)
     why = _why_not_itself(plan, way)
     return _plan_of(plan, question, work, (engine, gpu), ways, choice, why) if why else plan
+
+
+def _keeps_its_own(work: Workload) -> bool:
+    """Whether an optimizer or a number format was typed that a program of one's own, as it is planned here, has not."""
+    other_optimizer = "optimizer" in work.typed and work.optimizer not in ("adam", "adamw")
+    other_format = "precision" in work.typed and work.number_format != "bfloat16"
+    return other_optimizer or other_format
+
+
+def _refuse_unknown_memory(plan: Forecast, decoder: Decoder, node_type: str) -> Forecast:
+    """Return the plan; one of a model that most GPUs cannot hold is refused where the memory of a GPU is not known."""
+    needed = decoder.parameters * STATE_BYTES
+    if needed <= COMMON_GPU_BYTES:
+        return plan
+    fault = Fault(
+        what=f"the model takes {needed / 2**30:.0f} GB beside its activations, and the memory of a GPU is not known",
+        next=f"write gpu_memory_gb of the node type {node_type} into the site file, or name another site",
+    )
+    return replace(plan, command="", measuring="", refusals=(*plan.refusals, fault))
 
 
 def _name_enough_nodes(
@@ -242,7 +271,7 @@ def _plan_of(
         checkpoints=None,
         efficiency=None,
         assumed=_assumption_lines(machine[1], work, way, decoder),
-        warnings=(),
+        warnings=(doubt,) if (doubt := doubt_of(decoder.parameters, program.rate)) else (),
         refusals=refusals,
         program=program,
         mfu=Mfu(
@@ -288,6 +317,7 @@ def _program(
     words = [f"hpclaunch submit train.py --launcher torchrun --nodes {way.trial.nodes}"]
     words += [f"--site {request.site}"] if request.site else []
     words += [f"--node-type {request.node_type}"] if request.node_type else []
+    words += _time_words(way)
     return OwnProgram(
         why=why,
         layout=layout.words,
@@ -316,6 +346,15 @@ def _program(
     )
 
 
+def _time_words(way: _Way) -> list[str]:
+    """Return the walltime of one job, and the restarts of a chain; nothing if the site's limit is not known."""
+    limit = way.trial.bill.walltime_s
+    if not limit:
+        return []
+    restarts = [f"--restarts {way.candidate.jobs - 1}"] if way.candidate.jobs > 1 else []
+    return [f"--walltime {format_walltime(min(int(limit), walltime_for(way.candidate.time_s)))}", *restarts]
+
+
 def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, ...]:
     """Return the ways to hold the model on the ranks of the chosen layout."""
     layout, rungs = way.planned.layout, []
@@ -338,7 +377,9 @@ def _rate(work: Workload, decoder: Decoder, batch: int) -> tuple[float, str]:
     usual, tokens = usual_of(decoder.parameters), batch * decoder.context
     if "learning_rate" in work.typed and work.learning_rate is not None:
         base = work.base_batch
-        if base is None or base == batch or not rules_of(work.optimizer).by_root:
+        if base is None:
+            return work.learning_rate, "rate: as given; the batch that it is for is not known"
+        if base == batch or not rules_of(work.optimizer).by_root:
             return work.learning_rate, "rate: as given, for this batch"
         grown = math.sqrt(min(batch, max(base, usual.tokens / decoder.context)) / base)
         return work.learning_rate * grown, f"rate: {work.learning_rate:g} x sqrt({batch} / {base}), as Adam's"

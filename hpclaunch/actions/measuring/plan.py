@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.actions.preparing.load import load
 from hpclaunch.actions.preparing.this_machine import is_foreign
 from hpclaunch.actions.system import System
-from hpclaunch.core.errors import Refused
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.recipes import as_typed, recipe_faults
 
@@ -62,6 +62,8 @@ def plan_case(
     case = with_key(as_typed(case))
     site, request = case.site, case.request
     figures, unknown = figures_of(system, case)
+    if calibration is not None and figures is None:
+        raise Refused(_unused_calibration(calibration, case))
     question = Question(
         case=case,
         figures=figures,
@@ -77,6 +79,15 @@ def plan_case(
         return plan
     warning = f"the site {site.name} is retired: scripts can be rendered for it, but not submitted"
     return replace(plan, warnings=(*plan.warnings, warning))
+
+
+def _unused_calibration(calibration: Path, case: Case) -> Fault:
+    """Return why a plan of this job cannot use measured points: it has no figures to which they belong."""
+    return Fault(
+        where="--calibration",
+        what=f"{calibration} cannot be used, as nothing is known of the model of {case.job.name}",
+        next="a job file with the model's figures (hpclaunch docs job-files), or leave --calibration out",
+    )
 
 
 def _queue(system: System, question: Question) -> Queue:

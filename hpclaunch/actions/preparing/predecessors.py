@@ -87,10 +87,8 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
         several = [part.strip() for part in _SEPARATORS.split(name) if part.strip()]
         condition = next((part for part in several if part not in SAME_NAME), "") if len(several) > 1 else ""
         if condition in _CONDITIONS:
-            meant, words = _CONDITIONS[condition], [part for part in several if part != condition]
             what, allowed = f"{name!r} is a dependency as the scheduler spells it", "one run or job each"
-            asked = " ".join(f"{meant} {shell_word(part)}" for part in words)
-            next_step = asked if meant else f"--sbatch {shell_word(f'--dependency={name}')}"
+            next_step = _in_flags(name) or f"--sbatch {shell_word(f'--dependency={name}')}"
         elif not several:
             what, allowed, next_step = "the text is empty", "a run, or the number of a job", "hpclaunch status"
         elif len(several) > 1 and not _is_run(system, name):
@@ -101,6 +99,18 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
         faults.append(Fault(what=what, where=flag, allowed=allowed, next=next_step))
     if faults:
         raise InvalidRequest(faults)
+
+
+def _in_flags(dependency: str) -> str:
+    """Return a dependency of Slurm as flags; empty if a part of it has none, as ``?`` (any of several) has none."""
+    words = []
+    for clause in dependency.split(","):
+        condition, *jobs = (part.strip() for part in clause.split(":"))
+        flag = _CONDITIONS.get(condition, "")
+        if not flag or not jobs or "?" in clause:
+            return ""
+        words += [f"{flag} {shell_word(job)}" for job in jobs]
+    return " ".join(words)
 
 
 def lasting(names: Sequence[str]) -> tuple[str, ...]:

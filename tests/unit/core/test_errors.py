@@ -40,7 +40,8 @@ def test_each_error_ends_the_program_with_its_exit_code(kind: type[HpclaunchErro
 
 
 @pytest.mark.parametrize(
-    ("number", "step"), [(errno.ENOSPC, "make room"), (errno.EROFS, "ls -ld"), (errno.EIO, "retry; if the error persists")]
+    ("number", "step"),
+    [(errno.ENOSPC, "make room"), (errno.EROFS, "ls -ld"), (errno.EIO, "retry; if the error")],
 )
 def test_what_cannot_be_written_has_a_next_step(number: int, step: str) -> None:
     (fault,) = unwritable("/runs/x", OSError(number, os.strerror(number), "/other")).faults

@@ -132,3 +132,8 @@ def test_every_site_gets_five_lines_of_80_columns_and_plain_json(site: str) -> N
     assert not re.search(r"NaN|Infinity", json.dumps(plan.to_json()))
     for headline in plan.headlines:
         assert headline.low is None or headline.high is None or headline.low <= headline.high
+
+
+def test_a_typed_node_count_is_compared_with_what_is_clearly_better() -> None:
+    nodes = line(plan_of(bundled_job("mnist"), nodes=16), "nodes")
+    assert "better" in nodes.range and "as good" not in nodes.range, nodes

@@ -204,3 +204,26 @@ def test_experts_are_planned_from_the_figures_of_a_job() -> None:
     assert found.program.experts == 4
     assert 0.15 < share_of(found) < 0.6  # of the operations that a token needs, not of all experts
     assert "experts on 4 ranks" in found.program.layout
+
+
+def test_gpus_without_bfloat16_keep_the_jobs_own_plan() -> None:
+    found = plan(with_gpus("NVIDIA V100 (SXM2)", 32), "gpt-small", corpus_tokens=TRILLION, node_type="gpu80")
+    assert found.program is None and found.precision != "bfloat16"
+
+
+def test_an_optimizer_that_is_typed_is_not_replaced() -> None:
+    assert plan("frontier", "gpt-65b-corpus").program is not None
+    assert plan("frontier", "gpt-65b-corpus", optimizer="sgd").program is None
+
+
+def test_a_large_model_is_no_recommendation_where_the_memory_of_a_gpu_is_not_known() -> None:
+    found = plan("aws_parallelcluster", "gpt-65b")
+    assert "the memory of a GPU is not known" in found.refusals[-1].what and not found.command
+    assert "gpu_memory_gb" in found.refusals[-1].next
+    assert not plan("aws_parallelcluster", "gpt-small").refusals
+
+
+def test_the_command_of_a_long_training_asks_for_its_chain() -> None:
+    found = plan("frontier", "gpt-65b-corpus")
+    assert found.program is not None and found.jobs > 1
+    assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 02:00:00" in found.command
