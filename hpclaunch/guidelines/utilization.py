@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
@@ -87,10 +88,12 @@ class Quantity:
 class Suggestion:
     """What to change next time: one sentence, the options that do it (none: it says what to look at), and its source.
 
-    ``about``: the name of the quantity.
+    ``about``: the name of the quantity. ``kind``: ``used`` for words whose subject is the run (``used 30 % of its
+    time``), ``remark`` for a sentence with its own subject.
     """
 
     about: str
+    kind: Literal["used", "remark"] = "used"
     words: str
     options: tuple[str, ...] = ()
     source: str = SOURCE
@@ -133,7 +136,7 @@ def _check_gpus(usage: Usage) -> Iterator[Suggestion]:
     unused = sum(use < UNUSED for use in usage.gpus)
     if total and unused == total:
         words = "its GPUs computed nothing: check that the program finds them (hpclaunch doctor), or ask for none"
-        yield Suggestion(about="GPU", words=words)
+        yield Suggestion(about="GPU", kind="remark", words=words)
     elif total and (share < GPU_LOW or unused):
         used = f"used {percent(share)} of {count(total, 'GPU')}"
         if unused:

@@ -137,6 +137,7 @@ def _show_run(one: Efficiency) -> None:
     for text in one.unknown:
         say(f"  {text}")
     for suggestion in one.suggestions:
-        write(f"It {suggestion.words}.\n" if suggestion.words.startswith("used") else f"{suggestion.words}.\n")
+        subject = "It " if suggestion.kind == "used" else ""
+        write(f"{subject}{suggestion.words}.\n")
     if not one.suggestions and one.is_known:
         say("  it used what it asked for well enough: nothing to change")
