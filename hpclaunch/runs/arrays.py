@@ -22,7 +22,7 @@ from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.job_identity import JobIdentity, epoch_of, identity_of
-from hpclaunch.runs.record import FINAL, JOB_ID, STATE, JobPlace, RecordChange, Run, change, load
+from hpclaunch.runs.record import FINAL, JOB_ID, STATE, JobPlace, RecordChange, Run, Start, change, load
 from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
@@ -142,7 +142,7 @@ class ArrayTasks:
         }
 
     @cached_property
-    def _starts(self) -> tuple[dict[int, list[_Start]], list[_Start]]:
+    def _starts(self) -> tuple[dict[int, list[Start]], list[Start]]:
         return _chains(self._array)
 
     def run(self, index: int) -> Run:
@@ -208,8 +208,7 @@ class Jobs(Mapping[JobIdentity, Run]):
 
 def index_of(array: Run, job_id: str, task: int) -> int:
     """Return the index of the run that is this task of a job of the array."""
-    starts = (*array.earlier, array.job_id)
-    offsets = dict(zip(starts, array.offsets, strict=False))
+    offsets = {start.job_id: start.offset for start in array.starts}
     return task + offsets.get(job_id, 0)
 
 
@@ -219,17 +218,6 @@ def current_jobs(array: Run) -> list[str]:
     covered = len(chains) == array.tasks
     now = {chain[-1].job_id for chain in chains.values()} | (set() if covered else {common[-1].job_id})
     return [job_id for job_id in (*array.earlier, array.job_id) if job_id and job_id in now]
-
-
-class _Start(NamedTuple):
-    """A start of a run of an array: the job, and the index of the run that is task 0 of that job."""
-
-    job_id: str
-    offset: int
-
-    def task_id(self, index: int) -> str:
-        """Return the scheduler's ID of the run with this index; empty without a job."""
-        return f"{self.job_id}_{index - self.offset}" if self.job_id else ""
 
 
 def _task_state(array: Run, job_id: str, known: TaskState | None) -> TaskState:
@@ -251,7 +239,7 @@ def present_states(array: Run, indices: Iterable[int] | None = None) -> dict[int
     }
 
 
-def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None) -> Run:
+def _run_of(array: Run, index: int, chain: list[Start], known: TaskState | None) -> Run:
     job_id = chain[-1].task_id(index)
     now = _task_state(array, job_id, known)
     return Run(
@@ -284,25 +272,21 @@ def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None
     )
 
 
-def _chains(array: Run) -> tuple[dict[int, list[_Start]], list[_Start]]:
+def _chains(array: Run) -> tuple[dict[int, list[Start]], list[Start]]:
     """Return the starts of each run, oldest first: (index -> starts where they differ, starts of all other runs).
 
     An array can be started in parts, so that two of its runs may have belonged to different jobs.
     """
-    jobs = (*array.earlier, array.job_id)
-    parts = (*array.parts, *[""] * (len(jobs) - len(array.parts)))
-    offsets = (*array.offsets, *[0] * (len(jobs) - len(array.offsets)))
-    chains: dict[int, list[_Start]] = {}
-    common: list[_Start] = []
-    for job_id, part, offset in zip(jobs, parts, offsets, strict=False):
-        start = _Start(job_id, offset)
-        if part:  # a start of these runs only: from here on they have their own chains
-            for index in numbers(part, array.tasks):
+    chains: dict[int, list[Start]] = {}
+    common: list[Start] = []
+    for start in array.starts:
+        if start.part:  # a start of these runs only: from here on they have their own chains
+            for index in numbers(start.part, array.tasks):
                 chains.setdefault(index, list(common)).append(start)
         else:
             for chain in (*chains.values(), common):
                 chain.append(start)
-    return chains, common or [_Start("", 0)]
+    return chains, common or [Start("")]
 
 
 _LARGEST_STATES = 64 * 2**20
@@ -377,7 +361,7 @@ def _state_of(run: Run) -> TaskState:
 
 
 def summary(found: Iterable[Run | TaskState]) -> RecordChange:
-    """Return state, exit code and reason of an array.
+    """Return state, exit code, reason and counts of an array.
 
     While runs have not ended the state is that of the most active run; then that of the first run that failed.
     """
@@ -386,21 +370,32 @@ def summary(found: Iterable[Run | TaskState]) -> RecordChange:
     active = [state for state in _MOST_ACTIVE_FIRST if state in states]
     # The most active states first; then the most frequent.
     ordered = dict.fromkeys([*active, *(state for state, _ in states.most_common())])
-    reason = f"{count(len(runs), 'run')}: {', '.join(f'{states[state]} {state}' for state in ordered)}"
+    counts = {state: states[state] for state in ordered}
+    reason = f"{count(len(runs), 'run')}: {', '.join(f'{number} {state}' for state, number in counts.items())}"
     unfinished = [run for run in runs if run.state not in FINAL]
     if unfinished:
         state = active[0] if active else unfinished[0].state
-        return {"state": state, "exit_code": "", "reason": f"{reason}{_commonest_reason(unfinished)}"}
+        waits_for = _commonest_reason(unfinished)
+        if waits_for:
+            reason += f" ({waits_for})"
+        return {"state": state, "exit_code": "", "reason": reason, "counts": counts, "waits_for": waits_for}
     failed = next((run for run in runs if run.state != "COMPLETED"), None)
-    if failed is not None:
-        return {"state": failed.state, "exit_code": failed.exit_code, "reason": reason}
-    return {"state": "COMPLETED", "exit_code": "0:0", "reason": reason}
+    ended = ("COMPLETED", "0:0") if failed is None else (failed.state, failed.exit_code)
+    return {"state": ended[0], "exit_code": ended[1], "reason": reason, "counts": counts, "waits_for": ""}
 
 
 def _commonest_reason(found: Iterable[Run | TaskState]) -> str:
-    """Return the reason that most of the runs have, in brackets; empty if none has one."""
+    """Return the reason that most of the runs have; empty if none has one."""
     reasons = Counter(run.reason for run in found if run.reason)
-    return f" ({reasons.most_common(1)[0][0]})" if reasons else ""
+    return reasons.most_common(1)[0][0] if reasons else ""
+
+
+def counts_of(run: Run) -> Mapping[str, int]:
+    """Return state -> the number of an array's runs that are in it; of any other run 1.
+
+    The runs of an array without recorded counts have its state, or nobody has looked at them since its state changed.
+    """
+    return run.counts or {run.state: max(run.tasks, 1)}
 
 
 def is_unfinished(array: Run) -> bool:

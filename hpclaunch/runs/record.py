@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +65,21 @@ class JobPlace(NamedTuple):
     via: str
 
 
+class Start(NamedTuple):
+    """A start of an array: its job, the indices of the runs that it covers (``0,5-9``; empty: all), and its offset.
+
+    ``offset``: the index of the run that is task 0 of the job.
+    """
+
+    job_id: str
+    part: str = ""
+    offset: int = 0
+
+    def task_id(self, index: int) -> str:
+        """Return the scheduler's ID of the run with this index; empty without a job."""
+        return f"{self.job_id}_{index - self.offset}" if self.job_id else ""
+
+
 @record
 class Run:
     """One submission, as its run directory records it.
@@ -85,10 +100,10 @@ class Run:
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
     - ``earlier``: the job IDs of earlier starts.
-    - ``tasks``, ``parts``: of a job array, which is one record for all its runs, their number, and the indices that
-      each start covers (``0,5-9``; empty: all).
-    - ``offsets``: for each start of an array that the scheduler would not accept as one, the index of the run that is
-      task 0; empty: 0 for all starts.
+    - ``tasks``: of a job array, which is one record for all its runs, their number.
+    - ``parts``, ``offsets``: what the record holds of an array's starts beside their jobs; read them as ``starts``.
+    - ``counts``, ``waits_for``: of an array whose runs were looked at, state -> how many of its runs are in it, the
+      most active state first; and the reason for which most of the others wait. ``reason`` says both in words.
     - ``claim``: the number of the claim by which its last start by hand was noticed; 0: none was, or it is an array.
     - ``index``: the index of a run in its array, else -1.
     - ``inode``: that of the directory, for a run that this process made; else 0.
@@ -124,6 +139,8 @@ class Run:
     excluded_because: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict, metadata=_FROM_SCHEDULER)
+    waits_for: str = field(default="", metadata=_FROM_SCHEDULER)
     parts: tuple[str, ...] = ()
     offsets: tuple[int, ...] = ()
     claim: int = 0
@@ -135,6 +152,14 @@ class Run:
     def place(self) -> JobPlace:
         """Where the job is."""
         return JobPlace(self.cluster, self.via)
+
+    @property
+    def starts(self) -> tuple[Start, ...]:
+        """The starts of an array, oldest first; the last is the present one, which may have no job ID yet."""
+        jobs = (*self.earlier, self.job_id)
+        parts = (*self.parts, *[""] * (len(jobs) - len(self.parts)))
+        offsets = (*self.offsets, *[0] * (len(jobs) - len(self.offsets)))
+        return tuple(map(Start, jobs, parts, offsets))
 
     @property
     def label(self) -> str:
@@ -253,7 +278,7 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the run directory's path."""
-        fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
+        fields = {name: getattr(self, name) for name in _TEXTS if name not in _NOT_SHOWN}
         values = {"run": self.id, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         if self.held:
             values["held"] = dict(self.held)
@@ -286,12 +311,30 @@ class RecordChange(TypedDict, total=False):
     held: Mapping[str, str]
     differs: str
     allocation: str
+    counts: Mapping[str, int]
+    waits_for: str
     earlier: tuple[str, ...]
     parts: tuple[str, ...]
     offsets: tuple[int, ...]
     claim: int
 
 
+def recorded_starts(array: Run, starts: Sequence[Start]) -> RecordChange:
+    """Return the change by which the record of an array has these starts; the last one has no job ID yet.
+
+    Offsets are recorded of arrays that were divided: only a newer hpclaunch reads such a record.
+    """
+    change: RecordChange = {
+        "parts": tuple(start.part for start in starts),
+        "earlier": tuple(start.job_id for start in starts[:-1]),
+    }
+    if array.offsets or starts[-1].offset:
+        change["offsets"] = tuple(start.offset for start in starts)
+    return change
+
+
+_NOT_SHOWN = ("token", "waits_for")
+"""Texts of the record that no document has: one is a key, and ``reason`` says the other."""
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
 _MUST = tuple(attribute.name for attribute in fields(Run) if attribute.name in _TEXTS and attribute.default is MISSING)
 _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribute.metadata == _FROM_SCHEDULER)
@@ -318,6 +361,7 @@ def load(path: Path) -> Run:
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = _text_members(record.get("earlier"))
     tasks = record.get("tasks")
+    counts = _counts_in(record.get("counts"))
     numbers: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
     parts = _text_members(record.get("parts")) if numbers else ()
     if not all(re.fullmatch(_PART, part) for part in parts):
@@ -334,9 +378,12 @@ def load(path: Path) -> Run:
     edition = record.get("edition")
     if isinstance(edition, int) and abs(edition) < _LARGEST_EDITION:
         numbers["edition"] = edition
-        texts.update(_latest_news(path, edition))
-    held = _held_in(record.get("held"))
-    return Run(path=path, earlier=earlier, parts=parts, offsets=offsets, held=held, **texts, **numbers)
+        news = _latest_news(path, edition)
+        if news:
+            counts = _counts_in(news.pop("counts", None))
+            texts.update({name: str(value) for name, value in news.items()})
+    lists: dict[str, Any] = {"earlier": earlier, "parts": parts, "offsets": offsets}
+    return Run(path=path, counts=counts, held=_held_in(record.get("held")), **lists, **texts, **numbers)
 
 
 def _check_format(path: Path, number: object) -> None:
@@ -359,6 +406,16 @@ def _held_in(value: Any) -> dict[str, str]:
     return {name: str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 
 
+def _counts_in(value: Any) -> dict[str, int]:
+    """Return state -> number; none of anything else, or if any of it is no state or no number."""
+    if not isinstance(value, dict):
+        return {}
+    is_sound = all(
+        STATE.fullmatch(state) and type(number) is int and 0 < number <= MOST_RUNS for state, number in value.items()
+    )
+    return value if is_sound else {}
+
+
 def _offsets_in(value: Any, tasks: int) -> tuple[int, ...] | None:
     """Return the offsets of an array's starts; None for anything that is not the index of one of its runs."""
     if not isinstance(value, list | tuple):
@@ -366,7 +423,7 @@ def _offsets_in(value: Any, tasks: int) -> tuple[int, ...] | None:
     return tuple(value) if all(type(offset) is int and 0 <= offset < tasks for offset in value) else None
 
 
-def _latest_news(path: Path, edition: int) -> dict[str, str]:
+def _latest_news(path: Path, edition: int) -> dict[str, Any]:
     """Return the fields in the last line of the history if it updates this edition of the record; else none.
 
     A line that is incomplete is ignored. If a process ended between writing the record and the line, the last line
@@ -377,7 +434,7 @@ def _latest_news(path: Path, edition: int) -> dict[str, str]:
         if STATE.fullmatch(str(news.get("state", ""))):
             if news.get("edition") != edition:
                 return {}
-            return {name: str(news.get(name, "")) for name in _SCHEDULER_FIELDS}
+            return {name: news.get(name, "") for name in _SCHEDULER_FIELDS}
     return {}
 
 
@@ -390,6 +447,7 @@ def save(run: Run, durable: bool = True, write: Writer = write_text) -> Run:
     run = replace(run, edition=run.edition + 1)
     number = FORMAT if run.offsets else 1
     values = {"format": number, **run.to_json(), "token": run.token, "edition": run.edition}
+    values |= _counts_of(run)
     if run.claim:
         values["claim"] = run.claim
     (write if durable else _write_later)(f"{run.path}/{RECORD}", _as_text(values))
@@ -404,9 +462,15 @@ def utc_now() -> str:
 def _add_to_history(run: Run) -> Run:
     names = ("state", "job_id", "exit_code", "reason", "nodes", "repaired", "edition")
     values = {name: getattr(run, name) for name in names}
-    line = {"time": utc_now(), **{key: value for key, value in values.items() if value}}
+    line = {"time": utc_now(), **{key: value for key, value in values.items() if value}, **_counts_of(run)}
     append_line(f"{run.path}/{HISTORY}", json.dumps(line))
     return run
+
+
+def _counts_of(run: Run) -> dict[str, Any]:
+    """Return the counts of an array as the record and its history have them; nothing of what is not known."""
+    values = {"counts": dict(run.counts), "waits_for": run.waits_for}
+    return {name: value for name, value in values.items() if value}
 
 
 def add_note(run: Run, **words: str) -> None:
@@ -440,10 +504,13 @@ def claim(
             return None
         if current.state != run.state and not any_state:
             return None
+        if "reason" in news and "counts" not in news:
+            news |= {"counts": {}, "waits_for": ""}  # it is another reason than that of the counts
         changed = replace(current, **news)
-        if max(len(changed.reason), len(changed.excluded_because)) > _LONGEST_REASON:
-            reason, because = _shorten_reason(changed.reason), _shorten_reason(changed.excluded_because)
-            changed = replace(changed, reason=reason, excluded_because=because)
+        reasons = {name: getattr(changed, name) for name in ("reason", "excluded_because", "waits_for")}
+        if max(map(len, reasons.values())) > _LONGEST_REASON:
+            shortened: dict[str, Any] = {name: _shorten_reason(text) for name, text in reasons.items()}
+            changed = replace(changed, **shortened)
         if changed == current:
             return current
         # A line names the edition that it updates, so a record without an edition is written again.

@@ -105,7 +105,8 @@ def _show_obstacle(run: Run, fault: Fault | None) -> Run:
     if fault is None:
         return run
     words = fault.what.removeprefix(f"{run.home.name} ")
-    return replace(_collapse_array(run), reason=words if run.final else f"{words}; {fault.next}")
+    reason = words if run.final else f"{words}; {fault.next}"
+    return replace(_collapse_array(run), reason=reason, counts={}, waits_for="")
 
 
 def _collapse_array(run: Run) -> Run:
@@ -417,10 +418,9 @@ def in_states(found: Sequence[Run], names: Sequence[str], every: bool) -> list[R
 
 def explanation(run: Run) -> str:
     """Return why a run waits, in words, and what to do about an array that is not queued completely; else nothing."""
-    # An array's reason is "9 runs: 9 PENDING (Priority)": the most common reason of its waiting runs stands last.
-    reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
+    reason = run.waits_for if run.tasks else run.reason
     words = scheduler_of(run.scheduler).explain(reason).replace("JOBID", run.job_id) if reason and not run.final else ""
-    is_incomplete = run.tasks > 0 and " NOT_SUBMITTED" in run.reason and bool(run.job_id or run.earlier)
+    is_incomplete = run.tasks > 0 and "NOT_SUBMITTED" in run.counts and bool(run.job_id or run.earlier)
     rest = f"hpclaunch retry {run.label} submits the runs that are not queued" if is_incomplete else ""
     return "; ".join(filter(None, (words, rest)))
 

@@ -7,7 +7,7 @@ interruption the record says which runs are queued, and ``retry`` submits the ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.following.identity import elsewhere
@@ -18,6 +18,7 @@ from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.array_parts import ArrayPart, divide
+from hpclaunch.runs.record import Start, recorded_starts
 from hpclaunch.runs.recorded_layout import options_of, walltime_of
 from hpclaunch.schedulers import scheduler_of
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from hpclaunch.runs import RecordChange
-
-_Entry = TypeVar("_Entry")
 
 
 def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[RecordChange]) -> Run:
@@ -109,26 +108,19 @@ def _wait_options(after: Sequence[str], first: str, text: str, row: SchedulerRow
 
 def _new_start(array: Run, part: ArrayPart) -> RecordChange:
     """Return the changes of the record for a start of these runs: it has an entry for each earlier start, too."""
-    before = len(array.earlier) + bool(array.job_id)
     covered = "" if len(part.indices) == array.tasks else runs.spelled(part.indices)
+    before = [start for start in array.starts if start.job_id]
     if not before and not covered:
         return {}
-    changes: RecordChange = {"parts": (*_entries_of(array.parts, before, ""), covered)}
-    if sum(map(len, changes["parts"])) > runs.MOST_IN_PARTS:
-        raise _full_record_error(array, before)
-    changes["earlier"] = (*array.earlier, array.job_id) if array.job_id else array.earlier
-    if part.offset or array.offsets:
-        changes["offsets"] = (*_entries_of(array.offsets, before, 0), part.offset)
-    return changes
+    starts = [*before, Start(job_id="", part=covered, offset=part.offset)]
+    if sum(len(start.part) for start in starts) > runs.MOST_IN_PARTS:
+        raise _full_record_error(array, len(before))
+    return recorded_starts(array, starts)
 
 
 def _full_record_error(array: Run, starts: int) -> Refused:
     what = f"the record of {array.label} has no room for a further start: {starts} starts have listed their runs in it"
     return Refused(Fault(where=str(array.path), what=what, next="sweep the values that are left in a new submission"))
-
-
-def _entries_of(values: tuple[_Entry, ...], number: int, usual: _Entry) -> tuple[_Entry, ...]:
-    return (*values, *[usual] * number)[:number]
 
 
 def _overtaken(array: Run) -> Refused:

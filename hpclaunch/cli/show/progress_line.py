@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 
@@ -12,11 +11,10 @@ from hpclaunch.cli.show.bars import bar
 from hpclaunch.cli.show.console import escape_controls
 from hpclaunch.cli.show.run_columns import ListedRun, cut, duration, epoch_of
 from hpclaunch.core.units import count
-from hpclaunch.runs import FINAL, Run
+from hpclaunch.runs import FINAL, Run, counts_of
 
 _BAR = 20
 _LEAST_FOR_BAR = 50
-_COUNTED = re.compile("([0-9]{1,9}) ([A-Z_]+)")
 _TICK_S = 1.0
 
 
@@ -81,7 +79,7 @@ def _describe_runs(listed: Sequence[ListedRun], width: int) -> str:
     """Return how many have ended; the runs of an array count each."""
     states: dict[str, int] = {}
     for one in listed:
-        for number, state in _states_of(one.run):
+        for state, number in counts_of(one.run).items():
             states[state] = states.get(state, 0) + number
     total = sum(states.values())
     ended = sum(number for state, number in states.items() if state in FINAL)
@@ -93,9 +91,3 @@ def _describe_runs(listed: Sequence[ListedRun], width: int) -> str:
     if left:
         parts.append(f"{duration(max(left))} left of the longest")
     return "  ".join(parts)
-
-
-def _states_of(run: Run) -> list[tuple[int, str]]:
-    """Return (number, state) of a run, or of an array's runs, which its reason counts: ``9 runs: 4 RUNNING, …``."""
-    counted = _COUNTED.findall(run.reason.partition(": ")[2].partition(" (")[0]) if run.tasks else []
-    return [(int(number), state) for number, state in counted] or [(max(run.tasks, 1), run.state)]

@@ -929,9 +929,10 @@ def test_why_a_run_waits_and_what_is_missing_of_an_array(slurm: FakeSlurm) -> No
     words = explanation(waits)
     assert words
     assert explanation(replace(waits, state="FAILED")) == explanation(replace(waits, reason="")) == ""
-    array = replace(waits, tasks=9, reason="9 runs: 9 PENDING (Priority)")
+    array = replace(waits, tasks=9, reason="in words", counts={"PENDING": 9}, waits_for="Priority")
     assert explanation(array) == words
-    part = replace(array, reason="9 runs: 3 NOT_SUBMITTED, 6 PENDING (Priority)")
+    assert explanation(replace(array, waits_for="")) == "", "the words are for people alone"
+    part = replace(array, counts={"PENDING": 6, "NOT_SUBMITTED": 3})
     rest = "hpclaunch retry run-7 submits the runs that are not queued"
     assert explanation(part) == f"{words}; {rest}"
     assert explanation(replace(part, job_id="", earlier=("6",))) == f"{words}; {rest}"

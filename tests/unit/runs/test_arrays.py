@@ -80,9 +80,31 @@ def test_what_was_heard_of_a_run_counts_for_the_start_that_it_was_heard_of(tmp_p
     failed = replace(runs.task_of(array, 1), state="FAILED", exit_code="3:0", nodes="n1")
     told = runs.record_tasks(array, {1: failed})
     assert (told.state, told.reason) == ("PENDING", "2 runs: 1 PENDING, 1 FAILED")
+    assert (told.counts, runs.counts_of(runs.load(array.path))) == ({"PENDING": 1, "FAILED": 1},) * 2
+    assert "counts" not in told.to_json(), "the reason says them, and documents have it"
     assert runs.load_any(array.path / "0001").exit_code == "3:0"
     again = runs.change(told, earlier=("4711",), job_id="4800", parts=("", "1"))
     assert [run.state for run in runs.tasks_of(again)] == ["PENDING", "PENDING"]
+
+
+def test_another_reason_ends_the_counts_that_the_last_one_told(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=3)
+    waits = [replace(runs.task_of(array, index), reason=why) for index, why in ((0, "Priority"), (1, "Priority"))]
+    told = runs.record_tasks(array, {run.index: run for run in waits})
+    assert (told.reason, told.waits_for) == ("3 runs: 3 PENDING (Priority)", "Priority")
+    assert runs.load(array.path).waits_for == "Priority"
+    refused = runs.change(told, state="NOT_SUBMITTED", reason="no such partition (12 RUNNING)")
+    assert runs.load(array.path) == refused
+    assert (refused.waits_for, runs.counts_of(refused)) == ("", {"NOT_SUBMITTED": 3})
+
+
+@pytest.mark.parametrize("counts", ['{"PENDING": 0}', '{"PENDING": "3"}', '{"pending": 3}', "[3]", '{"PENDING": 1e3}'])
+def test_counts_that_are_none_are_not_read(tmp_path: Path, counts: str) -> None:
+    array = an_array(tmp_path, tasks=3)
+    record = array.path / "run.json"
+    record.write_text(record.read_text().replace('"tasks"', f'"counts": {counts},\n  "tasks"'))
+    (array.path / "states.jsonl").unlink()
+    assert runs.load(array.path).counts == {}
 
 
 def test_an_array_that_was_started_in_parts_has_several_jobs_that_may_run(tmp_path: Path) -> None:

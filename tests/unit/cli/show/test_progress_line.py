@@ -32,12 +32,12 @@ def test_several_runs_show_how_many_have_ended() -> None:
     assert progress_text([running(), waiting(), failed()], 120) == (
         "1 of 3 runs ended  ━━━━━━━─────────────  1 RUNNING  1 PENDING  00:09:00 left of the longest"
     )
-    array = a_named_run(4, "RUNNING", tasks=9, reason="9 runs: 2 RUNNING, 3 PENDING, 4 COMPLETED (Priority)")
+    array = replace(a_named_run(4, "RUNNING", tasks=9), counts={"RUNNING": 2, "PENDING": 3, "COMPLETED": 4})
     assert progress_text([ListedRun(run=array, progress=RunProgress())], 120) == (
         "4 of 9 runs ended  ━━━━━━━━━───────────  2 RUNNING  3 PENDING"
     )
-    damaged = replace(array, reason="")
-    assert progress_text([ListedRun(run=damaged, progress=RunProgress())], 40) == "0 of 9 runs ended  9 RUNNING"
+    uncounted = replace(array, counts={})
+    assert progress_text([ListedRun(run=uncounted, progress=RunProgress())], 40) == "0 of 9 runs ended  9 RUNNING"
 
 
 @pytest.mark.parametrize("width", [0, 1, 5, 79, 200])
