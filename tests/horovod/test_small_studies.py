@@ -132,7 +132,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+# One that starts ranks and one that does not. What all share, store.py and the tables, is tested with them.
+IN_EVERY_RUN = ("hours_to_minutes", "notebook3")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in IN_EVERY_RUN else pytest.param(name, marks=pytest.mark.long_tier) for name in STUDIES]
+)
 def test_a_study_runs_once_and_its_report_has_a_table_and_pictures(name: str, tmp_path: Path) -> None:
     study, program = STUDIES[name], REFERENCE / f"{name}.py"
     need(study.needs)
