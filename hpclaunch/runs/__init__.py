@@ -2,6 +2,7 @@
 
 from hpclaunch.core.files import write_text
 from hpclaunch.core.locks import locked
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.runs.arrays import (
     STATES,
     ArrayTasks,
@@ -46,7 +47,6 @@ from hpclaunch.runs.index import (
 from hpclaunch.runs.job_identity import JobIdentity, identity_of
 from hpclaunch.runs.ownership import adopt, is_own, is_unlisted, list_own, opened, unlist_own
 from hpclaunch.runs.record import (
-    FINAL,
     HISTORY,
     JOB_ID,
     MOST_IN_PARTS,

@@ -19,15 +19,16 @@ from typing import NamedTuple
 from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.locks import locked
+from hpclaunch.core.run_states import ACTIVE, FINAL, NEVER_QUEUED
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.job_identity import JobIdentity, epoch_of, identity_of
-from hpclaunch.runs.record import FINAL, JOB_ID, STATE, JobPlace, RecordChange, Run, Start, change, load
+from hpclaunch.runs.record import JOB_ID, STATE, JobPlace, RecordChange, Run, Start, change, load
 from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
-_BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})
-_MOST_ACTIVE_FIRST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
+_BEFORE_A_JOB = frozenset({*NEVER_QUEUED, "SUBMITTING"})
+_MOST_ACTIVE_FIRST = (*ACTIVE, *NEVER_QUEUED)
 _RANGE = "([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?"
 
 

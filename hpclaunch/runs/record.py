@@ -19,6 +19,7 @@ from hpclaunch.core.files import append_line, json_object, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
 from hpclaunch.runs.start_numbers import of_newest
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 FORMAT = 2
 """The highest number of a record's format. A record without a number is older, and is read as format 1. Only an array
 that was split has format 2: an older hpclaunch would take the jobs of its runs for those of others."""
-FINAL = frozenset(
-    {
-        *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
-        *("DEADLINE", "NOT_SUBMITTED", "FORGOTTEN"),
-    }
-)
-"""States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
-and FORGOTTEN (a person closed it, because its state stays unknown)."""
 UNKNOWN_CLUSTER = "unknown"
 """The name of a submitting machine's cluster that nothing told."""
 RECORD = "run.json"

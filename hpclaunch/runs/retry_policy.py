@@ -8,21 +8,9 @@ from dataclasses import field
 
 from hpclaunch.core.errors import shorten
 from hpclaunch.core.records import record
+from hpclaunch.core.run_states import ENDS
 from hpclaunch.runs.node_lists import names_in
 
-_NODE_FAULTS = {
-    "NODE_FAIL": "a node failed",
-    "BOOT_FAIL": "a node did not boot",
-}
-_PREEMPTED = {"PREEMPTED": "it was preempted"}
-_NO_RETRY = {
-    "COMPLETED": "it completed",
-    "CANCELLED": "it was cancelled",
-    "TIMEOUT": "it reached its walltime",
-    "DEADLINE": "it reached its deadline",
-    "FORGOTTEN": "it was closed with hpclaunch runs forget",
-    "OUT_OF_MEMORY": "it ran out of memory",
-}
 _CONFIGURATION = 78
 """The script's exit code where something that it needs is missing (EX_CONFIG of sysexits.h)."""
 _NOT_PROVEN = "69"
@@ -91,21 +79,17 @@ def decide(ending: Ending) -> RetryDecision:
     back), or if it was the only node of a run that a node failure ended. If very many are blamed, none is excluded.
     Neither is a node whose name gets a new machine.
     """
-    state = ending.state
-    if state in _NODE_FAULTS:
+    state, end = ending.state, ENDS.get(ending.state)
+    if end is None:
+        return RetryDecision(again=False, reason=f"it has not ended: its state is {state}")
+    if end.again is None:
+        return _decide_on_failure(ending)
+    if end.blames:
         blamed = {**_failed_in_log(ending.log), **ending.unwell}
         if not blamed and len(ending.nodes) == 1:
             blamed = {ending.nodes[0]: f"the only node of a run that ended as {state}"}
-        return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=_drop_blameless(blamed))
-    if state in _PREEMPTED:
-        return RetryDecision(again=True, reason=_PREEMPTED[state])
-    if state == "NOT_SUBMITTED":
-        return RetryDecision(again=True, reason="it was never queued")
-    if state == "FAILED":
-        return _decide_on_failure(ending)
-    if state in _NO_RETRY:
-        return RetryDecision(again=False, reason=_NO_RETRY[state])
-    return RetryDecision(again=False, reason=f"it has not ended: its state is {state}")
+        return RetryDecision(again=True, reason=end.words, exclude=_drop_blameless(blamed))
+    return RetryDecision(again=end.again, reason=end.words)
 
 
 def _decide_on_failure(ending: Ending) -> RetryDecision:

@@ -10,7 +10,7 @@ from functools import partial
 from hpclaunch import runs
 from hpclaunch.actions.continuing.recorded_job import named_job, nodes_before, recorded_job
 from hpclaunch.actions.following.identity import elsewhere, require_own_site
-from hpclaunch.actions.following.states import NEVER_QUEUED, unsubmitted_fault
+from hpclaunch.actions.following.states import unsubmitted_fault
 from hpclaunch.actions.preparing.active_python import without_active_python
 from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.actions.preparing.load import load
@@ -24,6 +24,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused, unwritable
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
+from hpclaunch.core.run_states import NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import LIBRARY, SAMPLER
 from hpclaunch.runs import Run

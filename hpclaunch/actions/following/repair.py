@@ -10,14 +10,13 @@ from hpclaunch.actions.following.identity import other_users
 from hpclaunch.actions.following.states import is_lost, unsubmitted_fault
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused, unwritable
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.run_states import OF_SCHEDULER
 from hpclaunch.core.units import CONTROL
 from hpclaunch.core.users import user_name
 from hpclaunch.runs import Run
 
-_NOT_BY_HAND = ("NOT_SUBMITTED", "FORGOTTEN")
-"""Ends that hpclaunch alone records: no job was queued, and nobody knows the state."""
-STATES = tuple(sorted(runs.FINAL.difference(_NOT_BY_HAND)))
-"""The states that a repaired run may have."""
+STATES = tuple(sorted(OF_SCHEDULER))
+"""The states that a repaired run may have; the others say that no job was queued, or that nobody knows the state."""
 _LONGEST_REASON = 500
 
 

@@ -24,6 +24,7 @@ from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
+from hpclaunch.core.run_states import NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
@@ -47,8 +48,6 @@ MOST_ENDED = 100
 """So many of the runs that ended long ago does `status` show."""
 _ONE_SEARCH = threading.Lock()
 """Runs of a slow file system are looked at many at once, but the scheduler answers one question after the other."""
-NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
-"""States of runs that were never submitted, and so will never end."""
 
 
 def refreshed(found: Sequence[Run]) -> list[Run]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hpclaunch.actions.following.identity import obstacle, require_permission
-from hpclaunch.actions.following.states import NEVER_QUEUED, is_lost, refreshed
+from hpclaunch.actions.following.states import is_lost, refreshed
 from hpclaunch.actions.queueing.retry import retry
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
+from hpclaunch.core.run_states import NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run, task_of
 from hpclaunch.runs.recorded_layout import ranks_of

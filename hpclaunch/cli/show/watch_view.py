@@ -8,13 +8,13 @@ from pathlib import Path
 
 from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.core.records import record
-from hpclaunch.runs import FINAL, Run
+from hpclaunch.core.run_states import ACTIVE, FINAL
+from hpclaunch.runs import Run
 
 SORTS = ("active", "newest", "name", "left", "epoch", "loss")
 """The orders of the list, in the order in which the key goes through them."""
 BY_PROGRESS = ("left", "epoch", "loss")
 """The orders that need the progress of every run."""
-_ACTIVE_FIRST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING")
 _COMMANDS = {"q": "quit", "u": "ask"}
 _LONGEST_FILTER = 60
 _UNKNOWN_LAST = float("inf")
@@ -70,9 +70,9 @@ def _search_text(run: Run) -> str:
 
 def _activity(run: Run) -> int:
     """Return the place of a state in the list: those that run, those that wait, others that may change, ended ones."""
-    if run.state in _ACTIVE_FIRST:
-        return _ACTIVE_FIRST.index(run.state)
-    return len(_ACTIVE_FIRST) + (run.state in FINAL)
+    if run.state in ACTIVE:
+        return ACTIVE.index(run.state)
+    return len(ACTIVE) + (run.state in FINAL)
 
 
 def _or_last(value: float | None) -> float:

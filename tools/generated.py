@@ -1,0 +1,58 @@
+"""Writes the lines of the product that repeat facts of another file, because bash or an editor cannot read them there.
+
+    python tools/generated.py            say what is out of date; ends with 1 if something is
+    python tools/generated.py --write    write it again
+
+- ``templates/hpclaunch.sh``, ``may_follow``: the ends that a scheduler reports (``hpclaunch/core/run_states.py``).
+- ``hpclaunch/training/program/setting_types.py``: the settings of a program (``hpclaunch/training/parameters.json``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from hpclaunch.core.run_states import OF_SCHEDULER  # noqa: E402
+
+_ENDS = re.compile(r"(  case \$state in # the scheduler's COMPLETED is no success yet\n    '' \| )[A-Z_ |]+(\) ;;\n)")
+
+
+def with_ends(text: str) -> str:
+    """Return a text of bash that has a line with the ends that a scheduler reports, with those of today."""
+    return _ENDS.sub(rf"\g<1>{' | '.join(sorted(OF_SCHEDULER))}\g<2>", text)
+
+
+def generated() -> dict[Path, str]:
+    """Return file -> its text as it should be. Raises ValueError if no template has the ends, or more than one."""
+    libraries = {path: path.read_text() for path in (ROOT / "templates").glob("*.sh")}
+    with_line = [path for path, text in libraries.items() if _ENDS.search(text)]
+    if len(with_line) != 1:
+        raise ValueError(f"{len(with_line)} files of templates/ have a line with the ends of a run, and not one")
+    return {with_line[0]: with_ends(libraries[with_line[0]])}
+
+
+def outdated() -> list[Path]:
+    """Return the files that are not as they should be."""
+    return [path for path, text in generated().items() if not path.is_file() or path.read_text() != text]
+
+
+def main() -> int:
+    """Say what is out of date, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write what is out of date")
+    write = parser.parse_args().write
+    found = outdated()
+    for path in found:
+        print(f"{'written' if write else 'out of date'}: {path.relative_to(ROOT)}")
+        if write:
+            path.write_text(generated()[path])
+    return 1 if found and not write else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
