@@ -90,7 +90,7 @@ def _run(words: list[str], arguments: tuple[str, ...]) -> None:
         with _activity(words):
             code = app(args=words, obj=arguments, prog_name="hpclaunch", standalone_mode=False)
     except _UsageError as refused:
-        _refuse(refused, words)
+        _refuse(refused, words, arguments)
     except typer.Abort:
         code = 1
     streams.finish()  # Python itself would report a full disk or a closed pipe with a traceback
@@ -106,14 +106,14 @@ def _activity(words: list[str]) -> AbstractContextManager[None]:
     return activity.shown(words)
 
 
-def _refuse(refused: Exception, words: list[str]) -> NoReturn:
+def _refuse(refused: Exception, words: list[str], arguments: tuple[str, ...]) -> NoReturn:
     """Raise InvalidRequest for what the parser refuses; a group that was typed alone shows its help instead."""
     from hpclaunch.cli import usage
 
     if usage.needs_help(refused) and not _wants_json(words):
         streams.tell(f"{refused}\n".encode())
         sys.exit(InvalidRequest.exit_code)
-    raise usage.error_of(refused, words) from None
+    raise usage.error_of(refused, words, arguments) from None
 
 
 def _tell(text: str) -> None:

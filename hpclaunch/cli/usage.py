@@ -12,14 +12,14 @@ _NOUNS = {"int": "a whole number", "integer": "a whole number", "float": "a numb
 _GROUPS = ("search", "runs", "jobs", "sites", "data")
 
 
-def error_of(refused: Any, words: Sequence[str]) -> InvalidRequest:
+def error_of(refused: Any, words: Sequence[str], arguments: Sequence[str]) -> InvalidRequest:
     """Return the error for an exception of the parser, with the place, what is allowed, and the help to read.
 
-    ``words`` are what was typed: some exceptions do not know their command.
+    ``words`` are what was typed: some exceptions do not know their command. ``arguments``: what stood behind ``--``.
     """
     context = getattr(refused, "ctx", None)
     path = context.command_path if context is not None else _typed_path(words)
-    fault = _fault_of(refused, path, context)
+    fault = _fault_of(refused, [*words, "--", *arguments] if arguments else words, path, context)
     return InvalidRequest(fault)
 
 
@@ -28,14 +28,13 @@ def needs_help(refused: Any) -> bool:
     return type(refused).__name__ == "NoArgsIsHelpError"
 
 
-def _fault_of(refused: Any, path: str, context: Any) -> Fault:
+def _fault_of(refused: Any, words: Sequence[str], path: str, context: Any) -> Fault:
     kind, parameter = type(refused).__name__, getattr(refused, "param", None)
     help_of = f"{path} --help"
     if kind == "NoArgsIsHelpError":
         return Fault(where=path, what="a command is missing", allowed=", ".join(_commands(context)), next=help_of)
     if kind == "NoSuchOption":
-        near = did_you_mean(refused.option_name, _options(context))
-        return Fault(where=path, what=f"there is no option {shorten(refused.option_name)}{near}", next=help_of)
+        return _unknown_option(refused.option_name, words, path, _options(context))
     if kind == "MissingParameter" and parameter is not None:
         return Fault(where=path, what=f"{_name_of(parameter)} is missing", next=help_of)
     if kind == "BadParameter" and parameter is not None:
@@ -45,6 +44,16 @@ def _fault_of(refused: Any, path: str, context: Any) -> Fault:
     if "more arguments" in what and path == "hpclaunch submit":
         return Fault(where=path, what=what, next=f"hpclaunch submit OPTIONS -- PROGRAM ARGUMENTS; or {help_of}")
     return Fault(where=path, what=what, next=help_of)
+
+
+def _unknown_option(option: str, words: Sequence[str], path: str, known: Sequence[str]) -> Fault:
+    if "--sbatch" in known:
+        from hpclaunch.cli import sbatch_words
+
+        if fault := sbatch_words.fault_for(option, words, path):
+            return fault
+    what = f"there is no option {shorten(option)}{did_you_mean(option, known)}"
+    return Fault(where=path, what=what, next=f"{path} --help")
 
 
 def _typed_path(words: Sequence[str]) -> str:

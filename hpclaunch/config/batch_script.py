@@ -23,7 +23,18 @@ _SHORT: dict[str, str] = {row.split()[0]: row.split()[1] for row in _LETTERS.spl
 """The letter of an option -> its long name."""
 _FLAGS = {
     *("contiguous", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate", "no-kill", "no-requeue"),
-    *("nice", "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue", "spread-job"),
+    *(
+        "nice",
+        "oom-kill-step",
+        "overcommit",
+        "oversubscribe",
+        "parsable",
+        "propagate",
+        "quiet",
+        "reboot",
+        "requeue",
+        "spread-job",
+    ),
     *("test-only", "usage", "use-min-nodes", "verbose", "version", "wait"),
 }
 """Options whose value, if they have one, stands behind an ``=``."""
@@ -168,6 +179,18 @@ def _full_name(typed: str) -> str:
         return _OTHER_NAMES.get(typed, typed)
     fitting = {name for name in _LONG if name.startswith(typed)}
     return fitting.pop() if typed and len(fitting) == 1 else ""
+
+
+def option_of(words: Sequence[str]) -> tuple[Directive, int] | None:
+    """Return the option that words of a command line begin with, and how many of them it takes; None if it is none."""
+    found, unknown = _options_in(words[:1], 0)
+    if not found or unknown:
+        return None
+    first = found[-1]
+    is_waiting = len(words) > 1 and not words[1].startswith("-") and "=" not in words[0] and first.name not in _FLAGS
+    if first.value or not is_waiting:
+        return first, 1
+    return Directive(name=first.name, value=words[1], line=0), 2
 
 
 def near_option(word: str) -> str:

@@ -36,13 +36,13 @@ _PARSED: dict[str, tuple[str, Callable[[str], int]]] = {
     "mem": ("memory", parse_memory),
 }
 _NUMBERS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
-_WITHOUT_EFFECT = {
+WITHOUT_EFFECT = {
     **dict.fromkeys(("parsable", "quiet", "verbose", "test-only", "wait"), "it is a word to sbatch, not to the job"),
     **dict.fromkeys(("output", "error", "open-mode"), "the log is in the run directory: hpclaunch logs"),
 }
-_NOT_TAKEN = {
+NOT_TAKEN = {
     "array": ("hpclaunch counts the runs of an array itself", "--sweep NAME=1..10, with {NAME} after --"),
-    "chdir": ("a run starts in the folder where it is submitted", "cd to that folder, and leave the line out"),
+    "chdir": ("a run starts in the folder where it is submitted", "cd to that folder, and leave it out"),
     "container": ("the whole script would run in the container", "'environment: container:' in the settings"),
     "container-image": ("the whole script would run in the container", "'environment: container:' in the settings"),
     "image": ("the image is the business of the settings", "'environment: container:' in the settings"),
@@ -178,10 +178,10 @@ def _take_directive(one: Directive, taking: _Taking) -> None:
         _take_name(one, taking)
     elif name == "export":
         _take_export(one, taking)
-    elif name in _WITHOUT_EFFECT:
-        taking.shown.append((str(one), f"left out: {_WITHOUT_EFFECT[name]}"))
-    elif name in _NOT_TAKEN:
-        why, step = _NOT_TAKEN[name]
+    elif name in WITHOUT_EFFECT:
+        taking.shown.append((str(one), f"left out: {WITHOUT_EFFECT[name]}"))
+    elif name in NOT_TAKEN:
+        why, step = NOT_TAKEN[name]
         taking.fault(one.line, f"{one} cannot be taken: {why}", step)
     elif name == "gres":
         _take_gres(one, taking)

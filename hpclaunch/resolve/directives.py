@@ -51,7 +51,7 @@ OWNED = {
 _REPLACED = {"requeue": "no-requeue", "no-requeue": "requeue", "mem-per-cpu": "mem", "mem-per-gpu": "mem"}
 """sbatch options that a site, a job or a request adds -> the option in whose place they stand."""
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-_EXCLUDED = {
+EXCLUDED = {
     "cpus-per-gpu": "cpus-per-task",
     "ntasks-per-gpu": "ntasks-per-node",
 }
@@ -264,8 +264,8 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         elif _full_name(match[1]):
             full = _full_name(match[1])
             decisions.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
-        elif match[1] in _EXCLUDED or (match[1], (match[2] or "").partition(":")[0]) == ("tres-per-task", "cpu"):
-            own = _EXCLUDED.get(match[1], "cpus-per-task")
+        elif match[1] in EXCLUDED or (match[1], (match[2] or "").partition(":")[0]) == ("tres-per-task", "cpu"):
+            own = EXCLUDED.get(match[1], "cpus-per-task")
             what = f"--{match[1]} and --{own}, which hpclaunch writes, exclude each other"
             decisions.fault(what, where=where, next=f"use {OWNED[own]} instead")
         elif match[1] in OWNED:

@@ -88,7 +88,7 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
         condition = next((part for part in several if part not in SAME_NAME), "") if len(several) > 1 else ""
         if condition in _CONDITIONS:
             what, allowed = f"{name!r} is a dependency as the scheduler spells it", "one run or job each"
-            next_step = _flags_for(name) or f"--sbatch {shell_word(f'--dependency={name}')}"
+            next_step = flags_for(name) or f"--sbatch {shell_word(f'--dependency={name}')}"
         elif not several:
             what, allowed, next_step = "the text is empty", "a run, or the number of a job", "hpclaunch status"
         elif len(several) > 1 and not _is_run(system, name):
@@ -101,7 +101,7 @@ def _check(system: System, names: Sequence[tuple[str, bool]]) -> None:
         raise InvalidRequest(faults)
 
 
-def _flags_for(dependency: str) -> str:
+def flags_for(dependency: str) -> str:
     """Return a dependency of Slurm as flags; empty if a part of it has none, as ``?`` (any of several) has none."""
     words = []
     for clause in dependency.split(","):
