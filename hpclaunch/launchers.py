@@ -314,6 +314,8 @@ class LauncherRow:
     """Why it cannot start ranks on nodes of several types, the components of a heterogeneous job; empty: it can."""
     needs_mpi: bool = False
     """Under it, the ranks of Horovod find each other through MPI."""
+    library_part: str = ""
+    """The file of the script's library with functions that only it needs, without its ending; empty: none."""
     install_hint: str = "install it"
     """What to do if its program is missing on this machine."""
     binding_hint: str = "check the launcher's options in the site file"
@@ -340,6 +342,14 @@ class LauncherRow:
         starter = self.started_by.get(scheduler)
         own = () if contained and self.is_in_image else self.programs
         return (*(LAUNCHERS[starter].programs if starter else ()), *own)
+
+    def library_parts_at(self, scheduler: str) -> tuple[str, ...]:
+        """Return the parts of the script's library that only it needs, and those of what starts it."""
+        starter = self.started_by.get(scheduler)
+        named = [self.library_part]
+        if starter:
+            named.append(LAUNCHERS[starter].library_part)
+        return tuple(filter(None, named))
 
     @property
     def place_of_rank(self) -> tuple[str, str]:
@@ -458,6 +468,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         local_rank_variables=("LOCAL_RANK",),
         node_variables=("NODE_RANK",),
         over_ssh=True,
+        library_part="spawn",
         one_node_type="it starts the same number of ranks on each host",
         refuses={HOROVOD: _NO_PLACE_FOR_HOROVOD, MPI: _NO_MPI},
         asks={JAX: _EXPLICIT_PLACE_FOR_JAX},

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,14 @@ _LARGEST_EXPONENT = 64
 _LARGEST_FILE = 256 * 1024
 """Bytes of a template, or of the library."""
 
+_LIBRARY_NAME = "the library of the scripts"
+_FIRST_LINE = "# shellcheck shell=bash\n"
+LIBRARY_PARTS = (
+    *("run", "checks", "sampler", "broadcast"),
+    *dict.fromkeys(row.library_part for row in LAUNCHERS.values() if row.library_part),
+    *SCHEDULERS,
+)
+"""The files of ``templates/library/``, in their order in a script; ``run`` has what every script needs."""
 SHELL = "shell.sh.j2"
 """The template of the file that an interactive shell reads."""
 Roots = Sequence[tuple[str, Path]]
@@ -87,8 +95,8 @@ def render(
     the folder ``cache``, if that can be used; without one, in the memory of this process. ``check`` sees each file
     before it is read. Raises InvalidFile, with the template and the line, if a person's own template has an error.
     """
-    text = library(roots, check)
-    inside = text.removeprefix("# shellcheck shell=bash\n")  # allowed only at the beginning of a file
+    text = whole_library(roots, check) if standalone else library(spec, roots, check)
+    inside = text.removeprefix(_FIRST_LINE)  # allowed only at the beginning of a file
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     values = {"spec": spec, "library": about, "standalone": standalone}
     return _render_template(spec.template, values, roots, cache, check)
@@ -101,12 +109,9 @@ def render_shell(
 
     Raises InvalidFile, as ``render`` does.
     """
-    _, _, rest = library(roots, check).partition("# --- Messages and checks\n")
-    before, _, after = rest.partition("# --- The start of a run\n")[0].strip().partition("stop() {")
-    checks = before + after.partition("\n}\n\n")[2]  # a shell has its own stop
     values = {
         "spec": spec,
-        "checks": checks,
+        "checks": _part("checks", roots[-1], check).strip(),
         "container": parts.container,
         "program": parts.program,
         "login_shell": parts.login_shell,
@@ -141,12 +146,46 @@ def _render_template(
         raise InvalidFile(Fault(where=where, what=str(error) or type(error).__name__)) from None
 
 
-def library(roots: Roots, check: Check = _accept) -> str:
-    """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
-    origin, folder = next((root for root in roots if is_there(root[1] / LIBRARY)), roots[-1])
-    path = folder / LIBRARY
+def library(spec: JobSpec, roots: Roots, check: Check = _accept) -> str:
+    """Return the functions that the spec's script needs beside it: the parts of the library that it calls.
+
+    With a person's own template, all of them: that may call any. Raises InvalidFile if the library cannot be read.
+    """
+    if override_of(spec, roots):
+        return whole_library(roots, check)
+    return _join(_needed_parts(spec), roots[-1], check)
+
+
+def whole_library(roots: Roots, check: Check = _accept) -> str:
+    """Return all functions of the library; a person's own one file in place of them. Raises InvalidFile, too."""
+    for origin, folder in roots[:-1]:
+        path = folder / LIBRARY
+        if is_there(path):
+            check(origin, path)
+            return _text_of(path, _LIBRARY_NAME)
+    return _join(LIBRARY_PARTS, roots[-1], check)
+
+
+def _needed_parts(spec: JobSpec) -> Iterator[str]:
+    yield from ("run", "checks")
+    if spec.samples:
+        yield "sampler"
+    if spec.broadcast:
+        yield "broadcast"
+    yield from LAUNCHERS[spec.launcher].library_parts_at(spec.scheduler)
+    yield spec.scheduler
+
+
+def _join(parts: Iterable[str], bundled: tuple[str, Path], check: Check) -> str:
+    return _FIRST_LINE + "\n".join(_part(name, bundled, check) for name in parts)
+
+
+def _part(name: str, bundled: tuple[str, Path], check: Check) -> str:
+    """Return the text of one part, without the line that only ShellCheck reads."""
+    origin, folder = bundled
+    path = folder / "library" / f"{name}.sh"
     check(origin, path)
-    return _text_of(path, "the library of the scripts")
+    return _text_of(path, _LIBRARY_NAME).removeprefix(_FIRST_LINE)
 
 
 def sampler(roots: Roots) -> str:

@@ -23,7 +23,7 @@ from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launche
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import LIBRARY, Context, JobSpec, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
-from hpclaunch.render import library, render
+from hpclaunch.render import LIBRARY_PARTS, library, render
 from hpclaunch.resolve import spec_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
@@ -166,15 +166,20 @@ def origin_of(spec: JobSpec, key: str) -> tuple[str, str]:
 def ready_script(spec: JobSpec) -> Path:
     """The script of the spec in its run directory, with the library beside it, and no claim of an earlier start."""
     folder = Path(spec.run_dir)
-    for name, text in (("job.sh", render(spec, ROOTS)), (LIBRARY, library(ROOTS))):
+    for name, text in (("job.sh", render(spec, ROOTS)), (LIBRARY, library(spec, ROOTS))):
         (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     shutil.rmtree(folder / "claims", ignore_errors=True)
     return folder / "job.sh"
 
 
+def source_library() -> str:
+    """The lines of bash that read every part of the library."""
+    return "\n".join(f"source {shlex.quote(str(ROOTS[-1][1] / 'library' / part))}.sh" for part in LIBRARY_PARTS)
+
+
 def with_library(text: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What bash makes of some lines that may call the library's functions, with these variables and PATH alone."""
-    lines = f"source {shlex.quote(str(ROOTS[-1][1] / LIBRARY))}\n{text}"
+    lines = f"{source_library()}\n{text}"
     environment = {"PATH": "/usr/bin:/bin", **variables}
     return subprocess.run(["bash", "-c", lines], env=environment, capture_output=True, text=True, check=False)
 

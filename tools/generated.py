@@ -3,7 +3,7 @@
     python tools/generated.py            say what is out of date; ends with 1 if something is
     python tools/generated.py --write    write it again
 
-- ``templates/hpclaunch.sh``, ``may_follow``: the ends that a scheduler reports (``hpclaunch/core/run_states.py``).
+- ``templates/library/run.sh``, ``may_follow``: the ends that a scheduler reports (``hpclaunch/core/run_states.py``).
 - ``hpclaunch/training/program/setting_types.py``: the settings of a program (``hpclaunch/training/parameters.json``).
 """
 
@@ -29,10 +29,10 @@ def with_ends(text: str) -> str:
 
 def generated() -> dict[Path, str]:
     """Return file -> its text as it should be. Raises ValueError if no template has the ends, or more than one."""
-    libraries = {path: path.read_text() for path in (ROOT / "templates").glob("*.sh")}
+    libraries = {path: path.read_text() for path in (ROOT / "templates/library").glob("*.sh")}
     with_line = [path for path, text in libraries.items() if _ENDS.search(text)]
     if len(with_line) != 1:
-        raise ValueError(f"{len(with_line)} files of templates/ have a line with the ends of a run, and not one")
+        raise ValueError(f"{len(with_line)} files of templates/library/ have a line with the ends of a run, and not one")
     return {with_line[0]: with_ends(libraries[with_line[0]])}
 
 

@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpclaunch.config.catalog import bundled
-from hpclaunch.core.spec import LIBRARY
 from tests.architecture import source_tree
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-LIBRARY_FILE = bundled("templates") / LIBRARY
 
 
 @dataclass(frozen=True, slots=True)

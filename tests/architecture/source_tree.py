@@ -22,7 +22,7 @@ CHECKOUT = PACKAGE.parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LAUNCHER = [path for path in MODULES if "training" not in path.parts]
 TESTS = CHECKOUT / "tests"
-TEMPLATES = sorted(bundled("templates").iterdir())
+TEMPLATES = sorted(path for path in bundled("templates").rglob("*") if path.is_file())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 SYSTEMS = {*SCHEDULERS, *LAUNCHERS, *RUNTIMES}
@@ -178,7 +178,10 @@ def systems_quoted(text: str) -> list[str]:
 
 def systems_named_elsewhere() -> dict[str, list[str]]:
     """The modules and templates that name a scheduler or a launcher and are neither their home nor an exception."""
-    found = {path.name: systems_quoted(path.read_text(encoding="utf-8")) for path in TEMPLATES}
+    found = {
+        path.relative_to(bundled("templates")).as_posix(): systems_quoted(path.read_text(encoding="utf-8"))
+        for path in TEMPLATES
+    }
     for path in MODULES:
         home = place(path)
         if not home.startswith(SYSTEM_HOMES):

@@ -9,8 +9,8 @@ import pytest
 
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.core.spec import LIBRARY
 from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.render import LIBRARY_PARTS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from tests.architecture.source_tree import (
     MODULES,
@@ -23,8 +23,8 @@ from tests.architecture.source_tree import (
     systems_quoted,
 )
 
-LIBRARY_TEXT = (bundled("templates") / LIBRARY).read_text(encoding="utf-8")
-FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
+PARTS = {name: (bundled("templates") / f"library/{name}.sh").read_text(encoding="utf-8") for name in LIBRARY_PARTS}
+FOR_ALL = "\n".join(text for name, text in PARTS.items() if name not in SCHEDULERS)
 CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 """The functions of a scheduler that a script calls by its name."""
 WITH_QUEUE = {"requeue", "resubmit", "skip_steps"}
@@ -66,8 +66,7 @@ def test_the_module_that_a_row_names_is_below_schedulers_and_does_all(name: str)
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_functions_that_its_scripts_call(name: str) -> None:
     row = SCHEDULERS[name]
-    template = (bundled("templates") / row.template).read_text(encoding="utf-8")
-    defined = set(re.findall(rf"^{name}_(\w+)\(\)", OF_EACH + template, flags=re.MULTILINE))
+    defined = set(re.findall(rf"^{name}_(\w+)\(\)", PARTS[name], flags=re.MULTILINE))
     left_out = set() if row.has_queue else WITH_QUEUE
     left_out |= set() if row.broadcasts else TO_BROADCAST
     left_out |= set() if row.assigns_gpus else OF_GPUS
@@ -79,7 +78,7 @@ def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_ea
     names = "|".join(SCHEDULERS)
     known = rf"\b({names})_|= *({names})\b|SLURM_|\b(sbatch|squeue|scontrol|sacct|srun)\b"
     assert [line for line in code if re.search(known, line.partition(" # ")[0])] == []
-    assert set(re.findall(r"NAME_(\w+)", OF_EACH)) == CALLED > WITH_QUEUE | TO_BROADCAST
+    assert set(re.findall(r"NAME_(\w+)", PARTS["run"])) == CALLED > WITH_QUEUE | TO_BROADCAST
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.render import whole_library
 from tests.builders import ROOTS
 from tests.cli.conftest import Desk, wait_for
 
-SHIPPED = ROOTS[-1][1] / "hpclaunch.sh"
+SHIPPED = whole_library(ROOTS)
 
 
 @pytest.fixture
@@ -39,9 +40,11 @@ def started(desk: Desk) -> subprocess.CompletedProcess[str]:
 def test_a_script_names_the_library_beside_it_by_path_and_sum(local: Desk, cluster: Desk, site: str) -> None:
     run = rendered(cluster, "--site", site)
     text = (run / "job.sh").read_text()
-    assert (run / "hpclaunch.sh").read_bytes() == SHIPPED.read_bytes()
+    library = (run / "hpclaunch.sh").read_bytes()
+    other = b"slurm" if site == "local" else b"local"
+    assert b"\nclaim() {" in library and b"\n%s_job() {" % other not in library
     assert f"\nlibrary={run}/hpclaunch.sh\n" in text
-    assert f"\nsha256={hashlib.sha256(SHIPPED.read_bytes()).hexdigest()}\n" in text
+    assert f"\nsha256={hashlib.sha256(library).hexdigest()}\n" in text
     assert (run / "hpclaunch.sh").stat().st_mode == (run / "job.sh").stat().st_mode
 
 
@@ -50,7 +53,7 @@ def test_a_library_that_is_missing_or_different_stops_the_script_with_one_senten
     local: Desk, damage: str | None
 ) -> None:
     run = rendered(local)
-    sum_of_it = hashlib.sha256(SHIPPED.read_bytes()).hexdigest()
+    sum_of_it = hashlib.sha256((run / "hpclaunch.sh").read_bytes()).hexdigest()
     (run / "hpclaunch.sh").unlink()
     if damage is not None:
         (run / "hpclaunch.sh").write_text(damage)
@@ -84,7 +87,7 @@ def test_a_dry_run_shows_the_script_with_the_library_in_it_on_request(local: Des
 
 
 def test_ones_own_library_takes_the_place_of_the_bundled_one_and_is_announced(local: Desk) -> None:
-    own = local.write("templates/hpclaunch.sh", SHIPPED.read_text() + "say() { printf 'mine: %s\\n' \"$1\" >&2; }\n")
+    own = local.write("templates/hpclaunch.sh", SHIPPED + "say() { printf 'mine: %s\\n' \"$1\" >&2; }\n")
     done = local.type("render", "./run.sh", "-o", "job.sh")
     assert f"warning: the template {own} replaces the bundled one" in done.err
     assert (Path(done.out.strip()) / "hpclaunch.sh").read_bytes() == own.read_bytes()
@@ -136,9 +139,10 @@ def test_resuming_with_another_walltime_keeps_the_library_of_before(local: Desk)
     run = Path(local.type("submit", "./run.sh", "--wait", "--json").json["run_dir"])
     assert local.type("resume", run.name).code == 0
     assert local.type("wait", run.name).code == 75
-    local.write("templates/hpclaunch.sh", SHIPPED.read_text() + "# newer\n")
+    before = (run / "hpclaunch.sh").read_text()
+    local.write("templates/hpclaunch.sh", SHIPPED + "# newer\n")
     assert local.type("resume", run.name, "--walltime", "5m").code == 0
     assert local.type("wait", run.name).code == 75
-    assert (run / "hpclaunch.2.sh").read_bytes() == SHIPPED.read_bytes()
+    assert (run / "hpclaunch.2.sh").read_text() == before
     assert (run / "hpclaunch.sh").read_text().endswith("# newer\n")
     assert local.type("logs", run.name).out == "start 0\nstart 1\nstart 2\n"

@@ -30,16 +30,15 @@ from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, LauncherOptions, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.spec import LIBRARY, PYTORCH, TENSORFLOW
-from hpclaunch.render import ShellParts, library, render, render_shell
+from hpclaunch.core.spec import PYTORCH, TENSORFLOW
+from hpclaunch.render import ShellParts, library, render, render_shell, whole_library
 from hpclaunch.resolve import spec_of
 from hpclaunch.schedulers import scheduler_of
 from tests.builders import BUNDLED, CONTEXT, ROOTS, a_case, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
-LIBRARY_FILE = ROOTS[-1][1] / LIBRARY
 SUM = re.compile(r"^sha256=[0-9a-f]{64}\n", re.MULTILINE)
-TITLE = "# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version"
+TITLE = "# --- The functions (say, check, need, begin, launch, ...) that scripts of this version share"
 SCRIPT = "my train $(date).py"
 EXAMPLES = ("frontier", "local")  # where a script of one's own and every job stand, beside cifar
 ALIKE = ("mnist", "resnet50")  # with a scheduler their scripts differ from cifar's in a few words
@@ -228,15 +227,14 @@ def test_a_script_is_the_golden_one(name: str) -> None:
 
 def test_the_library_is_the_one_that_the_scripts_name() -> None:
     """A golden shows no sum: here it is compared."""
-    script = render(planned(), ROOTS)
-    assert f"\nsha256={hashlib.sha256(library(ROOTS).encode()).hexdigest()}\n" in script
-    assert LIBRARY_FILE.read_text(encoding="utf-8") == library(ROOTS)
+    spec = planned()
+    assert f"\nsha256={hashlib.sha256(library(spec, ROOTS).encode()).hexdigest()}\n" in render(spec, ROOTS)
 
 
 def test_a_standalone_script_is_the_same_with_the_library_in_it() -> None:
     spec = planned(a_site(), a_job(restarts=5))
     short, full = render(spec, ROOTS), render(spec, ROOTS, standalone=True)
-    functions = library(ROOTS).removeprefix("# shellcheck shell=bash\n")
+    functions = whole_library(ROOTS).removeprefix("# shellcheck shell=bash\n")
     before, _, after = full.partition(functions)
     head, _, rest = short.partition(TITLE)
     assert before.startswith(head) and before.removeprefix(head).count("\n") == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import ROOTS, with_library
+from tests.builders import source_library, with_library
 
 
 def begun(run: Path, text: str, **known: str) -> subprocess.CompletedProcess[str]:
@@ -136,8 +136,8 @@ def test_a_higher_claim_counts_where_those_before_it_are_gone(tmp_path: Path) ->
 
 
 def test_a_launcher_reads_nothing_that_was_typed_for_the_script(tmp_path: Path) -> None:
-    library = f"source {ROOTS[-1][1]}/hpclaunch.sh"
-    text = f'{library}\nbegin local\nrank() {{ read -r line; echo "<$line>"; }}\nlaunch\nread -r left; echo "$left"'
+    script = 'begin local\nrank() { read -r line; echo "<$line>"; }\nlaunch\nread -r left; echo "$left"'
+    text = f"{source_library()}\n{script}"
     known = {"PATH": "/usr/bin:/bin", "HPCLAUNCH_RUN_DIR": str(tmp_path), "SUBMITIT_LOCAL_JOB_ID": "7"}
     done = subprocess.run(["bash", "-c", text], env=known, input="typed\n", capture_output=True, text=True)
     assert done.stdout == "<>\ntyped\n", done.stderr

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.render import render
-from tests.architecture.bars import GOLDEN, LIBRARY_FILE
+from hpclaunch.render import render, whole_library
+from tests.architecture.bars import GOLDEN
 from tests.builders import ROOTS, a_job, planned
 from tests.golden.test_golden import rendered, scripts_without_a_golden
 from tests.tiers import LONG
@@ -32,7 +32,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_bash_can_read_every_script(others: list[Path]) -> None:
-    for path in [*sorted(GOLDEN.glob("*/*.sh")), LIBRARY_FILE, *others]:
+    for path in [*sorted(GOLDEN.glob("*/*.sh")), *sorted((ROOTS[-1][1] / "library").iterdir()), *others]:
         done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
 
@@ -42,6 +42,8 @@ def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
         pytest.skip("group shellcheck: install shellcheck")
     standalone = tmp_path / "standalone.sh"
     standalone.write_text(render(planned(job=a_job(restarts=5)), ROOTS, standalone=True))
-    files = [*sorted(GOLDEN.glob("*/*.sh")), LIBRARY_FILE, standalone, *(others if LONG else others[::8])]
+    library = tmp_path / "hpclaunch.sh"  # its parts share variables
+    library.write_text(whole_library(ROOTS))
+    files = [*sorted(GOLDEN.glob("*/*.sh")), library, standalone, *(others if LONG else others[::8])]
     done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")

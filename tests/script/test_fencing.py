@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.core.spec import LIBRARY
-from tests.builders import ROOTS, with_library
+from tests.builders import source_library, with_library
 from tests.cli.conftest import wait_for
 
 # What Slurm's programs would be asked.
@@ -77,8 +76,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def started(folder: Path, text: str = RANKS) -> subprocess.Popen[str]:
     """A script whose two ranks have begun; its log is the file ``log``."""
-    library = ROOTS[-1][1] / LIBRARY
-    script = f"cd {folder}; exec > log 2>&1\nsource {library}\n{SLURM}{text}"
+    script = f"cd {folder}; exec > log 2>&1\n{source_library()}\n{SLURM}{text}"
     known = {"PATH": "/usr/bin:/bin", "HPCLAUNCH_RUN_DIR": str(folder), "SLURM_JOB_ID": "7"}
     process = subprocess.Popen(["bash", "-c", script], env=known, text=True, start_new_session=True)
     wait_for(lambda: len(list(folder.glob("begun-*"))) == 2, "both ranks")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,10 +22,10 @@ from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.spec import LIBRARY, JobSpec
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.render import render
-from tests.builders import BUNDLED, ROOTS, a_context, a_job, bundled_site, planned
+from tests.builders import BUNDLED, ROOTS, a_context, a_job, bundled_site, planned, source_library
 
 SITES = [bundled_site(found.name) for found in BUNDLED.names(SITE)]
 PRODUCTION = [site.name for site in SITES if site.status == "production" and site.scheduler == "slurm"]
@@ -143,7 +142,7 @@ def is_amd(site: Site, spec: JobSpec) -> bool:
 @functools.cache
 def library_functions(rank: str, before: str) -> str:
     """What the script gives the shell of each rank, for its function ``rank``."""
-    lines = f"source {shlex.quote(str(ROOTS[-1][1] / LIBRARY))}\n{rank}\n{before}\nrank_program"
+    lines = f"{source_library()}\n{rank}\n{before}\nrank_program"
     return subprocess.run(["bash", "-c", lines], capture_output=True, text=True, check=True).stdout
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.hardware import AMD, NVIDIA, VISIBILITY, FoundGpu, visible_gpus
-from hpclaunch.core.spec import LIBRARY, SAMPLER
+from hpclaunch.core.spec import SAMPLER
 
 FILE = bundled("templates") / SAMPLER
 VERSION_2 = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n"
@@ -55,9 +55,9 @@ def a_process(
 
 
 def test_the_library_names_the_sampler_that_lies_beside_it() -> None:
-    text = (bundled("templates") / LIBRARY).read_text()
+    text = (bundled("templates") / "library/sampler.sh").read_text()
     digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
-    assert f"\nsampler_sha256={digest} " in text, f"write sampler_sha256={digest} into templates/{LIBRARY}"
+    assert f"\nsampler_sha256={digest} " in text, f"write sampler_sha256={digest} into templates/library/sampler.sh"
 
 
 @pytest.mark.parametrize(("text", "count"), [("0-3,8\n", 5), ("7", 1), ("", None), ("\n", None)])

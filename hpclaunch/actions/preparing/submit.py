@@ -168,7 +168,7 @@ def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     notices = [f"the template {override} replaces the bundled one"] if override else []
     text = render(spec, roots, cache=template_cache(system), check=check)
     beside = sampler(roots) if spec.samples else ""
-    return Script(text=text, library=library(roots, check), sampler=beside), notices
+    return Script(text=text, library=library(spec, roots, check), sampler=beside), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:

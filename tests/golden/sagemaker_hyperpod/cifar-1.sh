@@ -17,7 +17,7 @@
 #SBATCH --export=NONE
 #SBATCH --exclusive
 
-# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+# --- The functions (say, check, need, begin, launch, ...) that scripts of this version share
 library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
 sha256=0000000000000000000000000000000000000000000000000000000000000000
 [ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||

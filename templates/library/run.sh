@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The functions of every script that hpclaunch renders: one file for all sites, schedulers and launchers. A script
-# (job.sh) contains what differs, and calls begin, launch and finish. Needs bash 4.2 and Linux. To change a function,
-# define it again in the script, below the line that reads this file (hpclaunch docs settings).
+# The functions that a script of hpclaunch calls. The script (job.sh) contains what differs, and calls begin, launch and
+# finish. Needs bash 4.2 and Linux. To change a function, define it again in the script, below the line that reads this
+# file (hpclaunch docs settings).
 
 set -o pipefail
 restarts=0         # how often the script may restart its job
@@ -28,75 +28,18 @@ later=             # the claim of the next start; a start is superseded as soon 
 outlived=          # an earlier start of this job whose ranks may still live, as its node was lost
 not_proven=69      # the exit code if the launcher ended with 0, and not every rank did (EX_UNAVAILABLE of sysexits.h)
 not_recorded=74    # the exit code if a success cannot be recorded, as on a full disk (EX_IOERR)
-sampler_sha256=66b85dd25ff613fa582e3cf147684c315fec7eeaec84015cb4cb881bdc36906c # of sampler.py
 # Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
 unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_START HPCLAUNCH_START_DIR
 unset HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS HPCLAUNCH_GPU_VIEW HPCLAUNCH_LOCAL_RANK HPCLAUNCH_LOCAL_WORLD_SIZE
 unset MASTER_ADDR MASTER_PORT JAX_COORDINATOR_ADDRESS PET_RDZV_ENDPOINT PET_RDZV_ID
 unset RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE
 
-# --- Messages and checks
-
-say() {
-  printf 'hpclaunch: %s\n' "$1" >&2
-}
+# --- The start of a run
 
 stop() { # print the reason, and end with the exit code for a configuration error (sysexits.h)
   say "$1"
   exit 78
 }
-
-check() { # stop if the command before this line failed
-  local code=$?
-  [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
-  [ "${watches_modules-no}" = no ] || watch_modules # that command may have defined the function module
-}
-
-need() { # need [--packages NAME,...] PROGRAM...: stop if a program is missing, or the first, a Python, lacks a package
-  local program packages=
-  [ "$1" != --packages ] || { packages=$2 && shift 2; }
-  for program in "$@"; do
-    command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
-load its module, or set 'environment:' in the job file or the site file"
-  done
-  [ -z "$packages" ] || need_packages "$1" "$packages"
-}
-
-need_packages() { # need_packages PYTHON NAME,...: stop if it lacks one; they are looked up once, and not imported
-  local lacks
-  lacks=$("$1" -c 'import importlib.util as found, sys
-print("lacks", " and ".join(name for name in sys.argv[1].split(",") if not found.find_spec(name)))' "$2" 2> /dev/null)
-  [[ $lacks != "lacks "?* ]] || stop "$(command -v "$1") on $HOSTNAME has no ${lacks#lacks }, which this run needs: \
-name another environment with --venv, --conda or --python, or 'environment:' in the settings, the job file or the site file"
-}
-
-set_legacy_keras() { # set_legacy_keras PYTHON: let tf.keras be Keras 2, if that Python has Keras 3 and beside it tf-keras
-  TF_USE_LEGACY_KERAS=$("$1" -c 'from importlib.metadata import version
-print(1 if int(version("keras").split(".")[0]) > 2 and version("tf-keras") else "")' 2> /dev/null)
-  export TF_USE_LEGACY_KERAS
-}
-
-write_file() { # write_file FILE LINE...: write these lines at once, as the tasks of an array write the same file
-  printf '%s\n' "${@:2}" > "$1.$HOSTNAME.$$" && mv -f -- "$1.$HOSTNAME.$$" "$1"
-}
-
-enter() { # enter a folder
-  cd "$1" || stop "the folder $1 does not exist, or cannot be entered"
-}
-
-secret() { # secret FOLDER/NAME: export NAME, with its value in the environment or in that file; never write the value
-  local file=$1 name=${1##*/} mode
-  if [ -z "${!name-}" ]; then
-    [ -r "$file" ] || stop "$name is not set on $HOSTNAME, and there is no file $file that holds it"
-    mode=$(stat --dereference --format=%a "$file")
-    [[ "$mode" == [46]00 ]] || stop "$file can be read by others (mode $mode): chmod 600 it"
-    IFS= read -r "${name?}" < "$file"
-    [ -n "${!name-}" ] || stop "$file is empty"
-  fi
-  export "${name?}"
-}
-
-# --- The start of a run
 
 begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and write the markers that hpclaunch reads
   local starts
@@ -440,21 +383,28 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 rank_program() { # print the text that the shell of every rank runs
   local own
   own=$(declare -f rank)
-  in_copies "$own"
-  echo
-  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies \
-    copy_output leave_rank_code sample_rank count_rank began_at watch_start await_later_start superseded kill_start processes_with
+  if [ ${#copies[@]} -gt 0 ]; then
+    in_copies "$own"
+    echo
+    declare -p HPCLAUNCH_BROADCAST
+    declare -f leave_copies
+  else
+    printf '%s\n' "$own"
+    echo 'unset HPCLAUNCH_BROADCAST' # a rank that is being ended removes this folder: never one that was not made here
+  fi
+  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank \
+    copy_output leave_rank_code began_at watch_start await_later_start superseded kill_start processes_with
   if [[ "$own" == *_gpu* ]]; then
     declare -f show_one_gpu check_gpus sees_others refuse_gpus find_gpus keep_named find_divided \
       nvidia_gpus amd_gpus find_other_vendor take_gpu
     ! declare -f "${scheduler}_node_gpus" || printf 'node_gpus() { %s_node_gpus; }\n' "$scheduler"
   fi
   printf 'later=%q watch_every=%q\n' "$later" "$watch_every"
-  printf 'sampler=%q\n' "$(find_sampler)"
-  if [ ${#copies[@]} -gt 0 ]; then
-    declare -p HPCLAUNCH_BROADCAST
+  if [ "$samples" = yes ]; then
+    declare -f sample_rank count_rank
+    printf 'sampler=%q\n' "$(find_sampler)"
   else
-    echo 'unset HPCLAUNCH_BROADCAST' # a rank that is being ended removes this folder: never one that was not made here
+    echo 'sampler=' # else a variable of the environment would be taken for one
   fi
   [ "$signal_to" != ranks ] || echo mark_rank
   echo run_rank
@@ -806,297 +756,6 @@ own_words() { # set the array own to this run's values of the sweep
   done
 }
 
-# --- The sampler of a node (hpclaunch docs efficiency). No fault of it may reach the job.
-
-find_sampler() { # print the path of the sampler; nothing if this run has none
-  local file="${HPCLAUNCH_ARRAY_DIR:-${HPCLAUNCH_RUN_DIR-}}/sampler.py"
-  [ "$samples" = yes ] && [ -e "$file" ] || return 0
-  [ "$(sha256sum 2> /dev/null < "$file")" != "$sampler_sha256  -" ] || { printf %s "$file" && return; }
-  say "no samples: $file is not the sampler of this script (its SHA-256 is not $sampler_sha256)"
-}
-
-sample_rank() { # list this rank for the sampler of its node; the first rank of a node starts it
-  local start=${HPCLAUNCH_EXIT_FILE%/*} folder="$HPCLAUNCH_RUN_DIR/samples" node me
-  read -r node < /proc/sys/kernel/hostname # HOSTNAME may come from the first node, with its other variables
-  sampled="$folder/$node-${start##*/}.ranks"
-  me="begin $RANK $$ $(began_at $$)"
-  [ -d "$folder" ] || mkdir -p "$folder" 2> /dev/null
-  if ! (set -o noclobber && echo "$me" > "$sampled") 2> /dev/null; then
-    echo "$me" 2> /dev/null >> "$sampled"
-  elif command -v python3 > /dev/null; then # it ends with the ranks, and not as a process that the run left behind
-    (
-      trap '' HUP INT QUIT TERM USR1 USR2 # the ranks may continue after these
-      exec env -u HPCLAUNCH_EXIT_FILE -u HPCLAUNCH_RANK_OF HPCLAUNCH_SAMPLES_OF="$HPCLAUNCH_EXIT_FILE" \
-        python3 -I -S "$sampler" "$node" "${start##*/}" "$folder"
-    ) < /dev/null > /dev/null 2>&1 &
-    disown 2> /dev/null # else this shell reports how it ended; it may have ended by now
-  elif [ "$RANK" = 0 ]; then
-    echo "hpclaunch: no samples: there is no program python3 on $node" >&2
-  fi
-}
-
-end_sampler() { # end this node's sampler, which ends by itself, but perhaps a moment later
-  local left
-  [ -d "$HPCLAUNCH_RUN_DIR/samples" ] || return 0
-  for _ in {1..50}; do
-    mapfile -t left < <(processes_with HPCLAUNCH_SAMPLES_OF "$HPCLAUNCH_EXIT_FILE")
-    [ ${#left[@]} -gt 0 ] || return 0
-    kill -s KILL "${left[@]}" 2> /dev/null
-    sleep 0.02
-  done
-}
-
-count_rank() { # write the kernel's account of this rank: core-milliseconds, and bytes of its read and write calls
-  local stat fields name input=0 output=0
-  IFS= read -r stat < "/proc/$$/stat" && read -r -a fields <<< "${stat##*) }"
-  { read -r name input && read -r name output; } < "/proc/$$/io"
-  # utime, stime, and those of children that have ended, in units of 10 ms (USER_HZ)
-  printf 'end %s %(%s)T %s %s %s\n' "$RANK" -1 \
-    $(((fields[11] + fields[12] + fields[13] + fields[14]) * 10)) "$input" "$output" >> "$sampled"
-} 2> /dev/null
-
-# --- Copies on the nodes: the environment of a run, or the image of its container, and its code, so that the ranks of a
-# large job do not open thousands of files on the shared file system. Those of one start are in one folder of each node.
-
-broadcast() { # broadcast required|optional FOLDER [ENVIRONMENT|IMAGE]: copy it, and the code, to FOLDER on every node.
-  # The ranks use the copies. If it fails, stop, or let them use the originals.
-  local place="$2/hpclaunch-$UID-$start" problem='' base='' files=() size=0 began=$SECONDS text=''
-  keep_to_own_cluster
-  copies=()
-  if has_safe_owner "$2" && pack_copies "${3-}" "$place" && has_room "$2" && send_copies "$place"; then
-    text+=", $(in_megabytes "$size"), copied to $place on every node"
-    use_copies "$place"
-    printf '%s\n' "$text in $((SECONDS - began)) s" > "$attempt/broadcast"
-    say "$text in $((SECONDS - began)) s"
-    return
-  fi
-  copies=()
-  rm -f "$attempt/code.tar"
-  [ "$1" = optional ] || stop "nothing was started: the broadcast failed: $problem. To run without it: --no-broadcast"
-  say "the broadcast failed: $problem. The ranks use the files on the shared file system"
-}
-
-in_megabytes() {
-  printf '%d.%d MB' $(($1 / 1000000)) $(($1 / 100000 % 10))
-}
-
-has_safe_owner() { # is this a folder in which no other user can change what is ours?
-  local owner mode
-  problem="$1 is not a folder on $HOSTNAME"
-  [ -d "$1" ] || return
-  read -r owner mode < <(stat --dereference --format='%u %a' "$1")
-  problem="in $1 on $HOSTNAME other users can change what this job writes"
-  [[ "$owner" == 0 || "$owner" == "$UID" ]] && ((!(8#$mode & 8#22) || (8#$mode & 8#1000)))
-}
-
-pack_copies() { # pack_copies ENVIRONMENT|IMAGE PLACE: set copies, files (what to send, each with its path on the nodes),
-  # their size, and the text that names the originals
-  local code="${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}/code" file
-  if [ -f "$1" ]; then
-    files+=("$1" "$2.image")
-    copies+=("$1" "$2/${1##*/}")
-  elif is_environment "$1"; then
-    base=$(find_base "$1")
-    pack_environment "$1" "$2.env.tar" || return
-    copies+=("$1" "$2/env")
-  elif [ -n "$1" ]; then
-    say "$1 is no environment that can be copied (it has no pyvenv.cfg and no conda-meta)"
-  fi
-  if [ -d "$code" ]; then
-    problem="$code cannot be packed"
-    (umask 077 && tar --create --file="$attempt/code.tar" --directory="$code" .) || return
-    files+=("$attempt/code.tar" "$2.code.tar")
-    copies+=("$code" "$2/code")
-  fi
-  problem='there is nothing to copy'
-  [ ${#files[@]} -gt 0 ] || return
-  for ((file = 0; file < ${#files[@]}; file += 2)); do
-    size=$((size + $(stat --dereference --format=%s "${files[file]}")))
-  done
-  text="${copies[0]}${copies[2]:+ and ${copies[2]}}"
-  [ "${copies[1]}" != "$2/env" ] || add_other_paths "$1" "$2/env"
-}
-
-add_other_paths() { # add_other_paths ENVIRONMENT COPY: add pairs to copies for other paths of the same folder. A venv's
-  # activate and programs name the path at which it was made, and a home folder often has two.
-  local path
-  for path in "${VIRTUAL_ENV-}" "${CONDA_PREFIX-}" "$(readlink --canonicalize "$1")"; do
-    [ "$path" = "$1" ] || [ ! "$path" -ef "$1" ] || copies+=("$path" "$2")
-  done
-}
-
-is_environment() { # is this the folder of a venv or of a conda environment?
-  [ -e "$1/pyvenv.cfg" ] || [ -d "$1/conda-meta" ]
-}
-
-find_base() { # print the standard library and the program from which a venv was made, if they are on a shared file
-  # system too
-  local program library
-  program=$(readlink --canonicalize "$1/bin/python")
-  for library in "$1"/lib/python3.*; do
-    library="${program%/bin/*}/lib/${library##*/}"
-    [ ! -e "$1/pyvenv.cfg" ] || [ ! -e "$library/os.py" ] || is_local "$library" || printf '%s\n' "$library" "$program"
-  done
-}
-
-is_local() { # is this a part of the system, or on a file system of this node alone?
-  case $1:$(stat --file-system --format=%T "$1") in
-    /usr/* | *:btrfs | *:ext2/ext3 | *:overlayfs | *:ramfs | *:squashfs | *:tmpfs | *:xfs | *:zfs) ;;
-    *) return 1 ;;
-  esac
-}
-
-pack_environment() { # pack_environment FOLDER PATH: pack it, unless an earlier job has packed the same files
-  local folder="${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}" archive parts=()
-  folder="${folder%/*}/.broadcast-$UID"
-  problem="$folder cannot be written, or belongs to another user"
-  (umask 077 && mkdir -p "$folder") && [ -O "$folder" ] || return
-  archive="$folder/$(sum_of_files "$1").tar"
-  if [ ! -e "$archive" ]; then
-    say "packing $1 for the nodes"
-    problem="$1 cannot be packed into $archive"
-    [ ! -d "$1/conda-meta" ] || parts=(--exclude=./pkgs --exclude=./envs) # those of other environments
-    (umask 077 && tar --create --file="$archive.$start" --directory="$1" --anchored "${parts[@]}" .)
-    [ $? -le 1 ] || return # 1: a file has changed meanwhile
-    [ -z "$base" ] || add_base "$archive.$start" || return
-    mv -f "$archive.$start" "$archive" || return
-  fi
-  touch "$archive"
-  find "$folder" -maxdepth 1 -name '*.tar*' -mtime +30 -delete
-  files+=("$archive" "$2")
-}
-
-add_base() { # add the program and the standard library of a venv's Python to an archive, in the folder .base
-  local library=${base%%$'\n'*} program=${base#*$'\n'}
-  tar --append --file="$1" --directory="${library%/lib/*}" --anchored --transform='s,^,.base/,S' \
-    --exclude="lib/${library##*/}/site-packages" --exclude="lib/${library##*/}/test" \
-    "lib/${library##*/}" "bin/${program##*/}"
-}
-
-sum_of_files() { # print a checksum of the names, sizes and times of the files in an environment, and of its Python
-  {
-    printf '%s\n' "$1" "$base"
-    stat --dereference --format='%s %Y' "$1/bin/python"
-    find "$1/" \( -type f -o -type l \) -printf '%P %m %s %T@ %l\n'
-  } 2> /dev/null | LC_ALL=C sort | sha256sum | cut --delimiter=' ' --fields=1
-}
-
-has_room() { # has this node room in a folder for the archives and what is unpacked from them?
-  local needed=$((size * 9 / 4)) free memory job_memory
-  free=$(($(stat --file-system --format='%a * %S' "$1")))
-  problem="$1 of each node needs $(in_megabytes "$needed"), and has $(in_megabytes "$free") on $HOSTNAME"
-  [ "$needed" -le "$free" ] || return
-  case $(stat --file-system --format=%T "$1") in
-    tmpfs | ramfs) ;; # what is written there is in memory, which the job has to share with its ranks
-    *) return 0 ;;
-  esac
-  memory=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo) * 1024))
-  job_memory=$(($("${scheduler}_memory") * 1048576))
-  [ "$job_memory" -eq 0 ] || [ "$job_memory" -gt "$memory" ] || memory=$job_memory
-  problem="$1 of each node needs $(in_megabytes "$needed"), which is more than half of the memory that this job has \
-($(in_megabytes "$memory") on $HOSTNAME)"
-  [ "$needed" -le $((memory / 2)) ]
-}
-
-send_copies() { # send_copies PLACE: send the files to all nodes, and unpack them there
-  local file
-  for ((file = 0; file < ${#files[@]}; file += 2)); do
-    problem="${files[file]} was not sent to all nodes (see the lines above)"
-    "${scheduler}_send" "${files[file]}" "${files[file + 1]}" || { remove_copies "$1" && return 1; }
-  done
-  rm -f "$attempt/code.tar"
-  problem="the copies were not unpacked on all nodes (see the lines above)"
-  "${scheduler}_on_nodes" bash -c "$(declare -f unpack_copies remove_old relocate link_base processes_with)
-unpack_copies \"\$@\"" hpclaunch "$1" "$base" "${copies[@]}" || { remove_copies "$1" && return 1; }
-}
-
-remove_copies() { # remove_copies PLACE: remove the copies from all nodes
-  "${scheduler}_on_nodes" rm -rf "$1" "$1.env.tar" "$1.code.tar" "$1.image" > /dev/null 2>&1
-  return 0
-}
-
-unpack_copies() { # unpack_copies PLACE BASE FROM TO [FROM TO]...: what each node does with the files that it got
-  local name
-  umask 077
-  remove_old "${1%/*}"
-  mkdir "$1" || return
-  [ ! -e "$1.image" ] || mv "$1.image" "$4" || return
-  for name in env code; do
-    [ -e "$1.$name.tar" ] || continue
-    mkdir "$1/$name" && tar --extract --file="$1.$name.tar" --directory="$1/$name" || return
-    rm -f "$1.$name.tar"
-  done
-  [ ! -d "$1/env" ] || relocate "$1/env" "${@:2}"
-}
-
-remove_old() { # remove what earlier jobs of this user, which were killed, have left in this folder
-  local old
-  find "$1" -maxdepth 1 -uid "$UID" -name "hpclaunch-$UID-*" -mmin +60 -print0 |
-    while IFS= read -r -d '' old; do
-      [ -n "$(processes_with HPCLAUNCH_BROADCAST "$old")" ] || rm -rf -- "$old"
-    done
-}
-
-relocate() { # relocate COPY BASE FROM TO [FROM TO]...: let the programs of an environment's copy start the Python of
-  # the copy
-  local copy=$1 base=$2 file text
-  shift 2
-  while [ $# -gt 0 ]; do
-    while IFS= read -r -d '' file; do
-      IFS= read -r -d '' text < "$file"
-      text=${text//"$1/bin/"/$copy/bin/}
-      [ -L "$file" ] || printf '%s' "$text" > "$file"
-    done < <([ "$2" != "$copy" ] ||
-      grep --files-with-matches --null --no-messages -I --fixed-strings "$1/bin/" "$copy"/bin/*)
-    shift 2
-  done
-  [ -z "$base" ] || link_base "$copy" "${base%%$'\n'*}" "${base#*$'\n'}"
-}
-
-link_base() { # link_base COPY LIBRARY PROGRAM: let a venv's copy use the copy of the standard library
-  local entry
-  for entry in "${2%/*}"/* "$2/site-packages"; do # what was not copied stays where it is
-    [ -e "$1/.base/${entry#"${2%/lib/*}/"}" ] || ln -s "$entry" "$1/.base/${entry#"${2%/lib/*}/"}"
-  done
-  for entry in "$1"/bin/python*; do
-    [ ! -L "$entry" ] || ln -sfn "$1/.base/bin/${3##*/}" "$entry"
-  done
-  sed -i "s,^home *=.*,home = $1/.base/bin," "$1/pyvenv.cfg"
-}
-
-use_copies() { # use_copies PLACE: let this script and the ranks find the copies, whatever variables name the originals
-  local name i
-  export HPCLAUNCH_BROADCAST=$1
-  while IFS= read -r name; do
-    [[ "$name" != HPCLAUNCH_* ]] || continue
-    for ((i = 0; i < ${#copies[@]}; i += 2)); do
-      [[ "${!name}" != *"${copies[i]}"* ]] || export "$name=$(in_copies "${!name}")"
-    done
-  done < <(compgen -e)
-  hash -r
-}
-
-in_copies() { # print a text with the paths of the copies in place of those of the originals
-  local i commands=''
-  [ ${#copies[@]} -gt 0 ] || { printf '%s' "$1" && return; }
-  for ((i = 0; i < ${#copies[@]}; i += 2)); do # a path, and not a part of a longer one
-    commands+="s/(^|[ :;=,({'\"])$(in_sed "${copies[i]}")([ /:;,)}'\"]|\$)/\1$(in_sed "${copies[i + 1]}")\2/g;"
-  done
-  printf '%s' "$1" | sed -E -e "$commands" -e "$commands" # twice: two paths may share what stands between them
-}
-
-in_sed() { # print a text as sed reads it literally
-  printf '%s' "$1" | sed 's/[][\.*^)(+?}{|/&$]/\\&/g'
-}
-
-leave_copies() { # the last rank of a node removes the copies of a job that is being ended: no more steps can start
-  local ended
-  : > "$HPCLAUNCH_BROADCAST/ended-$$"
-  [ "$is_ended" = yes ] || return 0
-  ended=("$HPCLAUNCH_BROADCAST"/ended-*)
-  [ ${#ended[@]} -lt "${HPCLAUNCH_LOCAL_WORLD_SIZE:-${LOCAL_WORLD_SIZE:-1}}" ] || rm -rf "$HPCLAUNCH_BROADCAST"
-} 2> /dev/null
-
 # --- Where the ranks are
 
 list_hosts() { # list_hosts SLOTS: write the list of hosts for a launcher that uses ssh
@@ -1314,257 +973,7 @@ end_ranks() { # the walltime is over: end the ranks, and kill those that still r
   fi
 }
 
-# --- The launcher local: this library itself starts the ranks, so that nothing has to be installed
-
-spawn_ranks() { # spawn_ranks TASKS COMMAND...: start so many ranks on this machine
-  spawn_node 0 "$@"
-}
-
-spawn_over_ssh() { # spawn_over_ssh NODES TASKS HOSTS COMMAND...: start so many ranks on each of the first NODES in a list of hosts
-  local listed node
-  mapfile -t listed < <(cut --delimiter=' ' --fields=1 "$3")
-  [ ${#listed[@]} -ge "$1" ] || stop "$3 lists ${#listed[@]} hosts, not $1"
-  before_spawning
-  for ((node = 0; node < $1; node++)); do
-    spawn spawn_on_host "${listed[node]}" "$node" "$2" "${@:4}"
-  done
-  await_spawned "$1"
-}
-
-spawn_on_host() { # spawn_on_host HOST NODE TASKS COMMAND...: start the ranks of a node from a shell there, which reads what to
-  # do, and then signals, from its input. That ends when this process or the connection ends
-  local reach=(ssh -T -o BatchMode=yes "$1") knows=no received='' interrupted both from to shell here
-  here=$(this_host)
-  case $1 in
-    localhost | "$here" | "${here%%.*}") reach=() ;;
-  esac
-  trap 'interrupted=yes; signal_host TERM' TERM
-  trap 'interrupted=yes; signal_host USR1' USR1
-  trap 'interrupted=yes; signal_host USR2' USR2
-  exec {both}<> <(:)
-  exec {from}< "/dev/fd/$both" {to}> "/dev/fd/$both" {both}>&-
-  set -m # in a process group of its own, which gets no signals
-  "${reach[@]}" bash --norc <&"$from" {to}>&- &
-  shell=$!
-  set +m
-  exec {from}<&-
-  trap '' PIPE # it may have ended already
-  { host_program "${@:2}" >&"$to"; } 2> /dev/null
-  knows=yes
-  [ -z "$received" ] || signal_host "$received"
-  await "$shell"
-  [ "$code" -ne 255 ] || [ ${#reach[@]} -eq 0 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
-    say "no ranks on $1, or the connection was lost: ssh ended with 255. Try: ssh -o BatchMode=yes $1 true"
-  return "$code"
-}
-
-signal_host() { # signal_host SIGNAL: at once, or as soon as the host knows what to do
-  received=$1
-  [ "$knows" = no ] || { echo "$1" >&"$to"; } 2> /dev/null
-}
-
-host_program() { # host_program NODE TASKS COMMAND...: print what the shell on a host runs; variables of the host stay there
-  local name
-  while IFS= read -r name; do
-    case $name in
-      _ | BASHOPTS | DBUS_* | DISPLAY | HOME | HOSTNAME | LOGNAME | OLDPWD | PWD) ;;
-      SHELL | SHELLOPTS | SHLVL | SSH_* | TERM | USER | XAUTHORITY | XDG_RUNTIME_DIR) ;;
-      *) printf 'export %s=%q\n' "$name" "${!name}" ;;
-    esac
-  done < <(compgen -e)
-  declare -f say stop enter await start_apart spawn_node before_spawning spawn keep without_reports signal_group find_spawned \
-    signal_spawned await_spawned collect_ends next_report share_cpus list_cpus processes_with find_left end_left serve_host relay_signals
-  printf 'enter %q\n' "$PWD"
-  printf '%q ' serve_host "$@"
-  echo
-}
-
-serve_host() { # serve_host NODE TASKS COMMAND...: what the shell on a host does: start the ranks of the node, pass on the
-  # signals that it reads, end what the ranks left, and end with the exit code of the node
-  local interrupted spawner relay
-  start_apart spawn_node "$@"
-  spawner=$!
-  relay_signals "$spawner" <&0 > /dev/null 2>&1 &
-  relay=$!
-  await "$spawner"
-  kill -s KILL "$relay"
-  wait "$relay" 2> /dev/null
-  end_left "NODE_RANK=$1"
-  exit "$code"
-}
-
-relay_signals() { # relay_signals PROCESS: send it the signals that are read; at their end TERM, and KILL to its ranks
-  local signal
-  while read -r signal; do
-    kill -s "$signal" "$1"
-  done
-  kill -s TERM "$1"
-  sleep 5
-  kill -s ALRM "$1"
-}
-
-spawn_node() { # spawn_node NODE TASKS COMMAND...: start the ranks of a node, each on CPUs of its own, and wait for their end
-  local node=$1 tasks=$2 task cpus=()
-  shift 2
-  mapfile -t cpus < <(share_cpus "$tasks")
-  before_spawning
-  for ((task = 0; task < tasks; task++)); do
-    spawn exec env "RANK=$((node * tasks + task))" "LOCAL_RANK=$task" "NODE_RANK=$node" \
-      ${cpus[task]:+taskset -c "${cpus[task]}"} "$@"
-  done
-  await_spawned "$tasks"
-}
-
-before_spawning() { # prepare for processes that report when they are ready, and how they ended
-  all_spawned=no received='' collector='' spawned=()
-  exec {reports}<> <(:)
-  trap 'interrupted=yes; signal_spawned TERM' TERM
-  trap 'interrupted=yes; signal_spawned USR1' USR1
-  trap 'interrupted=yes; signal_spawned USR2' USR2
-  trap 'interrupted=yes; signal_spawned ALRM' ALRM
-}
-
-spawn() { # spawn COMMAND...: start it in a process group of its own, beside a process that reports its end
-  start_apart keep ${#spawned[@]} "$@"
-  spawned+=("$!")
-}
-
-keep() { # keep NUMBER COMMAND...: run it, pass signals on to all processes of its group, and report its exit code
-  local interrupted number=$1
-  shift
-  group='' received='' code=1
-  trap 'interrupted=yes; signal_group TERM' TERM
-  trap 'interrupted=yes; signal_group USR1' USR1
-  trap 'interrupted=yes; signal_group USR2' USR2
-  trap 'interrupted=yes; signal_group KILL' ALRM
-  trap 'echo "end $number $code" >&"$reports"' EXIT
-  echo "ready $number" >&"$reports"
-  start_apart without_reports "$@"
-  group=$!
-  [ -z "$received" ] || signal_group "$received"
-  await "$group" 2> /dev/null # a shell tells of a process that was killed
-  group=''                    # another process may get its number now
-}
-
-without_reports() {
-  exec {reports}>&-
-  "$@"
-}
-
-signal_group() { # signal_group SIGNAL: at once, or as soon as the command is started
-  received=$1
-  [ -z "$group" ] || kill -s "$1" -- "-$group" 2> /dev/null
-}
-
-find_spawned() { # set the array running to those of the spawned processes that have not ended
-  local process
-  running=()
-  while read -r process; do
-    [ "$process" = "$collector" ] || running+=("$process")
-  done < <(jobs -rp)
-}
-
-signal_spawned() { # signal_spawned SIGNAL: at once, or as soon as all are started
-  local running
-  received=$1
-  [ "$all_spawned" = yes ] && find_spawned && [ ${#running[@]} -gt 0 ] && kill -s "$1" "${running[@]}" 2> /dev/null
-}
-
-await_spawned() { # await_spawned COUNT: wait until all have ended with 0. After the first other exit code, which becomes
-  # that of the launch, end the others, and kill those that still run five seconds later
-  local interrupted code ready=0 running kind number end ended=()
-  while [ "$ready" -lt "$1" ]; do
-    next_report
-    case $kind in
-      ready) ready=$((ready + 1)) ;;
-      end) # the first may have ended before the last is ready; of one that was lost, nothing else will come
-        ended[number]=$end
-        [ "$end" -eq 0 ] || break
-        ;;
-    esac
-  done
-  collect_ends "$1" &
-  collector=$!
-  all_spawned=yes
-  [ -z "$received" ] || signal_spawned "$received"
-  await "$collector"
-  [ "$code" -ne 0 ] || return 0
-  (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
-  signal_spawned TERM
-  for _ in {1..50}; do
-    find_spawned
-    [ ${#running[@]} -gt 0 ] || break
-    sleep 0.1
-  done
-  signal_spawned ALRM
-  return "$code"
-}
-
-collect_ends() { # collect_ends COUNT: end with 0 after so many ends with 0, and at once with any other exit code
-  for end in "${ended[@]}"; do
-    [ "$end" -eq 0 ] || exit "$end"
-  done
-  while [ ${#ended[@]} -lt "$1" ]; do
-    next_report
-    [ "$kind" = end ] || continue
-    ended[number]=$end
-    [ "$end" -eq 0 ] || exit "$end"
-  done
-  exit 0
-}
-
-next_report() { # set kind, number and end to the next report. One who is gone without a report was killed: its end is 137. A
-  # rank that has failed may be kept by children that hold its log open, but its exit code is written
-  local gone=''
-  until read -r -t 2 -u "$reports" kind number end; do
-    if [ -s "$HPCLAUNCH_EXIT_FILE" ] && read -r end < "$HPCLAUNCH_EXIT_FILE"; then
-      kind=end number=0
-      return
-    fi
-    if [ -n "$gone" ]; then # what it had reported would have been read
-      kind=end number=$gone end=137
-      return
-    fi
-    for number in "${!spawned[@]}"; do
-      [ -n "${ended[number]-}" ] || kill -0 "${spawned[number]}" 2> /dev/null || gone=$number
-    done
-  done
-}
-
-share_cpus() { # share_cpus COUNT: print so many lists of the CPUs that this process may use: no CPU twice, and in each the
-  # threads of a core and the cores of a socket that are beside each other. Nothing if there are too few, or no taskset
-  local cpus parts=() socket core cpu last='' part each
-  mapfile -t cpus < <(list_cpus | sort -n -k 1,1 -k 2,2 -k 3,3)
-  [ ${#cpus[@]} -ge "$1" ] && taskset -c "${cpus[0]##* }" true 2> /dev/null || return 0
-  for cpu in "${cpus[@]}"; do
-    read -r socket core cpu <<< "$cpu"
-    if [ "$socket $core" = "$last" ]; then
-      parts[${#parts[@]} - 1]+=",$cpu"
-    else
-      parts+=("$cpu")
-    fi
-    last="$socket $core"
-  done
-  [ ${#parts[@]} -ge "$1" ] || parts=("${cpus[@]##* }") # fewer cores than ranks: each gets threads
-  each=$((${#parts[@]} / $1))
-  local IFS=,
-  for ((part = 0; part < $1; part++)); do
-    echo "${parts[*]:part*each:each}"
-  done
-}
-
-list_cpus() { # print SOCKET CORE CPU of each CPU that this process may use; a core has the number of its first CPU
-  local ranges range cpu socket core place
-  IFS=, read -r -a ranges < <(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
-  for range in "${ranges[@]}"; do
-    for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do
-      place=/sys/devices/system/cpu/cpu$cpu/topology
-      { read -r socket < "$place/physical_package_id" && IFS=,- read -r core _ < "$place/thread_siblings_list"; } 2> /dev/null ||
-        socket=0 core=$cpu
-      echo "$socket $core $cpu"
-    done
-  done
-}
+# --- The end of a run
 
 finish() { # end with the exit code of the first failing rank, else with that of the launcher; with 0 only after a proof
   local again=''
@@ -1594,6 +1003,11 @@ finish() { # end with the exit code of the first failing rank, else with that of
     fi
   fi
   exit "$code"
+}
+
+end_what_is_left() { # end what the ranks left on this node, where no scheduler does
+  [ "$samples" = no ] || end_sampler
+  end_left
 }
 
 end_left() { # end_left [NAME=VALUE]: end processes of this start that the ranks left on this node; of those that began with that
@@ -1764,8 +1178,8 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
   esac
 }
 
-# --- What differs between schedulers: the functions of each begin with its name, by which they are called. The template
-# of a further scheduler defines its own below the line that reads this file:
+# --- What differs between schedulers: the functions of each begin with its name, by which they are called. A further
+# scheduler has its own in a file beside this one:
 # NAME_job                    set job (the job ID), and restart (the number of its restarts, if the scheduler has them)
 # NAME_state JOB ...          print the state of a job in Slurm's words: nothing if it failed or is no longer known,
 #                             UNKNOWN if the scheduler does not answer. Then host, process, beginning and name of the
@@ -1784,174 +1198,3 @@ start_again() { # start_again WHY: restart the job, unless it was cancelled or h
 # NAME_send FILE PATH         copy a file to PATH on every node of the job; never over a file that is there
 # NAME_on_nodes COMMAND ...   run a command once on every node
 # NAME_memory                 print the memory of the job on a node in MB; 0 if it has no limit of its own
-
-slurm_job() {
-  leads_astray='SLURM_CLUSTERS SBATCH_CLUSTERS'
-  keep_to_own_cluster
-  restart=${SLURM_RESTART_COUNT:-0}
-  [ -z "${SLURM_JOB_ID-}" ] || signal_by=signal_step
-  hangs_by=may_hang
-  if [ -n "${HPCLAUNCH_ALLOCATION-}" ]; then # hpclaunch submit --here: the allocation may have other runs as well
-    job=by-hand-$$
-    unset HPCLAUNCH_ALLOCATION
-  elif [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: for one of the runs that is the ID of the whole array
-    job="${SLURM_ARRAY_JOB_ID-}_${SLURM_ARRAY_TASK_ID-}"
-  else
-    job="${SLURM_JOB_ID:-by-hand-$$}"
-  fi
-}
-
-slurm_node_gpus() {
-  echo "${SLURM_GPUS_ON_NODE-}"
-}
-
-slurm_state() {
-  local answer lead_ends=${lead_ends:-$((SECONDS + 60))}
-  answer=$(patiently squeue_state "$1") || answer=UNKNOWN
-  printf '%s' "${answer%%[[:space:]]*}"
-}
-
-squeue_state() { # call squeue once; a job that it no longer knows ended some minutes ago
-  local answer
-  answer=$(squeue --noheader --states=all --format=%T --jobs="$1" 2>&1) ||
-    case $answer in
-      *'Invalid job id'*) answer= ;;
-      *) return 1 ;;
-    esac
-  printf '%s' "$answer"
-}
-
-slurm_hosts() {
-  local hosts=${SLURM_JOB_NODELIST-} component name
-  if [ "${SLURM_HET_SIZE:-1}" -gt 1 ]; then # each component of a heterogeneous job has a list of its own
-    hosts=
-    for ((component = 0; component < SLURM_HET_SIZE; component++)); do
-      name="SLURM_JOB_NODELIST_HET_GROUP_$component"
-      hosts+="${hosts:+,}${!name}"
-    done
-  fi
-  scontrol show hostnames "$hosts" || stop 'scontrol did not list the hosts of this job'
-}
-
-slurm_ports() { # SrunPortRange of slurm.conf, which a firewall between nodes lets pass; 0-0 is none
-  scontrol show config 2> /dev/null | sed -n 's/^SrunPortRange *= *\([1-9][0-9]*-[1-9][0-9]*\)$/\1/p'
-}
-
-slurm_finish() { # Slurm itself ends all processes of a job, but those of a run in an allocation only with that
-  [[ "$job" != by-hand-* ]] || local_finish
-}
-
-may_hang() { # may_hang LAUNCHER...: srun of Slurm 22.05 sometimes waits for ever at the end of a heterogeneous step with
-  # PMIx: its two components stop one agent (pmixp_abort_agent_stop). torchrun may start a rank again, which has left an
-  # exit code then.
-  [[ "$1" = srun && " $* " != *' torchrun '* ]]
-}
-
-signal_step() { # signal_step SIGNAL: send SIGTERM to the tasks of srun's step; false for another signal or launcher, or
-  # the second time. srun passes other signals on, but at SIGTERM it kills the tasks.
-  local jobs=("${!SLURM_JOB_ID_HET_GROUP_@}") name steps
-  [ "$1" = TERM ] && [ "$stepped" = no ] && [ "$(text_of "/proc/$launcher/comm")" = srun ] || return
-  [ ${#jobs[@]} -gt 0 ] || jobs=(SLURM_JOB_ID)
-  mapfile -t steps < <(for name in "${jobs[@]}"; do # each component of a heterogeneous job has a step of its own
-    scontrol --oneliner show step "${!name}" 2> /dev/null
-  done | sed -n "s/^StepId=\([^ ]*\) .* SrunHost:Pid=[^ ]*:$launcher\( .*\)\{0,1\}$/\1/p")
-  [ ${#steps[@]} -gt 0 ] && stepped=yes && scancel --signal=TERM "${steps[@]}" 2> /dev/null
-}
-
-slurm_send() { # no --force: sbcast then writes over no file that another user has made
-  SBCAST_SEND_LIBS=no sbcast --timeout=120 "$1" "$2"
-}
-
-slurm_on_nodes() { # --mem=0: the memory of the whole job, for what is written to a folder in memory counts
-  srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mem=0 --mpi=none \
-    "$@" < /dev/null
-}
-
-slurm_memory() {
-  if [ "${SLURM_MEM_PER_NODE:-0}" -gt 0 ]; then
-    echo "$SLURM_MEM_PER_NODE"
-  else
-    echo $((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))
-  fi
-}
-
-slurm_preempted() {
-  scontrol --oneliner show job "$job" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
-}
-
-slurm_requeued() { # Slurm counts a restart as soon as it has decided on it, before it ends this script
-  local again
-  again=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n '1s/.* Restarts=\([0-9]*\) .*/\1/p')
-  [ "${again:-0}" -gt "$restart" ]
-}
-
-slurm_lost_node() { # what srun and slurmstepd wrote since the launch, in the last 16 MiB; srun then ends with 0
-  local log="/proc/$$/fd/2" from=$((log_begins + 1)) last
-  [ -f "$log" ] || return 0
-  last=$(($(stat --dereference --format=%s "$log") - 16777216))
-  [ "$last" -lt "$from" ] || from=$last
-  tail --bytes=+"$from" "$log" | LC_ALL=C grep --text --max-count=1 --only-matching -E \
-    '^(srun: error: Node failure on [^ ]*|slurmstepd[^ ]*: error: [*]{3} (JOB|STEP) [^ ]* .* DUE TO NODE FAILURE)'
-}
-
-slurm_skip_steps() { # Slurm counts the steps of each start from 0, and knows a step by its number alone: when the old
-  # ranks end at last, it would end this start's step of that number. A start has two at most up to its ranks.
-  local step
-  for ((step = 0; step < 2 * restart && step < 40; step++)); do
-    timeout 60 srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --mem=0 --mpi=none /bin/true < /dev/null > /dev/null 2>&1
-  done
-}
-
-slurm_requeue() {
-  patiently scontrol requeue "$job"
-}
-
-slurm_resubmit() ( # the successor must not get this job's variables
-  exclude=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n '1s/.* ExcNodeList=\([^ (]*\).*/\1/p')
-  for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SRUN_@}" "${!PMI@}" "${!OMPI_@}"; do
-    [ "$name" = SLURM_CONF ] || unset "$name"
-  done
-  sbatch --parsable --dependency="afterany:$job" ${exclude:+"--exclude=$exclude"} "$HPCLAUNCH_RUN_DIR/job.sh"
-)
-
-local_job() {
-  local name
-  job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
-  # Variables of an MPI program or a Slurm job from which this script was started would mislead the ranks.
-  for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
-    unset "$name"
-  done
-}
-
-local_state() { # no scheduler keeps a list of jobs: the state is that of the processes
-  state_of_process "${@:2}"
-}
-
-local_preempted() { # no scheduler takes this machine away
-  false
-}
-
-local_requeued() { # no scheduler starts a job again
-  false
-}
-
-local_lost_node() { # this machine is the only node
-  :
-}
-
-local_hosts() {
-  if [ -e "$HPCLAUNCH_RUN_DIR/hosts" ]; then
-    cut --delimiter=' ' --fields=1 "$HPCLAUNCH_RUN_DIR/hosts" || stop 'the list of hosts cannot be read'
-  else
-    echo localhost
-  fi
-}
-
-local_ports() {
-  :
-}
-
-local_finish() { # end processes that the ranks left, as Slurm does
-  end_sampler
-  end_left
-}
