@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.candidates import SOURCE, Candidate, time_words
+from hpclaunch.guidelines.candidates import LONGEST_S, SOURCE, Candidate, time_words
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason
 
 WORTHWHILE = 0.6
@@ -131,8 +131,8 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
 
 
 def is_late(run: Candidate, objective: Objective) -> bool:
-    """Whether a candidate is done after the deadline."""
-    return objective.deadline_s is not None and run.done_s > objective.deadline_s
+    """Whether a candidate is done after the deadline, or takes too long whatever the deadline is."""
+    return bool(run.beyond) or (objective.deadline_s is not None and run.done_s > objective.deadline_s)
 
 
 def is_dear(run: Candidate, objective: Objective) -> bool:
@@ -141,11 +141,10 @@ def is_dear(run: Candidate, objective: Objective) -> bool:
 
 
 def _obstacles(run: Candidate, objective: Objective) -> list[str]:
-    found = []
+    found = [run.beyond] if run.beyond else []
     if objective.most_nodes is not None and run.nodes > objective.most_nodes:
         found.append(f"{count(run.nodes, 'node')}, but the limit is {objective.most_nodes}")
-    if is_late(run, objective):
-        assert objective.deadline_s is not None
+    if objective.deadline_s is not None and run.done_s > objective.deadline_s:
         found.append(f"done after {time_words(run.done_s)}, but the deadline is in {time_words(objective.deadline_s)}")
     if is_dear(run, objective):
         assert objective.budget is not None
@@ -158,7 +157,8 @@ def _excess(run: Candidate, objective: Objective) -> float:
     late = run.done_s / objective.deadline_s if objective.deadline_s else 1.0
     dear = run.cost.middle / objective.budget if objective.budget else 1.0
     large = run.nodes / objective.most_nodes if objective.most_nodes else 1.0
-    return sum(math.log(max(1.0, ratio)) for ratio in (late, dear, large))
+    long = run.time_s.middle / LONGEST_S
+    return sum(math.log(max(1.0, ratio)) for ratio in (late, dear, large, long)) + bool(run.beyond)
 
 
 def relaxed(run: Candidate, objective: Objective) -> Objective:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.choice import is_dear, is_late
 from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
@@ -18,7 +19,7 @@ from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
 from hpclaunch.planner.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
 from hpclaunch.planner.fit import strategy_of
-from hpclaunch.planner.gate import beyond
+from hpclaunch.planner.gate import what_it_takes
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
 from hpclaunch.planner.machine import links_in_words, node_of
@@ -103,8 +104,10 @@ def _plan(question: Question) -> Forecast:
     )
     rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
-    if decision.choice is not None and decision.choice.best is None and question.typed_nodes is None:
-        tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
+    if decision.choice is not None and decision.choice.best is None:
+        if question.typed_nodes is None:
+            tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
+        decision = _add_what_it_takes(predictor, ladder.whole, decision)
     outcome = Outcome(
         predictor=predictor,
         trials=(*tried, *(trial for trial in trials if trial not in tried)),
@@ -138,7 +141,11 @@ def _search_further(
             further += counts_between(question, whole, fewer.nodes, more.nodes)
     found = further_rows(predictor, further)
     last = known[-1].candidate
-    if last is not None and last.nodes >= MOST_NODES and all(is_late(run, objective) for run in candidates_of(known)):
+    if (
+        last is not None
+        and last.nodes * 2 > MOST_NODES
+        and all(is_late(run, objective) for run in candidates_of(known))
+    ):
         for trial in counts_beyond(question, whole):
             further.append(trial)
             made = further_rows(predictor, [trial])
@@ -151,6 +158,17 @@ def _search_further(
     decision = decide(predictor, first, _order_rows([*rows, *found]))
     kept = [row for row in found if row is decision.row]
     return [*tried, *further], _order_rows([*rows, *kept]), decision
+
+
+def _add_what_it_takes(predictor: Predictor, whole: int, decision: PlanDecision) -> PlanDecision:
+    """Return the decision with what the run would take, where nothing is feasible; with typed nodes, of more nodes."""
+    question, choice = predictor.question, decision.choice
+    if choice is None or choice.best is not None:
+        return decision
+    others: list[Candidate] = []
+    if question.typed_nodes is not None and choice.nearest.beyond:
+        others = candidates_of(further_rows(predictor, counts_beyond(question, whole, question.typed_nodes)))
+    return replace(decision, refusals=what_it_takes(choice, question.objective, others))
 
 
 def _order_rows(rows: Sequence[PlanRow]) -> list[PlanRow]:
@@ -172,7 +190,8 @@ def _trials_of_the_rung(question: Question, ladder: Ladder, usual: list[Trial]) 
 def _plan_of_a_misfit(question: Question, ladder: Ladder, bare: Forecast) -> Forecast:
     """Return the plan of a job whose model fits the site in no way: the ladder, and what would make it fit."""
     name = question.case.job.name
-    what = f"the model of {name} does not fit the GPUs of {question.case.site.name}, as {name} can divide it"
+    memory = "GPUs" if bare.gpus_per_node else "memory"
+    what = f"the model of {name} does not fit the {memory} of {question.case.site.name}, as {name} can divide it"
     fault = Fault(
         what=what,
         where=f"{question.case.site.name} {bare.node_type}",
@@ -282,10 +301,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         *outcome.ladder.settings,
         *(outcome.recipe.settings if outcome.recipe else ()),
     )
-    trial, split = _trial_of_row(outcome, row), None
-    gate = beyond(row.candidate, trial, question.typed_nodes is not None)
-    if row.batch is not None:
-        split = split_of(predictor, row.batch)
+    split = None if row.batch is None else split_of(predictor, row.batch)
     return Forecast(
         job=question.case.job.name,
         site=question.case.site.name,
@@ -308,7 +324,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         unit=first.bill.unit,
         settings=settings,
         recipe=outcome.recipe,
-        command="" if gate else command_of(question_for(question, part), row.nodes, settings, length.walltime),
+        command=""
+        if row.candidate and row.candidate.beyond
+        else command_of(question_for(question, part), row.nodes, settings, length.walltime),
         measuring=""
         if question.evidence.points or outcome.ladder.settings or split
         else measuring_command(question, work),
@@ -322,7 +340,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         assumed=assumed_of(predictor, row, doubts),
         notes=notes_of(predictor, row),
         warnings=tuple(dict.fromkeys(warnings)),
-        refusals=(*_too_large_batch(predictor, row), *decision.refusals, *gate),
+        refusals=(*_too_large_batch(predictor, row), *decision.refusals),
         mfu=mfu_of(predictor, row.throughput.samples_per_s, row.ranks) if row.throughput else None,
     )
 

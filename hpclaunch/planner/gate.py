@@ -1,62 +1,40 @@
-"""The gate of a plan: what takes longer than a year, or than a site's longest chain, is no recommendation."""
+"""The gate of a plan: what takes longer than a year, or than its chain may be, gets what it would take instead."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.candidates import Candidate
-from hpclaunch.guidelines.choice import NodeChoice
+from hpclaunch.guidelines.candidates import LONGEST_S, Candidate
+from hpclaunch.guidelines.choice import NodeChoice, Objective, is_dear, is_late
 from hpclaunch.planner.amounts import shorten, time_of
-from hpclaunch.planner.question import Trial
-
-LONGEST_S = 365 * 86400
-"""Seconds: nobody starts a training that ends later (hpclaunch's own)."""
+from hpclaunch.planner.proposal import infeasible
 
 
-def beyond(found: Candidate | None, trial: Trial, typed: bool) -> tuple[Fault, ...]:
-    """Return why a run is no recommendation: it takes longer than a year, or more jobs than its chain may have.
+def what_it_takes(choice: NodeChoice, objective: Objective, others: Sequence[Candidate]) -> tuple[Fault, ...]:
+    """Return why the nearest run is no recommendation, and what it would take; empty if there is a best one.
 
-    ``typed``: the node count, so that more nodes may be enough.
+    ``others``: runs on further nodes, of which the one on the fewest that is a recommendation is named.
     """
-    if found is None:
+    if choice.best is not None:
         return ()
-    seconds, most = found.time_s.middle, trial.sizing.restart_request.most
-    where = f"{count(found.nodes, 'node')}"
-    more = "; more nodes shorten it" if typed else ""
-    if seconds > LONGEST_S:
-        needed = found.nodes * seconds / LONGEST_S
-        return (
-            Fault(
-                what=f"{where} would take {time_of(seconds)}: longer than a year is no plan",
-                next=f"it would take the speed of {shorten(needed)} such nodes to end within a year{more}",
-            ),
-        )
-    limit = trial.bill.walltime_s
-    if most and limit and seconds > (most + 1) * limit:
-        chain = f"{most + 1} jobs of {time_of(limit)}"
-        return (
-            Fault(
-                what=f"{where} would take {time_of(seconds)}, but the longest chain is {chain}",
-                next=f"--restarts {math.ceil(seconds / limit)} allows a longer chain{more}",
-            ),
-        )
-    return ()
+    nearest = choice.nearest
+    enough = [run for run in others if not is_late(run, objective) and not is_dear(run, objective)]
+    if not nearest.beyond and not enough:
+        return (infeasible(choice, objective),)
+    obstacles = next(one.obstacles for one in choice.appraised if one.candidate is nearest)
+    what = f"{count(nearest.nodes, 'node')} cannot be recommended: {'; '.join(obstacles)}"
+    if enough:
+        found = min(enough, key=lambda run: run.nodes)
+        jobs = f" in a chain of {found.jobs} jobs" if found.jobs > 1 else ""
+        return (Fault(what=what, next=f"--nodes {found.nodes} would take {time_of(found.time_s.middle)}{jobs}"),)
+    return (Fault(what=what, next=_without_more_nodes(nearest)),)
 
 
-def it_takes(found: Candidate, others: Sequence[Candidate], choice: NodeChoice) -> tuple[Fault, ...]:
-    """Return why the best way to train is no recommendation, and what it would take; empty if it is one."""
-    if choice.best is None:
-        obstacles = next(one.obstacles for one in choice.appraised if one.candidate is found)
-        return (Fault(what=f"no node count is feasible; the nearest is {found.nodes}: {'; '.join(obstacles)}"),)
-    if found.time_s.middle <= LONGEST_S:
-        return ()
-    needed = shorten(found.nodes * found.time_s.middle / LONGEST_S)
-    nearest = min(others, key=lambda one: one.time_s.middle)
-    step = f"a year would take about {needed} such nodes"
-    if nearest is not found and nearest.time_s.middle <= LONGEST_S:
-        step = f"--nodes {nearest.nodes} would take {time_of(nearest.time_s.middle)}"
-    where = count(found.nodes, "node")
-    return (Fault(what=f"{where} would take {time_of(found.time_s.middle)}: longer than a year is no plan", next=step),)
+def _without_more_nodes(run: Candidate) -> str:
+    """Return what a run would take that no node count of the site makes a recommendation."""
+    if run.time_s.middle > LONGEST_S:
+        needed = shorten(run.nodes * run.time_s.middle / LONGEST_S)
+        return f"a year would take the speed of {needed} such nodes: fewer samples or epochs, or a faster --node-type"
+    return f"--restarts {run.jobs - 1} of submit allows such a chain; a --partition or --qos with longer jobs"

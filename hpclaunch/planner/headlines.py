@@ -119,7 +119,7 @@ def _tokens_of_a_step(program: OwnProgram, batch: Batch) -> Headline:
     return Headline(
         name="batch",
         value=f"B = {batch.total} = {parts} samples, {shorten(program.tokens_per_step)} tokens",
-        range="as published for this size, or as given",
+        range=program.batch_source,
         trust="guess",
         number=batch.total,
         low=batch.total,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hpclaunch.config.site import NodeType
@@ -12,7 +13,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import MOST_NODES, Batch
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.choice import NodeChoice, choose
+from hpclaunch.guidelines.choice import NodeChoice, choose, is_late
 from hpclaunch.guidelines.communication import PCIE_GBYTES_PER_S
 from hpclaunch.guidelines.decoders import Decoder, utilization
 from hpclaunch.guidelines.devices import GUESSED, Gpu, gpu_named
@@ -26,10 +27,10 @@ from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.planner.amounts import shorten, time_of, walltime_for
 from hpclaunch.planner.decision import add_marginals
 from hpclaunch.planner.epochs import facts_of, run_epochs
-from hpclaunch.planner.gate import it_takes
+from hpclaunch.planner.gate import what_it_takes
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.prior import overhead_of
-from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.question import MOST_TRIED, Question, Trial, trial_of
 from hpclaunch.planner.values import Forecast, LayoutRung, Mfu, OwnProgram, PlanRow, PlanSection
 from hpclaunch.planner.workload import Workload
 
@@ -41,6 +42,8 @@ STATE_BYTES = 16
 """Bytes of a parameter with its gradient and AdamW's state, as in Rajbhandari et al. 2020 (ZeRO)."""
 COMMON_GPU_BYTES = 80 * 2**30
 """Bytes: the memory of an A100 or H100. A model above it fits few GPUs whole (hpclaunch's own)."""
+MOST_JOBS = 365
+"""The jobs of a chain from which on it is no recommendation: one a day for a year (hpclaunch's own)."""
 WORTH_S = 3600
 """Seconds that it must save there: for a training of minutes nobody writes another program."""
 
@@ -70,16 +73,34 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
         return plan
     if node.room is None:
         return _refuse_unknown_memory(plan, figures.decoder, first.sizing.node_type)
-    if gpu is None or recommended(kind.gpu_model or "", on_gpu=True)[0] != "bfloat16" or _keeps_its_own(work):
+    too_large = (question.global_batch or 0) > work.samples  # the job's own plan refuses it
+    if (
+        gpu is None
+        or recommended(kind.gpu_model or "", on_gpu=True)[0] != "bfloat16"
+        or too_large
+        or _keeps_its_own(work)
+    ):
         return plan
     engine = _engine(kind, node, gpu)
-    ways = _ways(question, work, figures.decoder, (engine, gpu), trials)
-    if not ways:
-        return _name_enough_nodes(plan, question, work, figures.decoder, engine)
-    choice = choose([way.candidate for way in ways], question.objective)
+    search = _Search(question=question, work=work, decoder=figures.decoder, engine=engine, gpu=gpu)
+    return _plan_search(plan, search, trials)
+
+
+def _plan_search(plan: Forecast, search: _Search, trials: Sequence[Trial]) -> Forecast:
+    """Return the plan for a program of one's own on the best of the trials; ``plan`` if that is not much faster."""
+    question = search.question
+    ways = [way for way in map(search.way_on, trials) if way is not None]
+    choice = choose([way.candidate for way in ways], question.objective) if ways else None
+    if choice is None or (choice.best is None and question.typed_nodes is None):
+        # The guidelines recommend up to 64 nodes. More of them are tried only where no fewer will do.
+        further = _first_enough(search, _trials_beyond(question))
+        ways = [*ways, *further] if question.typed_nodes is None else ways
+        if not ways:
+            return _name_enough_nodes(plan, search)
+        choice = choose([way.candidate for way in ways], question.objective)
     way = next(one for one in ways if one.candidate is choice.nearest)
     why = _why_not_itself(plan, way)
-    return _plan_of(plan, question, work, (engine, gpu), ways, choice, why) if why else plan
+    return _plan_of(plan, search, ways, choice, why) if why else plan
 
 
 def _keeps_its_own(work: Workload) -> bool:
@@ -101,22 +122,55 @@ def _refuse_unknown_memory(plan: Forecast, decoder: Decoder, node_type: str) -> 
     return replace(plan, command="", measuring="", refusals=(*plan.refusals, fault))
 
 
-def _name_enough_nodes(
-    plan: Forecast, question: Question, work: Workload, decoder: Decoder, engine: Engine
-) -> Forecast:
-    """Return the plan of a model that the typed nodes hold in no way, with the fewest nodes that would hold it."""
-    typed = question.typed_nodes
+def _first_enough(search: _Search, trials: Iterable[Trial]) -> list[_Way]:
+    """Return the ways of these trials, up to the first that is a recommendation, or is no faster than the last."""
+    found: list[_Way] = []
+    for trial in trials:
+        way = search.way_on(trial)
+        if way is None:
+            continue
+        run, objective = way.candidate, search.question.objective
+        if found and run.done_s >= found[-1].candidate.done_s:
+            break
+        found.append(way)
+        if not is_late(run, objective):
+            break
+    return found
+
+
+def _trials_beyond(question: Question) -> Iterator[Trial]:
+    """Yield the trials of 128, 256, … nodes, up to what the site accepts."""
+    for nodes in _doubled_from(MOST_NODES):
+        trial = trial_of(question, nodes)
+        if trial.faults:
+            return
+        yield trial
+
+
+def _doubled_from(nodes: int) -> Iterator[int]:
+    while 2 * nodes <= MOST_TRIED:
+        nodes *= 2
+        yield nodes
+
+
+def _name_enough_nodes(plan: Forecast, search: _Search) -> Forecast:
+    """Return the plan of a model that the typed nodes hold in no way, with the fewest nodes that hold it in a year."""
+    typed = search.question.typed_nodes
     if typed is None or not plan.refusals:
         return plan
-    for nodes in (1 << bit for bit in range(MOST_NODES.bit_length())):
-        ranks = nodes * engine.ranks
-        samples = _samples_on(question, work, decoder, ranks)
-        found = fastest_layout(decoder, engine, ranks, samples) if nodes > typed else None
-        if found is None:
+    for nodes in (nodes for nodes in range(typed + 1, MOST_TRIED + 1) if _is_round(nodes)):
+        trial = trial_of(search.question, nodes)
+        way = None if trial.faults else search.way_on(trial, as_typed=True)
+        if way is None or way.candidate.beyond:
             continue
-        words = f"--nodes {nodes} can hold it, for a program of yours: {found.layout.words}"
+        words = f"--nodes {nodes} can hold it, for a program of yours: {way.planned.layout.words}"
         return replace(plan, refusals=(replace(plan.refusals[0], next=words), *plan.refusals[1:]))
     return plan
+
+
+def _is_round(nodes: int) -> bool:
+    """Whether a node count has at most three binary digits, as 1 to 8, 10, 12, 14, 16 and 20 have."""
+    return nodes % (1 << max(0, nodes.bit_length() - 3)) == 0
 
 
 def _engine(kind: NodeType, node: NodeModel, gpu: Gpu) -> Engine:
@@ -137,34 +191,48 @@ def _link_speed(kind: NodeType) -> float | None:
     return (links.gpu_gbytes_per_s or links.slowest_pair_gbytes_per_s or links.pair_gbytes_per_s) if links else None
 
 
-def _samples_on(question: Question, work: Workload, decoder: Decoder, ranks: int) -> int:
-    """Return the samples of a step: the typed batch, that of the rate, the job's on typed ranks, else the published.
+@record
+class _Search:
+    """What the layouts of every trial have in common."""
 
-    A step has at most all samples. The published number of tokens becomes the next power of two of samples.
-    """
-    typed = question.global_batch or (work.base_batch if "learning_rate" in work.typed else None)
-    if not typed and "batch_size_per_rank" in work.typed:
-        typed = work.total_of(ranks)
-    return min(work.samples, typed or _published_samples(decoder))
+    question: Question
+    work: Workload
+    decoder: Decoder
+    engine: Engine
+    gpu: Gpu
 
+    def way_on(self, trial: Trial, *, as_typed: bool = False) -> _Way | None:
+        """Return the fastest layout on a trial; None if none holds the model there, or others are typed.
 
-def _published_samples(decoder: Decoder) -> int:
-    return 1 << max(0, round(math.log2(usual_of(decoder.parameters).tokens / decoder.context)))
-
-
-def _ways(
-    question: Question, work: Workload, decoder: Decoder, machine: tuple[Engine, Gpu], trials: Sequence[Trial]
-) -> list[_Way]:
-    """Return the fastest layout of every trial, from the fewest nodes that hold the model on."""
-    typed, found = question.typed_nodes, []
-    for trial in trials:
-        if trial.faults or typed not in (None, trial.nodes) or trial.ranks_per_node != machine[0].ranks:
-            continue
+        ``as_typed``: the trial's nodes count as the typed ones.
+        """
+        is_typed = as_typed or self.question.typed_nodes in (None, trial.nodes)
+        if trial.faults or not is_typed or trial.ranks_per_node != self.engine.ranks:
+            return None
         ranks = trial.nodes * trial.ranks_per_node
-        planned = fastest_layout(decoder, machine[0], ranks, _samples_on(question, work, decoder, ranks))
-        if planned is not None:
-            found.append(_way(question, work, decoder, machine, trial, planned))
-    return found
+        planned = fastest_layout(self.decoder, self.engine, ranks, self.samples_on(ranks)[0])
+        machine = (self.engine, self.gpu)
+        return None if planned is None else _way(self.question, self.work, self.decoder, machine, trial, planned)
+
+    def samples_on(self, ranks: int) -> tuple[int, str]:
+        """Return the samples of a step, and what they are.
+
+        They are the typed batch, that of the rate, the job's on typed ranks, else the published one: its number of
+        tokens becomes the next power of two of samples. A step has at most all samples.
+        """
+        work, found = self.work, (self._published_samples, "as published for this size")
+        if self.question.global_batch:
+            found = (self.question.global_batch, "as typed")
+        elif work.base_batch and "learning_rate" in work.typed:
+            found = (work.base_batch, "that of the rate")
+        elif "batch_size_per_rank" in work.typed:
+            found = (work.total_of(ranks) or found[0], "as typed for each rank")
+        return (work.samples, "all samples there are") if found[0] > work.samples else found
+
+    @property
+    def _published_samples(self) -> int:
+        tokens = usual_of(self.decoder.parameters).tokens
+        return 1 << max(0, round(math.log2(tokens / self.decoder.context)))
 
 
 def _way(
@@ -187,7 +255,8 @@ def _way(
         slowdown_s=0.0,
         input_s=0.0,
     )
-    found = candidate(trial.nodes, batch, speed, length, trial.bill, wait_s=question.queue.wait_s(trial.nodes))
+    bill = replace(trial.bill, most_jobs=MOST_JOBS)
+    found = candidate(trial.nodes, batch, speed, length, bill, wait_s=question.queue.wait_s(trial.nodes))
     return _Way(
         trial=trial,
         planned=planned,
@@ -235,18 +304,16 @@ def _why_not_itself(plan: Forecast, way: _Way) -> str:
 
 def _plan_of(
     plan: Forecast,
-    question: Question,
-    work: Workload,
-    machine: tuple[Engine, Gpu],
+    search: _Search,
     ways: list[_Way],
     choice: NodeChoice,
     why: str,
 ) -> Forecast:
-    assert question.figures is not None and question.figures.decoder is not None
-    decoder, way = question.figures.decoder, next(one for one in ways if one.candidate is choice.nearest)
-    rows = [_row(one) for one in ways]
-    program = _program(question, work, decoder, machine, way, why)
-    refusals = it_takes(way.candidate, [one.candidate for one in ways], choice)
+    question, work, decoder = search.question, search.work, search.decoder
+    way = next(one for one in ways if one.candidate is choice.nearest)
+    rows = [_row(one) for one in ways if one.trial.nodes <= MOST_NODES or one is way]
+    program = _program(search, way, why)
+    refusals = what_it_takes(choice, question.objective, _others(search, choice))
     summary = f"{count(way.trial.nodes, 'node')}, for a program of yours: {why}"
     return replace(
         plan,
@@ -270,7 +337,8 @@ def _plan_of(
         batch_alone=None,
         checkpoints=None,
         efficiency=None,
-        assumed=_assumption_lines(machine[1], work, way, decoder),
+        assumed=_assumption_lines(search.gpu, work, way, decoder),
+        notes=_notes(question, ways, way),
         warnings=(doubt,) if (doubt := doubt_of(decoder.parameters, program.rate)) else (),
         refusals=refusals,
         program=program,
@@ -293,6 +361,35 @@ def _plan_of(
     )
 
 
+def _others(search: _Search, choice: NodeChoice) -> list[Candidate]:
+    """Return the runs on more nodes than the typed ones, up to the first that is a recommendation."""
+    typed = search.question.typed_nodes
+    if typed is None or choice.best is not None:
+        return []
+    free = [trial_of(search.question, nodes) for nodes in _doubled_from(typed)]
+    ways = (search.way_on(trial, as_typed=True) for trial in free if not trial.faults)
+    found: list[Candidate] = []
+    for way in ways:
+        if way is None:
+            continue
+        found.append(way.candidate)
+        if not is_late(way.candidate, search.question.objective):
+            break
+    return found
+
+
+def _notes(question: Question, ways: Sequence[_Way], way: _Way) -> tuple[str, ...]:
+    """Return why more nodes are planned than the guidelines recommend; nothing if they are not."""
+    if way.trial.nodes <= MOST_NODES or question.typed_nodes is not None:
+        return ()
+    fewer = max((one for one in ways if one.trial.nodes <= MOST_NODES), key=lambda one: one.trial.nodes, default=None)
+    if fewer is None:
+        return (f"more than the {MOST_NODES} nodes that the guidelines recommend: no fewer hold the model",)
+    run = fewer.candidate
+    late = run.beyond or f"it would take {time_of(run.time_s.middle)}, after the deadline"
+    return (f"more than the {MOST_NODES} nodes that the guidelines recommend: with {run.nodes}, {late}",)
+
+
 def _row(way: _Way) -> PlanRow:
     ranks = way.trial.nodes * way.trial.ranks_per_node
     return PlanRow(
@@ -305,18 +402,18 @@ def _row(way: _Way) -> PlanRow:
     )
 
 
-def _program(
-    question: Question, work: Workload, decoder: Decoder, machine: tuple[Engine, Gpu], way: _Way, why: str
-) -> OwnProgram:
-    layout, memory, (engine, gpu) = way.planned.layout, way.planned.memory, machine
+def _program(search: _Search, way: _Way, why: str) -> OwnProgram:
+    question, work, decoder, engine, gpu = search.question, search.work, search.decoder, search.engine, search.gpu
+    layout, memory = way.planned.layout, way.planned.memory
     ranks = layout.ranks
     tokens = scaled(way.candidate.samples_per_s, decoder.context)
     rate, source = _rate(work, decoder, way.candidate.batch.total)
     share = 1 / (ranks * engine.peak * 1e12) * decoder.model_flops
     request = question.case.request
-    words = [f"hpclaunch submit train.py --launcher torchrun --nodes {way.trial.nodes}"]
-    words += [f"--site {request.site}"] if request.site else []
-    words += [f"--node-type {request.node_type}"] if request.node_type else []
+    words = [f"hpclaunch submit train.py {_starter_words(question)} --nodes {way.trial.nodes}"]
+    flags = {"--site": request.site, "--node-type": request.node_type, "--account": request.account}
+    flags |= {"--partition": request.partition, "--qos": request.qos, "--environment": request.environment}
+    words += [f"{flag} {shlex.quote(value)}" for flag, value in flags.items() if value]
     words += _time_words(way)
     return OwnProgram(
         why=why,
@@ -335,6 +432,7 @@ def _program(
         usable=engine.usable_bytes,
         tokens_per_s=tokens,
         tokens_per_step=way.candidate.batch.total * decoder.context,
+        batch_source=search.samples_on(ranks)[1],
         tokens_in_all=work.samples * decoder.context * way.candidate.epochs.middle,
         utilization=scaled(tokens, share),
         peak=engine.peak,
@@ -344,6 +442,15 @@ def _program(
         command=" ".join(words),
         rungs=_rungs_of(decoder, engine, way),
     )
+
+
+def _starter_words(question: Question) -> str:
+    """Return the flags for what starts the ranks: torchrun, or the site's own launcher where it advises against it."""
+    launchers = question.case.site.launchers
+    option = launchers.options.get("torchrun") if launchers else None
+    if launchers and option is not None and (option.warn or option.missing_in):
+        return f"--framework pytorch --launcher {launchers.default}"
+    return "--launcher torchrun"
 
 
 def _time_words(way: _Way) -> list[str]:
@@ -364,6 +471,7 @@ def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, 
             LayoutRung(
                 name=name,
                 layout=found.layout.words,
+                micro_batch=found.layout.micro_batch,
                 memory=found.memory.total,
                 tokens_per_s=found.time.tokens_per_s,
                 verdict="taken" if name == rung_of(layout) else "slower" if fits else "too large",

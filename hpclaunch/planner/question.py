@@ -147,9 +147,9 @@ def counts_between(question: Question, whole: int, fewer: int, more: int) -> lis
     return [trial for trial in (trial_of(question, nodes) for nodes in counts) if not trial.faults]
 
 
-def counts_beyond(question: Question, whole: int) -> Iterator[Trial]:
-    """Yield the trials of more than 64 nodes, each half as large again, up to what the site accepts."""
-    replicas = max(1, MOST_NODES // whole)
+def counts_beyond(question: Question, whole: int, nodes: int = MOST_NODES) -> Iterator[Trial]:
+    """Yield the trials of more ``nodes``, each half as large again, up to what the site accepts."""
+    replicas = max(1, nodes // whole)
     while True:
         replicas += max(1, replicas // 2)
         trial = trial_of(question, whole * replicas)
@@ -193,6 +193,8 @@ def trial_of(question: Question, nodes: int) -> Trial:
     if typed is not None:
         longest = min(typed, longest or typed)
     bill = _bill_of(price_of(question.case.site, sizing), nodes, longest)
+    most = sizing.restart_request.most
+    bill = replace(bill, most_jobs=most + 1 if most else None)
     return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(decisions.faults))
 
 

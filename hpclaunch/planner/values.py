@@ -173,6 +173,7 @@ class LayoutRung:
 
     name: str
     layout: str
+    micro_batch: int
     memory: float
     tokens_per_s: float
     verdict: Literal["taken", "slower", "too large"]
@@ -183,6 +184,7 @@ class OwnProgram:
     """How a program of a person's own would train a decoder, where the job cannot, or is much slower (``why``).
 
     ``layout`` in words, and its parts: ``tensor`` x ``pipeline`` x ``context`` x ``data`` ranks (guidelines.layouts).
+    ``batch_source``: what the batch is, in words.
     ``bubble``: the share of a step in which a pipeline's rank waits. ``memory`` and ``usable``: bytes of a GPU.
     ``utilization``: model FLOP utilization, of the ``peak`` of a ``device`` in 16 bits (TFLOP/s). ``rate``: of Adam,
     with its source. ``command``: how such a program is submitted. ``rungs``: the ways to hold the model there.
@@ -199,6 +201,7 @@ class OwnProgram:
     recompute: bool
     micro_batch: int
     micro_batches: int
+    batch_source: str
     bubble: float
     memory: float
     usable: float

@@ -172,12 +172,12 @@ def _program_lines(program: OwnProgram) -> list[str]:
 
 def _rung_lines(program: OwnProgram) -> list[str]:
     """Return the ways to hold the model as a table: the fastest layout of each, its memory and its speed."""
-    lines = ["  to hold it           memory of a GPU  tokens/s  layout"]
+    lines = ["  to hold it           memory of a GPU  tokens/s micro  layout"]
     for rung in program.rungs:
         mark, speed = "> " if rung.verdict == "taken" else "  ", shorten(rung.tokens_per_s)
         memory = f"{shorten(rung.memory / 2**30)} of {shorten(program.usable / 2**30)} GB"
         words = rung.layout if rung.verdict != "too large" else "too large"
-        lines += _wrap_text(f"{mark}{rung.name:<19}{memory:>17}  {speed:>8}  ", words, indent=50)
+        lines += _wrap_text(f"{mark}{rung.name:<19}{memory:>17}  {speed:>8} {rung.micro_batch:>5}  ", words, indent=56)
     return lines
 
 

@@ -44,14 +44,31 @@ def test_a_candidate_by_hand() -> None:
     found = a_candidate(
         16, 16_000, overhead=measured_overhead(100), bill=Bill(per_node_hour=2, unit="credit", walltime_s=300)
     )
-    # B = B_crit: 20 epochs of 360,000 samples at 16,000/s = 450 s
+    # B = B_crit: 20 epochs of 360,000 samples at 16,000/s = 450 s, in jobs of which each starts up for 100 of its 300 s
     assert found.epochs.middle == pytest.approx(20)
-    assert found.time_s.middle == pytest.approx(550)
-    assert found.node_hours.middle == pytest.approx(16 * 550 / HOUR)
-    assert found.cost.middle == pytest.approx(2 * 16 * 550 / HOUR)
-    assert (found.unit, found.jobs) == ("credit", 2)
-    assert "chain of 2 jobs" in found.reason.verdict
-    assert found.time_s.low < 550 < found.time_s.high < 550 * 1.12
+    assert found.time_s.middle == pytest.approx(750)
+    assert found.node_hours.middle == pytest.approx(16 * 750 / HOUR)
+    assert found.cost.middle == pytest.approx(2 * 16 * 750 / HOUR)
+    assert (found.unit, found.jobs) == ("credit", 3)
+    assert "chain of 3 jobs" in found.reason.verdict
+    assert found.time_s.low < 750 < found.time_s.high < 750 * 1.12
+
+
+def test_every_job_of_a_chain_waits_in_the_queue() -> None:
+    found = a_candidate(16, 16_000, bill=Bill(walltime_s=200), wait_s=60)
+    assert (found.jobs, found.wait_s) == (3, 180)
+    assert found.done_s == pytest.approx(450 + 180)
+
+
+def test_what_takes_longer_than_its_chain_or_a_year_is_never_the_best() -> None:
+    """Whatever the weight is; and nothing is best where every run is beyond."""
+    short, long = (a_candidate(nodes, 1000.0 * nodes, bill=Bill(walltime_s=1000, most_jobs=3)) for nodes in (4, 1))
+    assert not short.beyond
+    assert "3 are allowed" in long.beyond
+    assert choose([long, short], Objective(weight=0.01)).best is short
+    assert choose([long], Objective()).best is None
+    years = a_candidate(1, 0.05)
+    assert "longer than a year" in years.beyond
 
 
 def test_the_time_outside_the_steps_is_part_of_time_and_range() -> None:

@@ -24,12 +24,14 @@ from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.question import Evidence, Queue, trials_of
+from hpclaunch.planner.forecasting import forecast
+from hpclaunch.planner.question import Evidence, Question, Queue, trials_of
 from hpclaunch.planner.recipe import recipe_at
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from hpclaunch.planner.workload import stored_figures, workload_of
-from tests.builders import BUNDLED, a_job, a_site, bundled_job
+from hpclaunch.resolve.recipes import as_typed
+from tests.builders import BUNDLED, a_case, a_job, a_site, bundled_job, bundled_site
 from tests.unit.planner.questions import SAVING, SPLIT, a_trained_job, ask, plan_of, with_parameters
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
@@ -370,7 +372,8 @@ def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
     plan = plan_of(with_parameters(a_trained_job(GIANT, sample_bytes=10**7), SPLIT))
     assert plan.split is not None
     nodes = plan.split.gpus // 4
-    assert nodes > 1 and [row.nodes for row in plan.rows] == [nodes * n for n in (1, 2, 4, 8) if nodes * n <= 64]
+    up_to_64 = [row.nodes for row in plan.rows if row.nodes <= 64]
+    assert nodes > 1 and up_to_64 == [nodes * n for n in (1, 2, 4, 8) if nodes * n <= 64]
     assert all(row.ranks == row.batch.replicas * plan.split.gpus for row in plan.rows if row.batch)
 
 
@@ -641,3 +644,28 @@ def test_an_optimizer_that_nobody_named_is_counted_as_adam_and_that_is_told(
     plan = plan_of(with_optimizer(parameter))
     assert any(line.startswith("optimizer: ") for line in plan.assumed) is not said
     assert value_of(plan, "optimizer") is None
+
+
+def test_a_typed_batch_per_rank_stays_beside_a_typed_global_batch() -> None:
+    plan = plan_of(a_trained_job(), nodes=1, global_batch=512, settings=(("batch_size_per_rank", "32"),))
+    assert plan.chosen is not None and plan.chosen.batch == Batch(per_rank=32, replicas=4, accumulation=4)
+    odd = plan_of(a_trained_job(), nodes=1, global_batch=500, settings=(("batch_size_per_rank", "32"),))
+    assert not odd.feasible and "does not consist of 32 samples for each of 4 ranks" in odd.refusals[0].what
+
+
+def test_ranks_that_hardly_wait_for_samples_get_no_warning() -> None:
+    plan = plan_of(bundled_job("cosmoflow"))
+    assert plan.chosen is not None and plan.chosen.throughput is not None
+    step = plan.chosen.throughput.step
+    assert 0 < step.input_s < 0.1 * step.total_s
+    assert not any("input pipeline" in text for text in plan.warnings)
+    few = plan_of(bundled_job("cosmoflow"), nodes=1)
+    assert any("input pipeline" in text for text in few.warnings)
+
+
+def test_the_command_names_the_recipe_and_what_is_beyond_it() -> None:
+    job = bundled_job("cifar")
+    case = as_typed(a_case(bundled_site("perlmutter"), job, target="cifar", recipe="recommended"))
+    plan = forecast(Question(case=case, figures=stored_figures(job)))
+    assert "--recipe recommended" in plan.command
+    assert "optimizer" not in plan.command  # the recipe's

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.site import Site
+from hpclaunch.guidelines.candidates import LONGEST_S
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.gate import LONGEST_S
 from hpclaunch.planner.question import Question
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import text_of
@@ -72,9 +72,9 @@ def test_seven_billion_parameters_on_grace_hoppers(site: str) -> None:
 
 def test_sixty_five_billion_parameters_on_frontier() -> None:
     """30 to 38 % of the peak, months on 64 nodes, and no plan of decades."""
-    found = plan("frontier", "gpt-65b-corpus")
-    assert found.program is not None and found.feasible
-    assert found.nodes == 64
+    found = plan("frontier", "gpt-65b-corpus", nodes=64)
+    assert found.program is not None
+    assert found.program.batch_source == "that of the rate"
     assert 0.30 <= share_of(found) <= 0.38
     assert 120 < days_of(found) < 300
     assert found.program.bubble < 0.1
@@ -86,13 +86,42 @@ def test_sixty_five_billion_parameters_on_frontier() -> None:
     assert "arXiv 2205.10287" in text and "arXiv 2410.21676" in text  # newer rules, and where they hold
 
 
+def test_more_nodes_are_planned_where_64_would_need_thousands_of_jobs() -> None:
+    """64 nodes of Frontier get 2 hours for each job: 2,600 jobs. 256 get 12 hours."""
+    typed = plan("frontier", "gpt-65b-corpus", nodes=64)
+    (refusal,) = typed.refusals
+    assert "a chain of 2" in refusal.what and "365 are allowed" in refusal.what
+    enough = re.match(r"--nodes (\d+) would take \d+ d in a chain of \d+ jobs", refusal.next)
+    assert enough is not None
+    free = plan("frontier", "gpt-65b-corpus")
+    assert free.feasible and free.nodes == int(enough[1]) == 256
+    assert any("more than the 64 nodes that the guidelines recommend: with 64" in note for note in free.notes)
+    assert plan("frontier", "gpt-65b-corpus", nodes=256).command == free.command
+
+
+def test_a_deadline_finds_the_nodes_that_meet_it() -> None:
+    found = plan("frontier", "gpt-65b-corpus", Objective(deadline_s=90 * 86400))
+    assert found.feasible and days_of(found) < 90
+
+
+def test_the_command_follows_what_the_centre_says_of_launchers() -> None:
+    assert "--framework pytorch --launcher srun" in plan("frontier", "gpt-65b-corpus").command
+
+
+def test_a_global_batch_above_the_data_is_refused_and_never_reduced() -> None:
+    case = as_typed(sized(a_case(bundled_site("perlmutter"), bundled_job("transformer"), recipe="gpt-65b-corpus")))
+    found = forecast(Question(case=case, figures=stored_figures(case.job), global_batch=10**12))
+    assert not found.feasible
+    assert any("larger than the data set" in fault.what for fault in found.refusals)
+
+
 def test_a_plan_of_years_says_what_it_would_take() -> None:
     found = plan("frontier", "gpt-65b-corpus", nodes=8)
     assert not found.feasible
     assert found.command == ""
     (refusal,) = found.refusals
-    assert "8 nodes would take" in refusal.what and "longer than a year is no plan" in refusal.what
-    assert refusal.next.startswith("a year would take about 3")  # 8 nodes x 4 to 5 years
+    assert refusal.what.startswith("8 nodes cannot be recommended") and "longer than a year is no plan" in refusal.what
+    assert refusal.next.startswith("--nodes 256 would take ")
 
 
 def test_the_gate_holds_for_a_program_that_trains_as_it_is() -> None:
@@ -226,4 +255,4 @@ def test_a_large_model_is_no_recommendation_where_the_memory_of_a_gpu_is_not_kno
 def test_the_command_of_a_long_training_asks_for_its_chain() -> None:
     found = plan("frontier", "gpt-65b-corpus")
     assert found.program is not None and found.jobs > 1
-    assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 02:00:00" in found.command
+    assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 12:00:00" in found.command
