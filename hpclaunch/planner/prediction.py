@@ -25,7 +25,7 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
-from hpclaunch.planner.epochs import facts_of, known_batches, run_epochs
+from hpclaunch.planner.epochs import facts_of, known_batches, optimizer_of, run_epochs
 from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of, share_of_node
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
@@ -69,12 +69,12 @@ class Predictor:
 
     def length(self, nodes: int, batch: Batch, samples_per_s: float) -> TrainingLength:
         """Return the length of the job's training with a batch, with what it does outside its steps."""
-        epoch_s = self.work.samples / samples_per_s
-        return TrainingLength(
-            epochs=run_epochs(self.work, batch.total, self.facts).interval,
-            samples=self.work.samples,
-            overhead=overhead_of(self.question, self.work, nodes, epoch_s),
-        )
+        work, epoch_s = self.work, self.work.samples / samples_per_s
+        epochs, optimizer = run_epochs(work, batch.total, self.facts), optimizer_of(work, batch.total, self.facts)
+        if optimizer.changed:  # its state is saved
+            work = replace(work, optimizer=optimizer.name)
+        overhead = overhead_of(self.question, work, nodes, epoch_s)
+        return TrainingLength(epochs=epochs.interval, samples=work.samples, overhead=overhead)
 
     @property
     def own_batch(self) -> bool:

@@ -13,6 +13,7 @@ from hpclaunch.guidelines.choice import NodeChoice, Objective, relaxed
 from hpclaunch.planner.amounts import walltime_for
 from hpclaunch.planner.question import Question, Trial, trial_of
 from hpclaunch.planner.workload import Workload
+from hpclaunch.resolve.recipes import named_settings
 
 
 def command_of(
@@ -37,8 +38,12 @@ def command_of(
     flags["--hosts"] = request.hosts_file
     for flag, value in flags.items():
         words += [flag, str(value)] if value is not None else []
+    words += ["--environment", request.environment] if request.environment else []
+    words += ["--recipe", request.recipe] if request.recipe else []
     words += ["--accept-unverified"] if request.accept_unverified else []
-    for key, text in (*request.settings, *settings):
+    named = named_settings(question.case)
+    typed = [pair for pair in request.settings if pair not in named]  # those of the recipe come with its name
+    for key, text in (*typed, *settings):
         words += ["--set", f"{key}={text}"]
     return shlex.join(words)
 
@@ -54,6 +59,7 @@ def measuring_command(question: Question, work: Workload) -> str:
     flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
     for flag, value in flags.items():
         words += [flag, str(value)] if value is not None else []
+    # A profile has no recipes: all values are typed.
     for key, text in request.settings:
         words += ["--set", f"{key}={text}"]
     return shlex.join(words)

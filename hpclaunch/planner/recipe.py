@@ -133,6 +133,9 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         for role, text in possible.items()
         if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
     }
+    if rules.is_start and "learning_rate" in settings and "scale_learning_rate" in possible:
+        # Beside a typed rate, the planner would otherwise choose a rule again.
+        settings["scale_learning_rate"] = possible["scale_learning_rate"]
     rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
     doubt = "" if rate is None or rules.is_start else _doubt_of(work)

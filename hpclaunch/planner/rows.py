@@ -99,7 +99,7 @@ def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> 
     cap = predictor.cap.batch
     total = predictor.question.global_batch
     if total is not None:
-        return [typed_batch(total, replicas, largest=largest)]
+        return [_typed_total(predictor, total, replicas, largest)]
     own = own_batch(predictor.work, replicas, largest) if predictor.own_batch else None
     if own is not None:
         # With a typed batch per rank, the node count is still hpclaunch's choice: it ends where B reaches the bound.
@@ -113,6 +113,21 @@ def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> 
         return [Batch(per_rank=1, replicas=replicas)]
     # Where the cap does not divide evenly, a few samples are lost.
     return [batch for batch in found if batch.total >= before] or found
+
+
+def _typed_total(predictor: Predictor, total: int, replicas: int, largest: int) -> Batch:
+    """Return the parts of a typed global batch; samples per rank that are typed as well stay.
+
+    Raises ValueError if it does not divide evenly.
+    """
+    work = predictor.work
+    if "batch_size_per_rank" not in work.typed or work.per_rank is None:
+        return typed_batch(total, replicas, largest=largest)
+    step = work.per_rank * replicas
+    if total % step or ("accumulation" not in work.names and total != step):
+        each = f"{count(work.per_rank, 'sample')} for each of {count(replicas, 'rank')}"
+        raise ValueError(f"a global batch size of {total} does not consist of {each}")
+    return Batch(per_rank=work.per_rank, replicas=replicas, accumulation=total // step)
 
 
 def _why_none(predictor: Predictor, replicas: int) -> str:
