@@ -106,7 +106,7 @@ def batch_cap(samples: int, known: KnownBatches = NO_BATCH_KNOWN, *, typed: int 
     reason = Reason(
         rule=rule,
         numbers=_numbers(bound.batch, samples, known),
-        verdict=f"at most {bound.batch} samples: {verdict}",
+        verdict=f"a plan takes at most {bound.batch} samples: {verdict}",
         source=bound.source,
     )
     return BatchCap(batch=bound.batch, origin=bound.origin, reason=reason)

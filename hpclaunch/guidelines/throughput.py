@@ -14,6 +14,8 @@ from hpclaunch.guidelines.timing import QUANTITIES, Timing
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0
 """The norm that adds compute and all-reduce: 2 where they overlap, 1 with accumulation (one all-reduce at the end)."""
+NOTICED = 0.1
+"""The share of a step from which on waiting for samples is worth a warning (hpclaunch's own)."""
 NUDGE = 0.5
 """Standard deviations by which a quantity is moved to see how much a step's time depends on it."""
 
@@ -202,7 +204,8 @@ def _reason(step: StepTime, timing: Timing, rate: float, efficiency: float) -> R
     }
     origins: dict[str, Origin] = {"stragglers": timing.straggling_origin}
     slow = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
-    bound = "the input pipeline is too slow: the ranks wait for samples" if step.input_s > 0 else ""
+    waits = step.input_s > NOTICED * step.total_s
+    bound = "the input pipeline is too slow: the ranks wait for samples" if waits else ""
     return Reason(
         rule="step = compute + all-reduce beyond the overlap + stragglers + slow-down + waiting for input",
         numbers=(

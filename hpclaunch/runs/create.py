@@ -62,8 +62,8 @@ def create(
     directory exists or cannot be written; a half-written directory is left for inspection.
 
     Only the directory's name is waited for. All other files are sent to the disk, and are safe there when the record
-    says SUBMITTING, which is waited for before any scheduler is asked (`actions.hand_over`): at most six calls of fsync
-    for a submission, where each may take a second.
+    says SUBMITTING, which is waited for before any scheduler is asked (`actions.queueing.hand_over`): at most six calls
+    of fsync for a submission, where each may take a second.
     """
     path = Path(spec.run_dir)
     run = Run(
