@@ -65,6 +65,10 @@ def _options_of_srun(launch: Launch) -> tuple[str, ...]:
     return _srun(launch, launch.layout.tasks_per_node, launch.layout.cpus_per_task)[1:]
 
 
+TORCHRUN = "torchrun"
+"""The launcher of PyTorch, which most of its programs are started with."""
+
+
 def torchrun(launch: Launch) -> tuple[str, ...]:
     """Return one torchrun per node, started by srun or local, which starts the ranks of its node (its own page).
 

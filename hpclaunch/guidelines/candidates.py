@@ -127,7 +127,7 @@ def candidate(
         unit=bill.unit,
         charged=_charge_in_words(time_s, once_s, bill),
         jobs=jobs,
-        beyond=_beyond(time_s.middle, jobs, bill),
+        beyond=_why_beyond(time_s.middle, jobs, bill),
         reason=Reason(
             rule="time = overhead + epochs x samples / throughput",
             numbers=(
@@ -151,7 +151,7 @@ def _jobs_of(steady_s: float, once_s: float, limit_s: float | None) -> int:
     return max(1, math.ceil(steady_s / useful_s))
 
 
-def _beyond(seconds: float, jobs: int, bill: Bill) -> str:
+def _why_beyond(seconds: float, jobs: int, bill: Bill) -> str:
     """Return why a run of so many seconds and jobs is no recommendation; empty if it is one."""
     if seconds > LONGEST_S:
         return f"it would take {seconds / 86400:.0f} days: longer than a year is no plan"

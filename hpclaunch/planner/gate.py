@@ -29,10 +29,10 @@ def what_it_takes(choice: NodeChoice, objective: Objective, others: Sequence[Can
         found = min(enough, key=lambda run: run.nodes)
         jobs = f" in a chain of {found.jobs} jobs" if found.jobs > 1 else ""
         return (Fault(what=what, next=f"--nodes {found.nodes} would take {time_of(found.time_s.middle)}{jobs}"),)
-    return (Fault(what=what, next=_without_more_nodes(nearest)),)
+    return (Fault(what=what, next=_name_other_ways(nearest)),)
 
 
-def _without_more_nodes(run: Candidate) -> str:
+def _name_other_ways(run: Candidate) -> str:
     """Return what a run would take that no node count of the site makes a recommendation."""
     if run.time_s.middle > LONGEST_S:
         needed = shorten(run.nodes * run.time_s.middle / LONGEST_S)

@@ -24,6 +24,7 @@ from hpclaunch.guidelines.precision import recommended
 from hpclaunch.guidelines.published_decoders import NEWER_RULES, doubt_of, tokens_words, usual_of
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
+from hpclaunch.launchers import TORCHRUN
 from hpclaunch.planner.amounts import shorten, time_of, walltime_for
 from hpclaunch.planner.decision import add_marginals
 from hpclaunch.planner.epochs import facts_of, run_epochs
@@ -447,10 +448,10 @@ def _program(search: _Search, way: _Way, why: str) -> OwnProgram:
 def _starter_words(question: Question) -> str:
     """Return the flags for what starts the ranks: torchrun, or the site's own launcher where it advises against it."""
     launchers = question.case.site.launchers
-    option = launchers.options.get("torchrun") if launchers else None
+    option = launchers.options.get(TORCHRUN) if launchers else None
     if launchers and option is not None and (option.warn or option.missing_in):
         return f"--framework pytorch --launcher {launchers.default}"
-    return "--launcher torchrun"
+    return f"--launcher {TORCHRUN}"
 
 
 def _time_words(way: _Way) -> list[str]:

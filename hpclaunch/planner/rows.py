@@ -121,8 +121,13 @@ def _typed_total(predictor: Predictor, total: int, replicas: int, largest: int) 
     Raises ValueError if it does not divide evenly.
     """
     work = predictor.work
+    is_divided = "batch_size_per_rank" in work.names and work.global_batch is None
     if "batch_size_per_rank" not in work.typed or work.per_rank is None:
-        return typed_batch(total, replicas, largest=largest)
+        found = typed_batch(total, replicas, largest=largest)
+        if found.accumulation > 1 and is_divided and "accumulation" not in work.names:
+            parts = f"{found.accumulation} micro-batches for each of {count(replicas, 'replica')}"
+            raise ValueError(f"a global batch size of {total} is {parts}, and the job has no parameter for them")
+        return found
     step = work.per_rank * replicas
     if total % step or ("accumulation" not in work.names and total != step):
         each = f"{count(work.per_rank, 'sample')} for each of {count(replicas, 'rank')}"
