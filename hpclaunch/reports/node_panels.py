@@ -16,7 +16,22 @@ UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 MARGIN = 1.2
 """The factor between the outermost node counts and the ends of the axis."""
 WIDE = 20.0
-"""The ratio of the longest to the shortest time from which an axis of times is logarithmic."""
+"""The ratio of the largest to the smallest value from which an axis is logarithmic."""
+MARKS = {
+    "1 s": 1.0,
+    "10 s": 10.0,
+    "1 min": 60.0,
+    "10 min": 600.0,
+    "1 h": 3600.0,
+    "6 h": 21600.0,
+    "1 d": 86400.0,
+    "10 d": 864e3,
+    "100 d": 864e4,
+    "3 y": 946e5,
+    "30 y": 946e6,
+    "300 y": 946e7,
+}
+"""Times in seconds that a logarithmic axis names."""
 Bounds = tuple[float, float, float]
 """Low, middle and high."""
 
@@ -50,6 +65,10 @@ def points_of(plan: Forecast) -> list[PlottedSize]:
 def throughput(axes: Any, plan: Forecast) -> None:
     """Draw samples/s against nodes."""
     rates = [point.rate.samples_per_s for point in points_of(plan)]
+    middles = [rate.middle for rate in rates]
+    if _is_wide(middles):
+        _curve(axes, plan, [bounds(rate) for rate in rates], "samples/s (logarithmic)", "log")
+        return
     _curve(axes, plan, [bounds(rate) for rate in rates], "samples/s")
     if max(rate.high for rate in rates) >= LARGE:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
@@ -63,10 +82,10 @@ def efficiency(axes: Any, plan: Forecast) -> None:
 
 def time(axes: Any, plan: Forecast) -> None:
     """Draw the time to the target against nodes."""
-    size, unit = _unit_of_time(plan)
-    values = [bounds(point.run.time_s, 1 / size) for point in points_of(plan)]
-    _curve(axes, plan, values, f"time to the target, {unit}")
-    axes.set_yscale(_time_scale(plan))
+    size, label, scale = _time_axis(plan)
+    _curve(axes, plan, [bounds(point.run.time_s, 1 / size) for point in points_of(plan)], label, scale)
+    if scale == "log":
+        _name_times(axes.yaxis, axes.get_ylim())
 
 
 def cost(axes: Any, plan: Forecast) -> None:
@@ -76,14 +95,17 @@ def cost(axes: Any, plan: Forecast) -> None:
 
 def frontier(axes: Any, plan: Forecast) -> None:
     """Draw cost against time, one point per node count: more nodes buy time with cost."""
-    size, unit = _unit_of_time(plan)
+    size, label, scale = _time_axis(plan)
     for point in points_of(plan):
         at, amount = bounds(point.run.time_s, 1 / size), bounds(point.run.cost)
         style = {"color": "tab:orange", "label": line_label(plan)} if point.chosen else {"color": "tab:blue"}
         axes.errorbar(at[1], amount[1], xerr=_lengths([at]), yerr=_lengths([amount]), marker="o", **style)
         axes.annotate(point.label, (at[1], amount[1]), textcoords="offset points", xytext=(6, 6))
-    axes.set_xscale(_time_scale(plan))
-    axes.set_xlabel(f"time to the target, {unit}")
+    axes.set_xscale(scale)
+    axes.set_xlabel(label)
+    if scale == "log":
+        _name_times(axes.xaxis, axes.get_xlim())
+    axes.set_ylim(bottom=0)
     axes.set_ylabel(f"cost, {plan.unit}s")
     axes.set_title("time and cost of each node count", fontsize="medium")
 
@@ -99,22 +121,31 @@ def bounds(interval: Interval, scale: float = 1.0) -> Bounds:
     return interval.low * scale, interval.middle * scale, interval.high * scale
 
 
-def _unit_of_time(plan: Forecast) -> tuple[float, str]:
-    longest = max(point.run.time_s.middle for point in points_of(plan))
-    return next(((size, unit) for size, unit in UNITS if longest >= 2 * size), UNITS[-1])
-
-
-def _time_scale(plan: Forecast) -> str:
-    """Return the scale of an axis of times: short ones cannot be told apart beside days on a linear one."""
+def _time_axis(plan: Forecast) -> tuple[float, str, str]:
+    """Return the seconds of the unit, the label and the scale: short times cannot be told apart beside days."""
     times = [point.run.time_s.middle for point in points_of(plan)]
-    return "log" if max(times) > WIDE * min(times) else "linear"
+    if _is_wide(times):
+        return 1.0, "time to the target (logarithmic)", "log"
+    size, unit = next(((size, unit) for size, unit in UNITS if max(times) >= 2 * size), UNITS[-1])
+    return size, f"time to the target, {unit}", "linear"
+
+
+def _is_wide(middles: list[float]) -> bool:
+    return max(middles) > WIDE * min(middles)
+
+
+def _name_times(axis: Any, limits: tuple[float, float]) -> None:
+    """Name times that people say in place of powers of ten of a unit."""
+    seen = {name: seconds for name, seconds in MARKS.items() if limits[0] <= seconds <= limits[1]}
+    axis.set_ticks(list(seen.values()), list(seen))
+    axis.set_ticks([], minor=True)
 
 
 def _lengths(values: list[Bounds]) -> list[list[float]]:
     return [[middle - low for low, middle, _ in values], [high - middle for _, middle, high in values]]
 
 
-def _curve(axes: Any, plan: Forecast, values: list[Bounds], label: str) -> None:
+def _curve(axes: Any, plan: Forecast, values: list[Bounds], label: str, scale: str = "linear") -> None:
     points = points_of(plan)
     nodes, middles = [point.at for point in points], [middle for _, middle, _ in values]
     axes.errorbar(nodes, middles, yerr=_lengths(values), marker="o", capsize=4)  # one count has no area to shade
@@ -127,4 +158,6 @@ def _curve(axes: Any, plan: Forecast, values: list[Bounds], label: str) -> None:
     axes.set_xticks(nodes, [point.label for point in points])
     axes.set_xlabel("nodes")
     axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale(scale)
+    if scale == "linear":  # a logarithmic axis has no zero
+        axes.set_ylim(bottom=0)

@@ -45,14 +45,40 @@ def test_axes_have_units_and_the_line_says_why_it_is_there(
     asked: dict[str, Any], word: str, epochs: str, tmp_path: Path
 ) -> None:
     plan = plan_of(bundled_job("cifar"), settings=(("epochs", epochs),), **asked)
-    longest = max(row.candidate.time_s.middle for row in plan.rows if row.candidate)
+    times = [row.candidate.time_s.middle for row in plan.rows if row.candidate]
+    longest = max(times)
     unit = "days" if longest >= 2 * 86400 else "h" if longest >= 7200 else "min" if longest >= 120 else "s"
+    time = f"time to the target, {unit}" if longest <= 20 * min(times) else "time to the target (logarithmic)"
+    rates = [row.throughput.samples_per_s.middle for row in plan.rows if row.throughput]
+    rate = "samples/s" if max(rates) <= 20 * min(rates) else "samples/s (logarithmic)"
     line = f"{word}: {size_of(plan)}"
     plan_chart.draw(plan, tmp_path / "plan.svg")
     texts = texts_of(tmp_path / "plan.svg")
-    assert {"samples/s", "efficiency, %", f"time to the target, {unit}", "cost, node-hours"} <= set(texts)
+    assert {rate, "efficiency, %", time, "cost, node-hours"} <= set(texts)
     assert (texts.count(line), texts.count("nodes")) == (4, 4)
     assert "cifar at perlmutter (gpu40); with 80 % intervals" in texts
+
+
+@pytest.mark.parametrize(("job", "scale"), [("cosmoflow", "log"), ("cifar", "linear")])
+def test_every_point_is_inside_its_panel_and_the_axis_is_named(job: str, scale: str) -> None:
+    """A logarithmic axis that began at 0 once pressed all times into one line at the top."""
+    from matplotlib.figure import Figure
+
+    plan = plan_of(bundled_job(job))
+    for panel in (node_panels.time, node_panels.frontier, node_panels.cost, node_panels.throughput):
+        axes: Any = Figure().subplots()
+        panel(axes, plan)
+        for axis, limits in ((axes.yaxis, axes.get_ylim()), (axes.xaxis, axes.get_xlim())):
+            marks = [mark for mark in axis.get_majorticklocs() if limits[0] <= mark <= limits[1]]
+            assert len(marks) >= min(2, len(node_panels.points_of(plan))), panel.__name__
+        points = axes.transLimits.transform(axes.transScale.transform(axes.lines[0].get_xydata()))
+        assert ((points >= 0) & (points <= 1)).all(), panel.__name__
+    axes = Figure().subplots()
+    node_panels.time(axes, plan)
+    assert axes.get_yscale() == scale
+    if scale == "log":
+        heights = axes.transLimits.transform(axes.transScale.transform(axes.lines[0].get_xydata()))[:, 1]
+        assert max(heights) - min(heights) > 0.5
 
 
 def test_a_single_count_shows_its_range_too(tmp_path: Path) -> None:
@@ -112,7 +138,7 @@ def bars(axes: Any) -> list[tuple[float, float, float]]:
         ("gradient", {(BATCH, "error of the gradient, relative"), (BATCH, "progress of a step, relative to the most")}),
         ("steps", {(BATCH, "steps to the target")}),
         ("noise", {("gradient noise scale", "critical batch size")}),
-        ("nodes", {("nodes", "samples/s"), ("nodes", "efficiency, %"), ("nodes", "cost, node-hours")}),
+        ("nodes", {("nodes", "samples/s (logarithmic)"), ("nodes", "efficiency, %"), ("nodes", "cost, node-hours")}),
     ],
 )
 def test_every_kind_has_its_panels_and_all_has_them_all(kind: str, axes: set[tuple[str, str]]) -> None:
@@ -127,7 +153,8 @@ def test_time_and_cost_against_nodes_are_those_of_the_table() -> None:
     plan = plan_of()
     runs = [row.candidate for row in plan.rows if row.candidate]
     _, _, time, cost = panels(plan, "nodes")
-    unit = {"min": 60.0, "h": 3600.0, "days": 86400.0}[time.get_ylabel().split(", ")[1]]
+    assert time.get_ylabel() == "time to the target (logarithmic)"
+    unit = 1.0  # a logarithmic axis names times, and counts seconds
     at = [row.ranks / 4 for row in plan.rows if row.candidate]
     expected = [(nodes, run.time_s.low / unit, run.time_s.high / unit) for nodes, run in zip(at, runs, strict=True)]
     assert bars(time) == [pytest.approx(one) for one in expected]
