@@ -32,7 +32,7 @@ def generated() -> dict[Path, str]:
     libraries = {path: path.read_text() for path in (ROOT / "templates/library").glob("*.sh")}
     with_line = [path for path, text in libraries.items() if _ENDS.search(text)]
     if len(with_line) != 1:
-        raise ValueError(f"{len(with_line)} files of templates/library/ have a line with the ends of a run, and not one")
+        raise ValueError(f"{len(with_line)} files of templates/library/ have a line with the ends of a run")
     return {with_line[0]: with_ends(libraries[with_line[0]])}
 
 

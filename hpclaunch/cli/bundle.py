@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import flags
+from hpclaunch.cli import flags, help_text
 
 app = typer.Typer()
 
@@ -16,7 +16,12 @@ app = typer.Typer()
 def bundle(
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The new file [default: hpclaunch-VERSION-pythonX.Y-MACHINE.sh]."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The new file [default: hpclaunch-VERSION-pythonX.Y-MACHINE.sh].",
+            rich_help_panel=help_text.OUTPUT,
+        ),
     ] = None,
     python: Annotated[
         str | None, typer.Option(metavar="X.Y", help="The Python of the cluster [default: that of this command].")

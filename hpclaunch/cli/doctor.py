@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -18,9 +18,14 @@ app = typer.Typer()
 @app.command("doctor")
 def doctor(
     site: flags.Site = None,
-    local: Annotated[bool, typer.Option("--local", help="Check this machine only, like --site local.")] = False,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Check this machine only, like --site local.", rich_help_panel=help_text.SITE),
+    ] = False,
     node_type: flags.NodeType = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of the probe job [default: 2].")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Nodes of the probe job [default: 2].", rich_help_panel=help_text.SITE)
+    ] = None,
     tasks_per_node: flags.TasksPerNode = None,
     gpus_per_node: flags.GpusPerNode = None,
     launcher: flags.Launcher = None,
@@ -31,6 +36,7 @@ def doctor(
             metavar="NAME",
             autocompletion=complete.one_of("tensorflow", "pytorch", "jax"),
             help="The libraries to check: tensorflow (with Horovod), pytorch, jax [default: the environment's].",
+            rich_help_panel=help_text.RANKS,
         ),
     ] = None,
     environment: flags.Environment = None,
@@ -48,6 +54,7 @@ def doctor(
             metavar="RUN",
             autocompletion=complete.runs,
             help="Submit nothing; read the results of an ended probe job.",
+            rich_help_panel=help_text.TRAINING,
         ),
     ] = None,
     json: flags.Json = False,

@@ -46,6 +46,7 @@ def make(
             "--framework",
             autocompletion=complete.one_of("tensorflow", "pytorch", "jax"),
             help="What is installed: tensorflow, pytorch or jax.",
+            rich_help_panel=help_text.RANKS,
         ),
     ],
     site: flags.Site = None,
@@ -65,7 +66,10 @@ def make(
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option(help="The Python that makes it; with conda its version [default: the site's, else python3]."),
+        typer.Option(
+            help="The Python that makes it; with conda its version [default: the site's, else python3].",
+            rich_help_panel=help_text.RANKS,
+        ),
     ] = None,
     make_with: Annotated[
         str | None,
@@ -84,7 +88,10 @@ def make(
     ] = None,
     module: flags.Module = [],  # noqa: B006
     env: Annotated[
-        list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for the build. Repeatable.")
+        list[str],
+        typer.Option(
+            "--env", metavar="NAME=VALUE", help="A variable for the build. Repeatable.", rich_help_panel=help_text.RANKS
+        ),
     ] = [],  # noqa: B006
     index_url: Annotated[
         str | None,
@@ -123,7 +130,9 @@ def make(
     again: Annotated[
         bool, typer.Option("--again", help="Build it once more, and keep the present one for the runs that use it.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; build nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the script; build nothing.", rich_help_panel=help_text.START)
+    ] = False,
     json: flags.Json = False,
 ) -> None:
     """Build an environment for a framework, as the centre teaches it.

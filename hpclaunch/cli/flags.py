@@ -1,13 +1,18 @@
-"""The flags that several commands share: their types and their help. ``typed_values`` reads their texts."""
+"""The flags that several commands share: their types, their help, and which commands have them; each stands here alone.
+
+The names in ``REQUEST`` are those of `Request`, and ``typed_values.request_of`` makes one of what was typed.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import complete, help_text
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS
 from hpclaunch.launchers import LAUNCHERS
 
@@ -32,11 +37,20 @@ Job = Annotated[
 
 # The site and the resources.
 Site = Annotated[
-    str | None, typer.Option(autocompletion=complete.sites, help="The cluster [default: detected]. See: sites list.")
+    str | None,
+    typer.Option(
+        autocompletion=complete.sites,
+        help="The cluster [default: detected]. See: sites list.",
+        rich_help_panel=help_text.SITE,
+    ),
 ]
 NodeType = Annotated[
     str | None,
-    typer.Option(autocompletion=complete.node_types, help="The node type of the site file. See: sites show."),
+    typer.Option(
+        autocompletion=complete.node_types,
+        help="The node type of the site file. See: sites show.",
+        rich_help_panel=help_text.SITE,
+    ),
 ]
 NodeTypes = Annotated[
     str | None,
@@ -45,22 +59,35 @@ NodeTypes = Annotated[
         autocompletion=complete.node_types,
         help="The node type, by its name in the site file; or several in one job, each with its number of nodes: "
         "cpu:1,gpu:4. See: sites show.",
+        rich_help_panel=help_text.SITE,
     ),
 ]
-Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.")]
-TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].")]
-CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.")]
-GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to request per node.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.", rich_help_panel=help_text.SITE)]
+TasksPerNode = Annotated[
+    int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].", rich_help_panel=help_text.SITE)
+]
+CpusPerTask = Annotated[
+    int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.", rich_help_panel=help_text.SITE)
+]
+GpusPerNode = Annotated[
+    int | None, typer.Option(min=0, help="GPUs to request per node.", rich_help_panel=help_text.SITE)
+]
 GpuView = Annotated[
     str | None,
     typer.Option(
         autocompletion=complete.gpu_views,
         help="What a rank sees of its node's GPUs: all, nearest first, of which LOCAL_RANK is its own; or one, which "
         "is then number 0. [default: all]",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 Launcher = Annotated[
-    str | None, typer.Option(autocompletion=complete.launchers, help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")
+    str | None,
+    typer.Option(
+        autocompletion=complete.launchers,
+        help=f"What starts the ranks: {', '.join(LAUNCHERS)}.",
+        rich_help_panel=help_text.RANKS,
+    ),
 ]
 Strategy = Annotated[
     str | None,
@@ -69,6 +96,7 @@ Strategy = Annotated[
         help="How gradients are averaged: horovod, mirrored (one task uses all GPUs of a node), multiworker (gRPC), "
         "central-storage (as mirrored, with the variables in the node's memory) or one-device (one GPU, nothing to "
         "average). [default: horovod]",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 Framework = Annotated[
@@ -77,34 +105,64 @@ Framework = Annotated[
         autocompletion=complete.frameworks,
         help="The program's framework, which chooses the site's software for it: tensorflow, pytorch, jax, mpi "
         "(mpi4py) or none. [default: the job's, or what a script imports]",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
-Account = Annotated[str | None, typer.Option(help="The account to charge.")]
-Partition = Annotated[str | None, typer.Option(autocompletion=complete.partitions, help="The partition.")]
-Qos = Annotated[str | None, typer.Option(autocompletion=complete.qos, help="The quality of service (QOS).")]
-Walltime = Annotated[str | None, typer.Option(help=f"The time limit of the job: {WALLTIME_FORMS}.")]
-Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.")]
-Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
+Account = Annotated[str | None, typer.Option(help="The account to charge.", rich_help_panel=help_text.SITE)]
+Partition = Annotated[
+    str | None, typer.Option(autocompletion=complete.partitions, help="The partition.", rich_help_panel=help_text.SITE)
+]
+Qos = Annotated[
+    str | None,
+    typer.Option(autocompletion=complete.qos, help="The quality of service (QOS).", rich_help_panel=help_text.SITE),
+]
+Walltime = Annotated[
+    str | None, typer.Option(help=f"The time limit of the job: {WALLTIME_FORMS}.", rich_help_panel=help_text.SITE)
+]
+Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.", rich_help_panel=help_text.SITE)]
+Sbatch = Annotated[
+    list[str],
+    typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.", rich_help_panel=help_text.SITE),
+]
 Hosts = Annotated[
     str | None,
-    typer.Option("--hosts", help="A file that lists the hosts, for a site without a scheduler; $PBS_NODEFILE is one."),
+    typer.Option(
+        "--hosts",
+        help="A file that lists the hosts, for a site without a scheduler; $PBS_NODEFILE is one.",
+        rich_help_panel=help_text.SITE,
+    ),
 ]
 AcceptUnverified = Annotated[
     bool,
     typer.Option(
         "--accept-unverified",
         help="Accept values that are not in the site file: names of partitions and QOS, Slurm's usual launcher.",
+        rich_help_panel=help_text.SITE,
     ),
 ]
-RunsDir = Annotated[str | None, typer.Option(help="The folder for run directories [default: the site's, else ./runs].")]
+RunsDir = Annotated[
+    str | None,
+    typer.Option(
+        help="The folder for run directories [default: the site's, else ./runs].", rich_help_panel=help_text.RUN
+    ),
+]
 
 # The software.
 Python = Annotated[
     str | None,
-    typer.Option(help="The ranks' Python: a name, a path, or current, that of hpclaunch [default: the active one]."),
+    typer.Option(
+        help="The ranks' Python: a name, a path, or current, that of hpclaunch [default: the active one].",
+        rich_help_panel=help_text.RANKS,
+    ),
 ]
-Venv = Annotated[str | None, typer.Option(metavar="DIR", help="The virtual environment to activate.")]
-Conda = Annotated[str | None, typer.Option(metavar="NAME|DIR", help="The conda environment to activate.")]
+Venv = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="The virtual environment to activate.", rich_help_panel=help_text.RANKS),
+]
+Conda = Annotated[
+    str | None,
+    typer.Option(metavar="NAME|DIR", help="The conda environment to activate.", rich_help_panel=help_text.RANKS),
+]
 Environment = Annotated[
     str | None,
     typer.Option(
@@ -112,12 +170,24 @@ Environment = Annotated[
         metavar="NAME|DIR",
         autocompletion=complete.environments,
         help="An environment that hpclaunch made. See: environment list.",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 Module = Annotated[
-    list[str], typer.Option("--module", metavar="NAME", help="A module to load, instead of the site's. Repeatable.")
+    list[str],
+    typer.Option(
+        "--module",
+        metavar="NAME",
+        help="A module to load, instead of the site's. Repeatable.",
+        rich_help_panel=help_text.RANKS,
+    ),
 ]
-Env = Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for every rank. Repeatable.")]
+Env = Annotated[
+    list[str],
+    typer.Option(
+        "--env", metavar="NAME=VALUE", help="A variable for every rank. Repeatable.", rich_help_panel=help_text.RANKS
+    ),
+]
 
 # The code.
 Setup = Annotated[
@@ -126,6 +196,7 @@ Setup = Annotated[
         metavar="LINE",
         help="A line of bash that the job's script runs before its ranks start, in the folder of the submission. "
         "Repeatable.",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 FromScript = Annotated[
@@ -134,18 +205,30 @@ FromScript = Annotated[
         metavar="FILE",
         help="Take in a batch script of Slurm: its directives as the request, its lines as set-up, its launch line as "
         "the program. What else is typed counts more.",
+        rich_help_panel=help_text.START,
     ),
 ]
 AsIs = Annotated[
     bool,
-    typer.Option("--as-is", help="Submit a batch script of your own unchanged, as a run with status, log and record."),
+    typer.Option(
+        "--as-is",
+        help="Submit a batch script of your own unchanged, as a run with status, log and record.",
+        rich_help_panel=help_text.START,
+    ),
 ]
 Include = Annotated[
     list[str],
-    typer.Option(metavar="PATTERN", help="Files beside your script to copy with it, such as '*.csv'. Repeatable."),
+    typer.Option(
+        metavar="PATTERN",
+        help="Files beside your script to copy with it, such as '*.csv'. Repeatable.",
+        rich_help_panel=help_text.CODE,
+    ),
 ]
 CodeInPlace = Annotated[
-    bool, typer.Option("--code-in-place", help="Copy no code: run what is there when the run begins.")
+    bool,
+    typer.Option(
+        "--code-in-place", help="Copy no code: run what is there when the run begins.", rich_help_panel=help_text.CODE
+    ),
 ]
 
 Broadcast = Annotated[
@@ -154,6 +237,7 @@ Broadcast = Annotated[
         "--broadcast/--no-broadcast",
         help="Copy the environment and the code to each node before the ranks start, so that they do not burden the "
         "shared file system. [default: from 64 nodes, at sites that allow it]",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 
@@ -163,13 +247,17 @@ Samples = Annotated[
         "--samples/--no-samples",
         help="Measure CPU, memory, GPUs, network and energy of every node while the ranks run: hpclaunch efficiency. "
         "[default: samples]",
+        rich_help_panel=help_text.RANKS,
     ),
 ]
 
 # The run in the queue.
 Name = Annotated[
     str | None,
-    typer.Option(help="The run's name: of its job in the queue and of its directory [default: JOB]."),
+    typer.Option(
+        help="The run's name: of its job in the queue and of its directory [default: JOB].",
+        rich_help_panel=help_text.RUN,
+    ),
 ]
 After = Annotated[
     list[str],
@@ -178,6 +266,7 @@ After = Annotated[
         autocompletion=complete.runs,
         help="Start when this run, or any job, has completed (afterok); singleton: when no earlier job of yours with "
         "this run's name is left. Repeatable.",
+        rich_help_panel=help_text.RUN,
     ),
 ]
 AfterAny = Annotated[
@@ -186,6 +275,7 @@ AfterAny = Annotated[
         metavar="RUN",
         autocompletion=complete.runs,
         help="Start when this run, or any job, has ended in any way. Repeatable.",
+        rich_help_panel=help_text.RUN,
     ),
 ]
 
@@ -195,11 +285,15 @@ Restarts = Annotated[
     typer.Option(
         min=0,
         help="How many times to start the job again after it has saved its state, 0: never (hpclaunch docs contract).",
+        rich_help_panel=help_text.RUN,
     ),
 ]
 Signal = Annotated[
     str | None,
-    typer.Option(help="The signal that asks the job to save its state, and when: USR2@120 (seconds before its end)."),
+    typer.Option(
+        help="The signal that asks the job to save its state, and when: USR2@120 (seconds before its end).",
+        rich_help_panel=help_text.RUN,
+    ),
 ]
 Set = Annotated[
     list[str],
@@ -208,6 +302,7 @@ Set = Annotated[
         metavar="KEY=VALUE",
         autocompletion=complete.settings,
         help="A hyper-parameter of the job. Repeatable. See: jobs show.",
+        rich_help_panel=help_text.TRAINING,
     ),
 ]
 From = Annotated[
@@ -216,6 +311,7 @@ From = Annotated[
         "--from",
         metavar="SEARCH@best",
         help="Take the settings of the best trial of a search, or of its trial 12 (@12); --set replaces single ones.",
+        rich_help_panel=help_text.TRAINING,
     ),
 ]
 Recipe = Annotated[
@@ -224,9 +320,12 @@ Recipe = Annotated[
         autocompletion=complete.recipes,
         help="The source of batch, optimizer, rates and epochs: plan (the planner), job (the job file as it is), or a "
         "recipe of the job; see: jobs show. [default: plan]",
+        rich_help_panel=help_text.TRAINING,
     ),
 ]
-GlobalBatch = Annotated[int | None, typer.Option(min=1, help="The global batch size, in samples.")]
+GlobalBatch = Annotated[
+    int | None, typer.Option(min=1, help="The global batch size, in samples.", rich_help_panel=help_text.TRAINING)
+]
 Deadline = Annotated[str | None, typer.Option(help=f"The longest time for the training: {WALLTIME_FORMS}.")]
 Sweep = Annotated[
     list[str],
@@ -234,14 +333,27 @@ Sweep = Annotated[
         metavar="NAME=V1,V2,…",
         autocompletion=complete.settings,
         help="Values of a hyper-parameter, or a range 1..10. Every combination is one run of a job array. Repeatable.",
+        rich_help_panel=help_text.TRAINING,
     ),
 ]
 AtOnce = Annotated[
-    int | None, typer.Option(min=1, help="How many runs of a sweep may run at the same time [default: no limit].")
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many runs of a sweep may run at the same time [default: no limit].",
+        rich_help_panel=help_text.TRAINING,
+    ),
 ]
-DataDir = Annotated[str | None, typer.Option(help="The folder with the job's data set.")]
+DataDir = Annotated[
+    str | None, typer.Option(help="The folder with the job's data set.", rich_help_panel=help_text.CODE)
+]
 Synthetic = Annotated[
-    bool, typer.Option("--synthetic", help="Train on generated data of the same shape, without the data set.")
+    bool,
+    typer.Option(
+        "--synthetic",
+        help="Train on generated data of the same shape, without the data set.",
+        rich_help_panel=help_text.CODE,
+    ),
 ]
 
 # Runs.
@@ -283,12 +395,24 @@ EveryTask = Annotated[
 ]
 
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Follow the run until it has ended; the exit code is 0 if it completed.")
+    bool,
+    typer.Option(
+        "--wait",
+        help="Follow the run until it has ended; the exit code is 0 if it completed.",
+        rich_help_panel=help_text.START,
+    ),
 ]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the script; submit nothing.", rich_help_panel=help_text.START)
+]
 TestOnly = Annotated[
-    bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
+    bool,
+    typer.Option(
+        "--test-only",
+        help="Validate with Slurm and estimate the start time; submit nothing.",
+        rich_help_panel=help_text.START,
+    ),
 ]
 
 Since = Annotated[
@@ -297,5 +421,96 @@ Since = Annotated[
 ]
 
 # The output.
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.", rich_help_panel=help_text.OUTPUT)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=help_text.START)]
+
+_SUBMISSIONS = ("submit", "render")
+_ALLOCATIONS = (*_SUBMISSIONS, "shell")
+_MEASURED = ("profile", "scale")
+_OF_LAYOUTS = (*_ALLOCATIONS, *_MEASURED)
+_TRAINED = (*_SUBMISSIONS, "search", *_MEASURED)
+_ALL = (*_ALLOCATIONS, "search", *_MEASURED)
+
+REQUEST: tuple[tuple[str, Any, Sequence[str]], ...] = (
+    ("site", Site, _ALL),
+    ("node_type", NodeTypes, _SUBMISSIONS),
+    ("node_type", NodeType, ("shell", "search", *_MEASURED)),
+    ("nodes", Nodes, (*_ALLOCATIONS, "search", "profile")),
+    ("tasks_per_node", TasksPerNode, _OF_LAYOUTS),
+    ("cpus_per_task", CpusPerTask, _OF_LAYOUTS),
+    ("gpus_per_node", GpusPerNode, _ALL),
+    ("gpu_view", GpuView, (*_SUBMISSIONS, *_MEASURED)),
+    ("launcher", Launcher, _OF_LAYOUTS),
+    ("strategy", Strategy, _SUBMISSIONS),
+    ("framework", Framework, _ALL),
+    ("account", Account, _ALL),
+    ("partition", Partition, _ALL),
+    ("qos", Qos, _ALL),
+    ("walltime", Walltime, _ALL),
+    ("memory", Memory, _ALL),
+    ("name", Name, (*_ALLOCATIONS, "search")),
+    ("after", After, _SUBMISSIONS),
+    ("after_any", AfterAny, _SUBMISSIONS),
+    ("restarts", Restarts, (*_SUBMISSIONS, "search")),
+    ("signal", Signal, (*_SUBMISSIONS, "search")),
+    ("python", Python, _ALL),
+    ("venv", Venv, _ALL),
+    ("conda", Conda, _ALL),
+    ("environment", Environment, _ALL),
+    ("module", Module, _ALL),
+    ("env", Env, _ALL),
+    ("setup", Setup, _SUBMISSIONS),
+    ("include", Include, (*_SUBMISSIONS, "search")),
+    ("code_in_place", CodeInPlace, (*_SUBMISSIONS, "search")),
+    ("broadcast", Broadcast, _SUBMISSIONS),
+    ("recipe", Recipe, _SUBMISSIONS),
+    ("set_", Set, _TRAINED),
+    ("from_", From, _SUBMISSIONS),
+    ("sweep", Sweep, _SUBMISSIONS),
+    ("at_once", AtOnce, _SUBMISSIONS),
+    ("sbatch", Sbatch, _ALL),
+    ("data_dir", DataDir, _TRAINED),
+    ("synthetic", Synthetic, _TRAINED),
+    ("hosts", Hosts, (*_SUBMISSIONS, *_MEASURED)),
+    ("samples", Samples, _SUBMISSIONS),
+    ("accept_unverified", AcceptUnverified, _ALL),
+)
+"""The flags of which a request is made, in the order of --help: parameter, type, and the commands that have it."""
+
+Typed = Mapping[str, Any]
+"""Parameter -> its value, of the flags in ``REQUEST`` that a command has."""
+
+
+def of_request(command: str, **own_types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command its flags of ``REQUEST`` in place of its parameter ``typed``.
+
+    ``own_types``: another type, with another help, that a flag has at this command alone.
+    """
+    rows = {name: own_types.get(name, kind) for name, kind, commands in REQUEST if command in commands}
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(function).parameters.values():
+            if one.name == "typed":
+                parameters += [_parameter(name, kind) for name, kind in rows.items()]
+            else:
+                parameters.append(one)
+
+        def run(**values: Any) -> None:
+            typed = {name: values.pop(name) for name in rows}
+            function(typed=typed, **values)
+
+        # What Typer reads of a command.
+        run.__doc__ = function.__doc__
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _parameter(name: str, kind: Any) -> inspect.Parameter:
+    """Return the parameter of a flag; if it is not typed it is None, a repeatable one an empty list, a switch False."""
+    defaults: dict[Any, Any] = {list[str]: [], bool: False}
+    default = defaults.get(kind.__origin__)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

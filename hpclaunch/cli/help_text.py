@@ -6,7 +6,7 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import typer.core
@@ -14,45 +14,14 @@ import typer.core
 from hpclaunch.cli.show import colour, streams
 from hpclaunch.core import waiting
 
-GROUPS = {
-    "Site and resources": (
-        *("--site", "--local", "--node-type", "--nodes", "--tasks-per-node", "--cpus-per-task", "--gpus-per-node"),
-        *("--account", "--partition", "--qos", "--walltime", "--memory", "--hosts", "--sbatch", "--accept-unverified"),
-    ),
-    "Ranks and software": (
-        *(
-            "--launcher",
-            "--gpu-view",
-            "--strategy",
-            "--framework",
-            "--python",
-            "--venv",
-            "--conda",
-            "--environment",
-            "--module",
-            "--env",
-        ),
-        *("--setup", "--broadcast", "--samples"),
-    ),
-    "Code and data": ("--include", "--code-in-place", "--data-dir", "--synthetic"),
-    "Training": ("--recipe", "--set", "--from", "--sweep", "--at-once", "--global-batch"),
-    "Run": ("--name", "--runs-dir", "--after", "--after-any", "--restarts", "--signal"),
-    "How to start": (
-        "--dry-run",
-        "--full",
-        "--standalone",
-        "--test-only",
-        "--from-script",
-        "--as-is",
-        "--here",
-        "--wait",
-        "--yes",
-    ),
-    "Output": ("--output", "--json", "--quiet", "--verbose", "--help"),
-}
-"""Title -> the options below it. An option that is not here stands under "Options"."""
+GROUPS = SITE, RANKS, CODE, TRAINING, RUN, START, OUTPUT = (
+    *("Site and resources", "Ranks and software", "Code and data", "Training", "Run", "How to start", "Output"),
+)
+"""The titles of groups of options, in their order: ``rich_help_panel`` of each option. Others are below "Options"."""
 _FEW = 12
 """A command with at most so many options has no groups but Options and Output."""
+_OF_EVERY_COMMAND = 5
+"""Options that most commands have: --output, --json, --quiet, --verbose, --help."""
 _WIDEST, _NARROWEST = 100, 40
 _MOST_FOR_NAMES = 28
 _BELOW = 6
@@ -141,6 +110,7 @@ def common_options() -> Sequence[Any]:
                     expose_value=False,
                     callback=callback,
                     help=text,
+                    rich_help_panel=OUTPUT,
                 )
             )
     return _common
@@ -184,17 +154,17 @@ def _parameter_rows(command: Any, context: Any, is_group: bool) -> dict[str, lis
     shown = [(one, one.get_help_record(context)) for one in command.get_params(context)]
     shown = [(one, record) for one, record in shown if record is not None]
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], **{title: [] for title in GROUPS}}
-    is_long = sum(one.param_type_name == "option" for one, _ in shown) > _FEW + len(GROUPS["Output"])
+    is_long = sum(one.param_type_name == "option" for one, _ in shown) > _FEW + _OF_EVERY_COMMAND
     for one, (name, text) in shown:
-        title = "Arguments" if one.param_type_name == "argument" else _title_of(one.opts, is_long)
+        title = "Arguments" if one.param_type_name == "argument" else _title_of(one, is_long)
         title = "Options" if is_group else title
         sections[title].append((_plain_name(name, one.opts), _plain_help(text)))
     return sections
 
 
-def _title_of(words: Iterable[str], is_long: bool) -> str:
-    titles = [title for title, options in GROUPS.items() if set(words) & set(options)]
-    return titles[0] if titles and (is_long or titles[0] == "Output") else "Options"
+def _title_of(option: Any, is_long: bool) -> str:
+    title = OUTPUT if "--help" in option.opts else getattr(option, "rich_help_panel", None)
+    return title if title and (is_long or title == OUTPUT) else "Options"
 
 
 def _plain_name(name: str, words: Sequence[str]) -> str:

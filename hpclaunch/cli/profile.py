@@ -1,20 +1,31 @@
 """``profile``: measures a job in a few short runs, for later plans."""
 
-from __future__ import annotations
-
+# Annotations stay types here: Typer would compile the text of each at every start.
 from typing import Annotated
 
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags
-from hpclaunch.core.spec import Request
+from hpclaunch.cli import flags, help_text
 
 OneByOne = Annotated[
     bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Show the runs that would be submitted and their highest cost.",
+        rich_help_panel=help_text.START,
+    ),
+]
+_Nodes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Nodes of the last run, such as 2 or 4; 1: measure one node only. [default: 2]",
+        rich_help_panel=help_text.SITE,
+    ),
 ]
 Steps = Annotated[int, typer.Option(min=1, help="The most steps in an epoch; a small data set has fewer.")]
 
@@ -23,42 +34,22 @@ app = typer.Typer()
 
 
 @app.command("profile", epilog="Later plans of the job at this site use the measurements (hpclaunch docs planning).")
+@flags.of_request("profile", nodes=_Nodes)
 def profile(
+    *,
     target: flags.Target,
-    site: flags.Site = None,
-    node_type: flags.NodeType = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Nodes of the last run, such as 2 or 4; 1: measure one node only. [default: 2]"),
-    ] = None,
-    tasks_per_node: flags.TasksPerNode = None,
-    cpus_per_task: flags.CpusPerTask = None,
-    gpus_per_node: flags.GpusPerNode = None,
-    gpu_view: flags.GpuView = None,
-    launcher: flags.Launcher = None,
-    framework: flags.Framework = None,
-    account: flags.Account = None,
-    partition: flags.Partition = None,
-    qos: flags.Qos = None,
-    walltime: flags.Walltime = None,
-    memory: flags.Memory = None,
-    python: flags.Python = None,
-    venv: flags.Venv = None,
-    conda: flags.Conda = None,
-    environment: flags.Environment = None,
-    module: flags.Module = [],  # noqa: B006
-    env: flags.Env = [],  # noqa: B006
-    set_: flags.Set = [],  # noqa: B006
-    sbatch: flags.Sbatch = [],  # noqa: B006
-    data_dir: flags.DataDir = None,
-    synthetic: flags.Synthetic = False,
-    hosts: flags.Hosts = None,
-    accept_unverified: flags.AcceptUnverified = False,
+    typed: flags.Typed,
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
     one_by_one: OneByOne = False,
     from_: Annotated[
-        list[str], typer.Option("--from", metavar="RUN", help="Submit nothing; use this ended run. Repeatable.")
+        list[str],
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Submit nothing; use this ended run. Repeatable.",
+            rich_help_panel=help_text.TRAINING,
+        ),
     ] = [],  # noqa: B006
     dry_run: DryRun = False,
     json: flags.Json = False,
@@ -74,30 +65,7 @@ def profile(
     from hpclaunch.cli.show import console, profile_tables
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    request = Request(
-        target=target,
-        site=site,
-        node_type=node_type,
-        nodes=nodes,
-        tasks_per_node=tasks_per_node,
-        cpus_per_task=cpus_per_task,
-        gpus_per_node=gpus_per_node,
-        gpu_view=gpu_view,
-        launcher=launcher,
-        framework=framework,
-        account=account,
-        partition=partition,
-        qos=qos,
-        walltime=typed_values.seconds_of(walltime),
-        memory=typed_values.megabytes_of(memory),
-        data_dir=data_dir,
-        synthetic=synthetic,
-        hosts_file=hosts,
-        **typed_values.software_of(python, venv, conda, environment, module, env),
-        settings=typed_values.settings_of(set_),
-        sbatch=tuple(sbatch),
-        accept_unverified=accept_unverified,
-    )
+    request = typed_values.request_of(system, typed, target=target)
     if from_:
         case = short_runs.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -32,7 +32,13 @@ def report(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.html", help="The page to write [default: ./report-RUN.html]."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.html",
+            help="The page to write [default: ./report-RUN.html].",
+            rich_help_panel=help_text.OUTPUT,
+        ),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write each figure as a file into this folder, too.")

@@ -135,7 +135,12 @@ def export(
             help="tensorboard, mlflow or ro-crate.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The new folder to write.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="The new folder to write.", rich_help_panel=help_text.OUTPUT
+        ),
+    ],
     license_: Annotated[
         str,
         typer.Option(

@@ -1,17 +1,15 @@
 """``scale``: measures a job on several node counts, and shows speed-up, efficiency and what costs it."""
 
-from __future__ import annotations
-
+# Annotations stay types here: Typer would compile the text of each at every start.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import flags, help_text
 from hpclaunch.cli.profile import DryRun, OneByOne, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
-from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.planner.scaling import Mode
@@ -25,10 +23,17 @@ app = typer.Typer()
     "scale",
     epilog="The same command again submits only what is missing, and shows the results (hpclaunch docs scaling).",
 )
+@flags.of_request("scale")
 def scale(
+    *,
     target: Annotated[str, typer.Argument(metavar="JOB|STUDY", help="A job; or the folder of a study, to show it.")],
     nodes: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="The node counts, such as 1,2,4,8. One process comes first.")
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="The node counts, such as 1,2,4,8. One process comes first.",
+            rich_help_panel=help_text.SITE,
+        ),
     ] = None,
     strong: Annotated[
         bool, typer.Option("--strong", help="Keep the global batch on all node counts. [default]")
@@ -37,44 +42,27 @@ def scale(
     global_batch: Annotated[
         int | None,
         typer.Option(
-            min=1, help="The global batch of --strong. [default: the job's batch per rank on the smallest node count]"
+            min=1,
+            help="The global batch of --strong. [default: the job's batch per rank on the smallest node count]",
+            rich_help_panel=help_text.TRAINING,
         ),
     ] = None,
     repeat: Annotated[
         int, typer.Option(min=1, max=MOST_REPEATS, help="Runs of every layout; several show how much they vary.")
     ] = 1,
-    site: flags.Site = None,
-    node_type: flags.NodeType = None,
-    tasks_per_node: flags.TasksPerNode = None,
-    cpus_per_task: flags.CpusPerTask = None,
-    gpus_per_node: flags.GpusPerNode = None,
-    gpu_view: flags.GpuView = None,
-    launcher: flags.Launcher = None,
-    framework: flags.Framework = None,
-    account: flags.Account = None,
-    partition: flags.Partition = None,
-    qos: flags.Qos = None,
-    walltime: flags.Walltime = None,
-    memory: flags.Memory = None,
-    python: flags.Python = None,
-    venv: flags.Venv = None,
-    conda: flags.Conda = None,
-    environment: flags.Environment = None,
-    module: flags.Module = [],  # noqa: B006
-    env: flags.Env = [],  # noqa: B006
-    set_: flags.Set = [],  # noqa: B006
-    sbatch: flags.Sbatch = [],  # noqa: B006
-    data_dir: flags.DataDir = None,
-    synthetic: flags.Synthetic = False,
-    hosts: flags.Hosts = None,
-    accept_unverified: flags.AcceptUnverified = False,
+    typed: flags.Typed,
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
     one_by_one: OneByOne = False,
     resubmit: Annotated[
         bool, typer.Option("--resubmit", help="Submit runs of the study that failed again, as new runs.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the runs have ended; Ctrl-C leaves them.")] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Wait until the runs have ended; Ctrl-C leaves them.", rich_help_panel=help_text.START
+        ),
+    ] = False,
     dry_run: DryRun = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
@@ -94,29 +82,7 @@ def scale(
         from hpclaunch.reports.canvas import check_file
 
         check_file(plot, "--plot")
-    request = Request(
-        target=target,
-        site=site,
-        node_type=node_type,
-        tasks_per_node=tasks_per_node,
-        cpus_per_task=cpus_per_task,
-        gpus_per_node=gpus_per_node,
-        gpu_view=gpu_view,
-        launcher=launcher,
-        framework=framework,
-        account=account,
-        partition=partition,
-        qos=qos,
-        walltime=typed_values.seconds_of(walltime),
-        memory=typed_values.megabytes_of(memory),
-        data_dir=data_dir,
-        synthetic=synthetic,
-        hosts_file=hosts,
-        **typed_values.software_of(python, venv, conda, environment, module, env),
-        settings=typed_values.settings_of(set_),
-        sbatch=tuple(sbatch),
-        accept_unverified=accept_unverified,
-    )
+    request = typed_values.request_of(system, typed, target=target)
     if nodes is None:
         study = scale_tables.study_named(system, target)
     else:
@@ -137,7 +103,7 @@ def scale(
         raise typer.Exit(1)
 
 
-def _mode(strong: bool, weak: bool, global_batch: int | None) -> Mode:
+def _mode(strong: bool, weak: bool, global_batch: int | None) -> "Mode":
     if strong and weak:
         what, hint = "cannot be used together", "leave one of them out"
         raise InvalidRequest(Fault(where="--strong and --weak", what=what, next=hint))

@@ -9,7 +9,6 @@ import typer
 from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import complete, flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
-from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.actions.measuring.search import PreparedSearch
@@ -42,7 +41,9 @@ OneSearch = Annotated[
 
 
 @app.command("start", epilog="After --: the program's own arguments; {NAME} there is replaced by a trial's value.")
+@flags.of_request("search")
 def start(
+    *,
     context: typer.Context,
     target: flags.Program = None,
     space: Annotated[
@@ -57,6 +58,7 @@ def start(
             metavar="NAME=V1,V2,…",
             autocompletion=complete.settings,
             help="Values of a parameter, or a range 1..10. Repeatable.",
+            rich_help_panel=help_text.TRAINING,
         ),
     ] = [],  # noqa: B006
     map_: Annotated[
@@ -101,36 +103,21 @@ def start(
     cpus_per_trial: Annotated[
         int | None, typer.Option(min=1, help="CPUs (hardware threads) of a trial [default: its share of the node].")
     ] = None,
-    site: flags.Site = None,
-    node_type: flags.NodeType = None,
-    nodes: flags.Nodes = None,
-    gpus_per_node: flags.GpusPerNode = None,
-    framework: flags.Framework = None,
-    account: flags.Account = None,
-    partition: flags.Partition = None,
-    qos: flags.Qos = None,
-    walltime: flags.Walltime = None,
-    memory: flags.Memory = None,
-    name: flags.Name = None,
-    restarts: flags.Restarts = None,
-    signal: flags.Signal = None,
-    python: flags.Python = None,
-    venv: flags.Venv = None,
-    conda: flags.Conda = None,
-    environment: flags.Environment = None,
-    module: flags.Module = [],  # noqa: B006
-    env: flags.Env = [],  # noqa: B006
-    include: flags.Include = [],  # noqa: B006
-    code_in_place: flags.CodeInPlace = False,
-    set_: flags.Set = [],  # noqa: B006
-    sbatch: flags.Sbatch = [],  # noqa: B006
-    data_dir: flags.DataDir = None,
-    synthetic: flags.Synthetic = False,
-    accept_unverified: flags.AcceptUnverified = False,
+    typed: flags.Typed,
     runs_dir: flags.RunsDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the allocation's script; submit nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the allocation's script; submit nothing.", rich_help_panel=help_text.START
+        ),
+    ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the search until it has ended; Ctrl-C leaves it running.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Follow the search until it has ended; Ctrl-C leaves it running.",
+            rich_help_panel=help_text.START,
+        ),
     ] = False,
     json: flags.Json = False,
 ) -> None:
@@ -142,30 +129,11 @@ def start(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    request = Request(
-        **typed_values.program_of(target, context.obj or ()),
-        site=site,
-        node_type=node_type,
-        nodes=nodes,
-        gpus_per_node=gpus_per_node,
-        framework=framework,
-        account=account,
-        partition=partition,
-        qos=qos,
-        walltime=typed_values.seconds_of(walltime),
-        memory=typed_values.megabytes_of(memory),
-        data_dir=data_dir,
-        synthetic=synthetic,
-        restarts=restarts,
-        signal=signal,
-        **typed_values.software_of(python, venv, conda, environment, module, env),
-        **typed_values.code_of(include, code_in_place, None),
-        settings=typed_values.settings_of(set_),
-        **typed_values.name_of(name, sbatch),
-        accept_unverified=accept_unverified,
-    )
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
+    program = typed_values.program_of(target, context.obj or ())
+    request = typed_values.request_of(system, typed, **program)
     changes = {"trials": trials, "metric": metric, "direction": direction, "sampler": sampler, "pruner": pruner}
-    typed = TypedSearch(
+    wanted = TypedSearch(
         request=request,
         space_file=space,
         config_file=config,
@@ -175,8 +143,7 @@ def start(
         cpus=cpus_per_trial,
         changes={**changes, "seed": seed},
     )
-    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    ready = prepare_search(system, typed, runs_dir)
+    ready = prepare_search(system, wanted, runs_dir)
     _show(ready)
     if dry_run:
         _show_script(ready, json)

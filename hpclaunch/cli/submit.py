@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import flags, help_text
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
@@ -23,62 +23,33 @@ app = typer.Typer()
     "submit",
     epilog="After --: the program's own arguments, as in submit ./train.py -- --lr 0.1; or a whole command.",
 )
+@flags.of_request("submit")
 def submit(
+    *,
     context: typer.Context,
     target: flags.Program = None,
-    site: flags.Site = None,
-    node_type: flags.NodeTypes = None,
-    nodes: flags.Nodes = None,
-    tasks_per_node: flags.TasksPerNode = None,
-    cpus_per_task: flags.CpusPerTask = None,
-    gpus_per_node: flags.GpusPerNode = None,
-    gpu_view: flags.GpuView = None,
-    launcher: flags.Launcher = None,
-    strategy: flags.Strategy = None,
-    framework: flags.Framework = None,
-    account: flags.Account = None,
-    partition: flags.Partition = None,
-    qos: flags.Qos = None,
-    walltime: flags.Walltime = None,
-    memory: flags.Memory = None,
-    name: flags.Name = None,
-    after: flags.After = [],  # noqa: B006
-    after_any: flags.AfterAny = [],  # noqa: B006
-    restarts: flags.Restarts = None,
-    signal: flags.Signal = None,
-    python: flags.Python = None,
-    venv: flags.Venv = None,
-    conda: flags.Conda = None,
-    environment: flags.Environment = None,
-    module: flags.Module = [],  # noqa: B006
-    env: flags.Env = [],  # noqa: B006
-    setup: flags.Setup = [],  # noqa: B006
-    include: flags.Include = [],  # noqa: B006
-    code_in_place: flags.CodeInPlace = False,
-    broadcast: flags.Broadcast = None,
-    recipe: flags.Recipe = None,
-    set_: flags.Set = [],  # noqa: B006
-    from_: flags.From = None,
-    sweep: flags.Sweep = [],  # noqa: B006
-    at_once: flags.AtOnce = None,
-    sbatch: flags.Sbatch = [],  # noqa: B006
-    data_dir: flags.DataDir = None,
-    synthetic: flags.Synthetic = False,
-    hosts: flags.Hosts = None,
-    samples: flags.Samples = None,
-    accept_unverified: flags.AcceptUnverified = False,
+    typed: flags.Typed,
     from_script: flags.FromScript = None,
     as_is: flags.AsIs = False,
     runs_dir: flags.RunsDir = None,
     dry_run: flags.DryRun = False,
     full: Annotated[
         bool,
-        typer.Option("--full", help="With --dry-run: print one file that also contains the functions of hpclaunch.sh."),
+        typer.Option(
+            "--full",
+            help="With --dry-run: print one file that also contains the functions of hpclaunch.sh.",
+            rich_help_panel=help_text.START,
+        ),
     ] = False,
     test_only: flags.TestOnly = False,
     wait: flags.Wait = False,
     here: Annotated[
-        bool, typer.Option("--here", help="Run at once in the allocation that this shell is in; submit no job.")
+        bool,
+        typer.Option(
+            "--here",
+            help="Run at once in the allocation that this shell is in; submit no job.",
+            rich_help_panel=help_text.START,
+        ),
     ] = False,
     json: flags.Json = False,
 ) -> None:
@@ -93,39 +64,8 @@ def submit(
 
     _refuse_contradictions(full and not dry_run, here and test_only)
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    request = Request(
-        **typed_values.program_of(target, context.obj, from_script, as_is),
-        site=site,
-        **typed_values.nodes_of(node_type, nodes),
-        tasks_per_node=tasks_per_node,
-        cpus_per_task=cpus_per_task,
-        gpus_per_node=gpus_per_node,
-        gpu_view=gpu_view,
-        launcher=launcher,
-        strategy=strategy,
-        framework=framework,
-        account=account,
-        partition=partition,
-        qos=qos,
-        walltime=typed_values.seconds_of(walltime),
-        memory=typed_values.megabytes_of(memory),
-        data_dir=data_dir,
-        synthetic=synthetic,
-        hosts_file=hosts,
-        restarts=restarts,
-        signal=signal,
-        **typed_values.software_of(python, venv, conda, environment, module, env),
-        setup=tuple(setup),
-        **typed_values.code_of(include, code_in_place, broadcast),
-        **typed_values.training_of(system, from_, set_, recipe),
-        sweep=typed_values.axes_of(sweep),
-        **typed_values.name_of(name, sbatch),
-        after=tuple(after),
-        after_any=tuple(after_any),
-        at_once=at_once,
-        samples=samples,
-        accept_unverified=accept_unverified,
-    )
+    program = typed_values.program_of(target, context.obj, from_script, as_is)
+    request = typed_values.request_of(system, typed, several_types=True, **program)
     request = _taken_in(system, request, from_script)
     prepared = _prepare(system, request, runs_dir, here)
     if here and not dry_run:
@@ -143,50 +83,12 @@ def submit(
     "render",
     epilog="After --: the program's own arguments, as in render ./train.py -- --lr 0.1; or a whole command.",
 )
+@flags.of_request("render")
 def render(
+    *,
     context: typer.Context,
     target: flags.Program = None,
-    site: flags.Site = None,
-    node_type: flags.NodeTypes = None,
-    nodes: flags.Nodes = None,
-    tasks_per_node: flags.TasksPerNode = None,
-    cpus_per_task: flags.CpusPerTask = None,
-    gpus_per_node: flags.GpusPerNode = None,
-    gpu_view: flags.GpuView = None,
-    launcher: flags.Launcher = None,
-    strategy: flags.Strategy = None,
-    framework: flags.Framework = None,
-    account: flags.Account = None,
-    partition: flags.Partition = None,
-    qos: flags.Qos = None,
-    walltime: flags.Walltime = None,
-    memory: flags.Memory = None,
-    name: flags.Name = None,
-    after: flags.After = [],  # noqa: B006
-    after_any: flags.AfterAny = [],  # noqa: B006
-    restarts: flags.Restarts = None,
-    signal: flags.Signal = None,
-    python: flags.Python = None,
-    venv: flags.Venv = None,
-    conda: flags.Conda = None,
-    environment: flags.Environment = None,
-    module: flags.Module = [],  # noqa: B006
-    env: flags.Env = [],  # noqa: B006
-    setup: flags.Setup = [],  # noqa: B006
-    include: flags.Include = [],  # noqa: B006
-    code_in_place: flags.CodeInPlace = False,
-    broadcast: flags.Broadcast = None,
-    recipe: flags.Recipe = None,
-    set_: flags.Set = [],  # noqa: B006
-    from_: flags.From = None,
-    sweep: flags.Sweep = [],  # noqa: B006
-    at_once: flags.AtOnce = None,
-    sbatch: flags.Sbatch = [],  # noqa: B006
-    data_dir: flags.DataDir = None,
-    synthetic: flags.Synthetic = False,
-    hosts: flags.Hosts = None,
-    samples: flags.Samples = None,
-    accept_unverified: flags.AcceptUnverified = False,
+    typed: flags.Typed,
     from_script: flags.FromScript = None,
     as_is: flags.AsIs = False,
     runs_dir: flags.RunsDir = None,
@@ -196,10 +98,16 @@ def render(
             "-o",
             "--output",
             help="Write the script to this file, and make its run directory. Submit it with sbatch FILE.",
+            rich_help_panel=help_text.OUTPUT,
         ),
     ] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="Write one file that also contains the functions of hpclaunch.sh.")
+        bool,
+        typer.Option(
+            "--standalone",
+            help="Write one file that also contains the functions of hpclaunch.sh.",
+            rich_help_panel=help_text.START,
+        ),
     ] = False,
     json: flags.Json = False,
 ) -> None:
@@ -210,39 +118,8 @@ def render(
     from hpclaunch.cli.show import console, submission
 
     system = System(warn=console.warn, tell=console.say)
-    request = Request(
-        **typed_values.program_of(target, context.obj, from_script, as_is),
-        site=site,
-        **typed_values.nodes_of(node_type, nodes),
-        tasks_per_node=tasks_per_node,
-        cpus_per_task=cpus_per_task,
-        gpus_per_node=gpus_per_node,
-        gpu_view=gpu_view,
-        launcher=launcher,
-        strategy=strategy,
-        framework=framework,
-        account=account,
-        partition=partition,
-        qos=qos,
-        walltime=typed_values.seconds_of(walltime),
-        memory=typed_values.megabytes_of(memory),
-        data_dir=data_dir,
-        synthetic=synthetic,
-        hosts_file=hosts,
-        restarts=restarts,
-        signal=signal,
-        **typed_values.software_of(python, venv, conda, environment, module, env),
-        setup=tuple(setup),
-        **typed_values.code_of(include, code_in_place, broadcast),
-        **typed_values.training_of(system, from_, set_, recipe),
-        sweep=typed_values.axes_of(sweep),
-        **typed_values.name_of(name, sbatch),
-        after=tuple(after),
-        after_any=tuple(after_any),
-        at_once=at_once,
-        samples=samples,
-        accept_unverified=accept_unverified,
-    )
+    program = typed_values.program_of(target, context.obj, from_script, as_is)
+    request = typed_values.request_of(system, typed, several_types=True, **program)
     request = _taken_in(system, request, from_script)
     prepared = _checked_script(system, _prepare(system, request, runs_dir), standalone)
     if output is None:

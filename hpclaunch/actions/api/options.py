@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -124,52 +124,11 @@ def refuse_unknown(verb: str, options: Mapping[str, object], allowed: type) -> N
 
 def submit_request(system: System, program: Program, options: SubmitOptions) -> Request:
     """Return the request of a submission. Raises InvalidRequest for a value that no command line could have."""
-    node_type = options.get("node_type")
-    if isinstance(node_type, Mapping):
-        node_type = ",".join(f"{name}:{number}" for name, number in node_type.items())
-    software = typed_values.software_of(
-        _text("python", options.get("python")),
-        _text("venv", options.get("venv")),
-        _text("conda", options.get("conda")),
-        _text("environment_name", options.get("environment_name")),
-        _texts("modules", options.get("modules")),
-        [f"{name}={_spell_value('environment', value)}" for name, value in (options.get("environment") or {}).items()],
-    )
+    typed = _flag_values(options, SubmitOptions, _OF_THE_PROGRAM)
     from_script = program if _flag("from_script", options.get("from_script")) else None
-    request = Request(
-        **_program_of(
-            program, _texts("arguments", options.get("arguments")), from_script, options.get("as_is") or False
-        ),
-        **_place_of(options),
-        **typed_values.nodes_of(_text("node_type", node_type), _whole_number("nodes", options.get("nodes"))),
-        gpu_view=_text("gpu_view", options.get("gpu_view")),
-        launcher=_text("launcher", options.get("launcher")),
-        strategy=_text("strategy", options.get("strategy")),
-        framework=_text("framework", options.get("framework")),
-        data_dir=_text("data_dir", options.get("data_dir")),
-        synthetic=_flag("synthetic", options.get("synthetic")) or False,
-        restarts=_whole_number("restarts", options.get("restarts"), 0),
-        signal=_text("signal", options.get("signal")),
-        **software,
-        **typed_values.code_of(
-            _texts("include", options.get("include")),
-            _flag("code_in_place", options.get("code_in_place")) or False,
-            _flag("broadcast", options.get("broadcast")),
-        ),
-        **typed_values.training_of(
-            system,
-            _text("from_trial", options.get("from_trial")),
-            _settings(options.get("settings")),
-            _text("recipe", options.get("recipe")),
-        ),
-        sweep=typed_values.axes_of(_axes(options.get("sweep"))),
-        **typed_values.name_of(_text("name", options.get("name")), _texts("sbatch", options.get("sbatch"))),
-        after=_texts("after", options.get("after")),
-        after_any=_texts("after_any", options.get("after_any")),
-        at_once=_whole_number("at_once", options.get("at_once")),
-        samples=_flag("samples", options.get("samples")),
-        setup=_texts("setup", options.get("setup")),
-    )
+    arguments = _texts("arguments", options.get("arguments"))
+    what = _program_of(program, arguments, from_script, options.get("as_is") or False)
+    request = typed_values.request_of(system, typed, several_types=True, **what)
     if from_script is None:
         return request
     from hpclaunch.actions.requesting.from_script import request_from_script
@@ -184,15 +143,9 @@ def runs_folder(options: SubmitOptions) -> str | None:
 
 def plan_request(job: Name, options: PlanOptions) -> Request:
     """Return the request of a plan. Raises InvalidRequest."""
-    return Request(
-        target=os.fspath(job),
-        **_place_of(options),
-        node_type=_text("node_type", options.get("node_type")),
-        nodes=_whole_number("nodes", options.get("nodes")),
-        environment=_text("environment_name", options.get("environment_name")),
-        settings=typed_values.settings_of(_settings(options.get("settings"))),
-        recipe=_text("recipe", options.get("recipe")),
-    )
+    typed = _flag_values(options, PlanOptions, _OF_THE_PLAN)
+    settings = typed_values.settings_of(typed.pop("set_"))
+    return Request(target=os.fspath(job), hosts_file=typed.pop("hosts"), settings=settings, **typed)
 
 
 def plan_objective(options: PlanOptions) -> Objective:
@@ -204,39 +157,6 @@ def plan_objective(options: PlanOptions) -> Objective:
 def global_batch_of(options: PlanOptions) -> int | None:
     """Return the global batch size in samples, if one is given. Raises InvalidRequest."""
     return _whole_number("global_batch", options.get("global_batch"))
-
-
-class _Place(TypedDict):
-    """Fields of a request that a submission and a plan have."""
-
-    site: str | None
-    tasks_per_node: int | None
-    cpus_per_task: int | None
-    gpus_per_node: int | None
-    account: str | None
-    partition: str | None
-    qos: str | None
-    walltime: int | None
-    memory: int | None
-    hosts_file: str | None
-    accept_unverified: bool
-
-
-def _place_of(options: PlaceOptions) -> _Place:
-    memory = options.get("memory")
-    return _Place(
-        site=_text("site", options.get("site")),
-        tasks_per_node=_whole_number("tasks_per_node", options.get("tasks_per_node")),
-        cpus_per_task=_whole_number("cpus_per_task", options.get("cpus_per_task")),
-        gpus_per_node=_whole_number("gpus_per_node", options.get("gpus_per_node"), 0),
-        account=_text("account", options.get("account")),
-        partition=_text("partition", options.get("partition")),
-        qos=_text("qos", options.get("qos")),
-        walltime=_seconds("walltime", options.get("walltime")),
-        memory=typed_values.megabytes_of(memory) if isinstance(memory, str) else _whole_number("memory", memory),
-        hosts_file=_text("hosts", options.get("hosts")),
-        accept_unverified=_flag("accept_unverified", options.get("accept_unverified")) or False,
-    )
 
 
 def _program_of(
@@ -300,6 +220,17 @@ def _seconds(name: str, value: Any) -> int | None:
     return _whole_number(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
 
 
+def _megabytes(name: str, value: Any) -> int | None:
+    return typed_values.megabytes_of(value) if isinstance(value, str) else _whole_number(name, value)
+
+
+def _node_types(name: str, value: Any) -> str | None:
+    """Return node types as ``--node-type`` has them."""
+    if isinstance(value, Mapping):
+        value = ",".join(f"{node_type}:{number}" for node_type, number in value.items())
+    return _text(name, value)
+
+
 def _spell_value(name: str, value: Any) -> str:
     """Return a value as the command line spells it: ``true``, ``0.1``, and ``30,60`` for a sequence."""
     if isinstance(value, bool | int | float | str):
@@ -312,11 +243,15 @@ def _spell_value(name: str, value: Any) -> str:
     raise _refusal(name, value, "True, False, a number, text, or a sequence of these")
 
 
-def _settings(settings: Settings | None) -> list[str]:
+def _settings(_name: str, settings: Settings | None) -> list[str]:
     return [f"{key}={_spell_value(f'settings: {key}', value)}" for key, value in (settings or {}).items()]
 
 
-def _axes(sweep: Mapping[str, str | Iterable[Value]] | None) -> list[str]:
+def _variables(name: str, variables: Mapping[str, Value] | None) -> list[str]:
+    return [f"{key}={_spell_value(name, value)}" for key, value in (variables or {}).items()]
+
+
+def _axes(_name: str, sweep: Mapping[str, str | Iterable[Value]] | None) -> list[str]:
     """Return the axes of a sweep as ``--sweep`` has them; a text is one already."""
     return [
         f"{key}={values if isinstance(values, str) else ','.join(_quote_value(key, value) for value in values)}"
@@ -331,3 +266,36 @@ def _quote_value(key: str, value: Value) -> str:
         doubled = text.replace('"', '""')
         return f'"{doubled}"'
     return text
+
+
+_OF_THE_PROGRAM = ("arguments", "from_script", "as_is", "runs_dir")
+_OF_THE_PLAN = ("global_batch", "deadline", "budget", "weight", "prefer", "calibration")
+"""Keywords that are no flag of a request."""
+_FLAGS = {"settings": "set_", "modules": "module", "environment": "env", "environment_name": "environment"}
+_FLAGS |= {"from_trial": "from_"}
+"""Keyword -> the flag of the command line, where it has another name."""
+_MAY_BE_ZERO = ("gpus_per_node", "restarts")
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "str | None": _text,
+    "Name | None": _text,
+    "Names | None": _texts,
+    "int | None": lambda name, value: _whole_number(name, value, 0 if name in _MAY_BE_ZERO else 1),
+    "bool": lambda name, value: _flag(name, value) or False,
+    "bool | None": _flag,
+    "Time | None": _seconds,
+    "int | str | None": _megabytes,
+    "str | Mapping[str, int] | None": _node_types,
+    "Settings | None": _settings,
+    "Mapping[str, Value] | None": _variables,
+    "Mapping[str, str | Iterable[Value]] | None": _axes,
+}
+"""The type of a keyword -> the function that reads its value: a new keyword is one line of `SubmitOptions`."""
+
+
+def _flag_values(options: Mapping[str, Any], allowed: type, others: Sequence[str]) -> dict[str, Any]:
+    """Return flag -> value of all keywords but the ``others``, as the command line has them. Raises InvalidRequest."""
+    return {
+        _FLAGS.get(name, name): _READERS[kind.__forward_arg__](name, options.get(name))
+        for name, kind in allowed.__annotations__.items()
+        if name not in others
+    }

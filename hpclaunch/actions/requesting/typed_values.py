@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hpclaunch.core.errors import Fault, InvalidRequest, shorten
 from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.spec import Request
 from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 if TYPE_CHECKING:
@@ -140,19 +141,6 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-class TypedCode(TypedDict):
-    """What the flags of the code say, by the names of the fields of a request."""
-
-    include: tuple[str, ...]
-    code_in_place: bool
-    broadcast: bool | None
-
-
-def code_of(include: Sequence[str], code_in_place: bool, broadcast: bool | None) -> TypedCode:
-    """Return which code is taken along, and whether the job copies it to its nodes."""
-    return TypedCode(include=tuple(include), code_in_place=code_in_place, broadcast=broadcast)
-
-
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
 
 
@@ -264,6 +252,34 @@ def training_of(system: System, from_: str | None, set_: Sequence[str], recipe: 
     system.tell(f"--from {from_}: {trial}, " + " ".join(f"{name}={value}" for name, value in own))
     below = tuple(pair for pair in own if pair[0] not in dict(settings))
     return TypedTraining(settings=(*below, *settings), recipe=recipe or "job")
+
+
+_FIELDS = {"hosts": "hosts_file", "module": "modules", "env": "variables", "set_": "settings"}
+"""Flag -> the field of a request, where they have not the same name."""
+
+
+def request_of(system: System, typed: Mapping[str, Any], several_types: bool = False, **program: Any) -> Request:
+    """Return the request of a command: what was ``typed``, by the names of its flags, and the fields of its program.
+
+    A walltime and a memory that are numbers are in seconds and in megabytes. ``several_types``: the command takes more
+    than one node type. Raises InvalidRequest for a value that no request can
+    have.
+    """
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in typed.items()}
+    if several_types:
+        values |= nodes_of(values["node_type"], values["nodes"])
+    for name, read in (("walltime", seconds_of), ("memory", megabytes_of)):
+        if isinstance(values[name], str):
+            values[name] = read(values[name])
+    software = [values.pop(name) for name in ("python", "venv", "conda", "environment", "module", "env")]
+    values |= software_of(*software)
+    if "set_" in values:
+        values |= training_of(system, values.pop("from_", None), values.pop("set_"), values.get("recipe"))
+    if "sweep" in values:
+        values["sweep"] = axes_of(values["sweep"])
+    if "name" in values:
+        values |= name_of(values["name"], values["sbatch"])
+    return Request(**program, **{_FIELDS.get(name, name): value for name, value in values.items()})
 
 
 PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
