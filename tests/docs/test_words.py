@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = re.compile(r"\b(told|said|nobody|anew)\b", re.IGNORECASE)
 PYTHON = [path for folder in ("hpclaunch", "jobs", "templates") for path in sorted((ROOT / folder).rglob("*.py"))]
-SCRIPTS = sorted(path for path in (ROOT / "templates").iterdir() if path.suffix in (".sh", ".j2"))
+SCRIPTS = sorted(path for path in (ROOT / "templates").rglob("*") if path.suffix in (".sh", ".j2"))
 FILES = sorted(path for folder in ("site_configs", "jobs") for path in (ROOT / folder).rglob("*.yaml"))
 
 
