@@ -40,7 +40,7 @@ FORWARD = 1 / 3
 """Time of an evaluated sample relative to that of a trained one."""
 SAVE_S, SAVED_BYTES_PER_S = 0.1, 1e9
 """A checkpoint of one rank, after every epoch: seconds, and bytes in a second; hpclaunch's own numbers."""
-SOURCE = "priors within a factor of 2; the figures that they were chosen in sight of: hpclaunch docs planning"
+SOURCE = "priors within a factor of 2; the figures that they were chosen in sight of: hpclaunch docs planning-details"
 
 
 @record

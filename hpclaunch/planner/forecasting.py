@@ -220,7 +220,7 @@ def _what_would_fit(ladder: Ladder, typed: int | None) -> str:
         return f"--nodes {larger.nodes} can hold one replica"
     if not would:
         return BEYOND
-    return f"{would[0].name} {would[0].why.removeprefix('it ')} (hpclaunch docs planning, The ladder)"
+    return f"{would[0].name} {would[0].why.removeprefix('it ')} (hpclaunch docs planning-details, The ladder)"
 
 
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:

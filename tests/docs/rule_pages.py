@@ -43,11 +43,11 @@ HEAD = """# Planning rules: each with its source
 
 `hpclaunch plan JOB --explain` shows every rule with its numbers and its verdict. This page lists all of them. It is
 written from the code that applies them, so no rule is missing. [Planning](planning.md) explains how they work together,
-and [compares them with the guidelines](planning.md#the-guidelines-rule-by-rule) that most of them come from.
+and [compares them with the guidelines](planning-details.md#the-guidelines-rule-by-rule) that most of them come from.
 """
 RUNGS = """## The ladder: models that one GPU cannot hold
 
-The first rung that fits is taken ([the ladder](planning.md#the-ladder)).
+The first rung that fits is taken ([the ladder](planning-details.md#the-ladder)).
 
 | rung | what it saves | what it costs | source |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""docs/planning.md: its outputs are those of today's plans, its code exists, its commands can be typed.
+"""The pages on planning: their outputs are those of today's plans, their code exists, their commands can be typed.
 
 After a change that is meant: ``pytest tests/docs/test_planning.py --rewrite-golden``, then read the diff.
 """
@@ -20,6 +20,8 @@ from tests.cli.conftest import Desk, desk  # noqa: F401
 from tests.unit.planner.questions import plan_of
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "planning.md"
+DETAILS = PATH.with_name("planning-details.md")
+MOST_WORDS = 3000
 BLOCK = re.compile(r"<!-- output: (?P<command>.+?); (?P<part>[^;]+?) -->\n```\n(?P<shown>.*?)```", re.DOTALL)
 VERDICTS = {"followed", "declined"}
 
@@ -29,8 +31,8 @@ def page() -> str:
 
 
 def rows_of(heading: str) -> list[list[str]]:
-    """The rows of the last table below a heading, without its two head lines."""
-    section = page().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    """The rows of the last table below a heading of the details, without its two head lines."""
+    section = DETAILS.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:] if not line.startswith("|-")]
 
@@ -72,6 +74,19 @@ def test_every_output_is_that_of_its_command(
         PATH.write_text(page().replace(f"{head}{shown}```", f"{head}{printed}```"), encoding="utf-8")
         return
     assert printed == shown
+
+
+def test_a_person_reads_the_page_to_its_end() -> None:
+    assert len(page().split()) <= MOST_WORDS
+
+
+def test_nothing_is_said_twice() -> None:
+    """No sentence of a dozen words stands on both pages, nor twice on one."""
+    text = re.sub(r"```.*?```", "", page() + DETAILS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    sentences = [" ".join(words.split()) for words in re.split(r"[.:|]\s", text)]
+    long = [sentence for sentence in sentences if len(sentence.split()) >= 12]
+    assert len(long) > 50
+    assert sorted({one for one in long if long.count(one) > 1}) == []
 
 
 def test_the_example_shows_a_profile_a_plan_and_a_submission() -> None:
