@@ -30,3 +30,9 @@ def test_a_new_end_reaches_the_library_of_the_scripts(monkeypatch: pytest.Monkey
 def test_an_end_is_one_of_the_scheduler_or_of_hpclaunch() -> None:
     assert {"NOT_SUBMITTED", "FORGOTTEN"} == run_states.FINAL - run_states.OF_SCHEDULER
     assert not run_states.FINAL & {*run_states.ACTIVE, *run_states.NEVER_QUEUED}
+
+
+def test_a_new_parameter_is_a_setting_with_its_type() -> None:
+    row = {"type": "epochs", "default": "", "help": "-"}
+    text = generated.setting_types({"all": ["new"], "new": {"zapped": row, "named": {**row, "type": "text"}}})
+    assert text.endswith("    zapped: tuple[float, ...]\n    named: str\n")

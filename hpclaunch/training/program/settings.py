@@ -8,6 +8,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
+from hpclaunch.training.program.setting_types import SettingTypes
 
 GROUPS = ["images", "batch_norm", "model_parallel"]
 """The groups of parameters.json that a script of one's own has: all of TensorFlow's."""
@@ -17,7 +18,7 @@ TORCH_GROUP = "pytorch"
 """The group for a script that trains with PyTorch: PLAIN_GROUP, and how its steps are computed."""
 
 
-class Settings(argparse.Namespace):
+class Settings(SettingTypes):
     """The settings of a training script, by name; their meaning, bounds and defaults are in training/parameters.json.
 
     A script's own settings are attributes too. `vars(settings)` is the dictionary of all of them.
@@ -33,86 +34,9 @@ class Settings(argparse.Namespace):
         """Whether the program or the command line has chosen a value for `name`; else it is the library's default."""
         return name in self._chosen
 
+    # Every script has these two, whatever its parameters are (options.py).
     data_dir: str
     strategy: str
-    epochs: int
-    batch_size_per_rank: int
-    accumulation: int
-    seed: int
-    noise_scale: bool
-    learning_rate: float
-    scale_learning_rate: str
-    warmup_epochs: float
-    warmup_steps: int
-    decay: str
-    decay_epochs: tuple[float, ...]
-    decay_factor: float
-    decay_power: float
-    optimizer: str
-    momentum: float
-    momentum_correction: bool
-    muon_momentum: float
-    muon_weights: str
-    muon_exclude: str
-    weight_decay: float
-    exclude_vectors: bool
-    shard_optimizer: bool
-    ema_decay: float
-    tensor_parallel: int
-    pipeline_stages: int
-    recompute: bool
-    batch_norm: str
-    ghost_batch_size: int
-    precision: str
-    compression: str
-    adasum: bool
-    gradient_lag: bool
-    update_groups: int
-    group_steps: int
-    xla: bool
-    compile: bool
-    channels_last: bool
-    steps_per_execution: int
-    input: str
-    stage_to: str
-    synthetic: bool
-    synthetic_samples: int
-    train_samples: int
-    record_shards: bool
-    reshuffle: str
-    validation_every: int
-    validation_part: float
-    validate_on: str
-    patience: int
-    monitor: str
-    monitor_mode: str
-    min_delta: float
-    keep_best: bool
-    restore_best: bool
-    top_k: int
-    confusion_matrix: bool
-    tensorboard: bool
-    profile_first: int
-    profile_steps: int
-    profile_rank: int
-    flip_horizontal: bool
-    flip_vertical: bool
-    crop: int
-    scale_images: float
-    shear: float
-    lens_distortion: float
-    brightness: float
-    contrast: float
-    saturation: float
-    mixup: float
-    cutmix: float
-    checkpoint_minutes: float
-    checkpoint_steps: int
-    keep_checkpoints: int
-    export_model: bool
-    mlflow: bool
-    stall_minutes: float
-    resume: bool
 
 
 def settings(description: str = "", script: str = "", words: Sequence[str] | None = None, **defaults: Any) -> Settings:
