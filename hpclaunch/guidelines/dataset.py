@@ -37,6 +37,9 @@ PROJECTS = (
 )
 """The table of the guidelines."""
 
+LEAST_TRAINED = 1_281_167 / 304.4e6
+"""Samples for each parameter with which a model was trained from random weights without other data: ViT-L on ImageNet
+(Touvron et al. 2022, DeiT III, arXiv 2204.07118)."""
 WAYS_TO_MORE = (
     "run more simulations",
     "augment images: horizontal flips, random crops and scales, colour jitter",
@@ -60,7 +63,8 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
     """Return how a data set of ``samples`` compares with known projects, for a model of ``parameters``.
 
     "as large": at least the samples of the project whose model is nearest in the logarithm. "smaller": fewer, but at
-    least as many samples per parameter as the project that had the fewest (Etalumis, 0.019). "small": neither.
+    least as many samples per parameter as the project that had the fewest (Etalumis, 0.019). "small": neither. A
+    warning is given only below ``LEAST_TRAINED``.
     Source: guidelines' table; the comparison by parameters is hpclaunch's own interpretation.
     """
     positive(samples=samples, parameters=parameters)
@@ -92,6 +96,8 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
             ),
             verdict=text,
             source=SOURCE,
-            warning=f"the data set is small for {size} parameters" if verdict == "small" else "",
+            warning=f"the data set is small for {size} parameters"
+            if verdict == "small" and share < LEAST_TRAINED
+            else "",
         ),
     )

@@ -51,12 +51,19 @@ class Rate:
     reason: Reason
 
 
-def rule_for(optimizer: str) -> Rule:
+HIGH_MOMENTUM = 0.95
+"""Momentum from which on SGD's rate is not scaled linearly: that was shown for 0.9 (Goyal et al. 2017), and a step with
+0.99 is already ten times as long (hpclaunch's own bound)."""
+
+
+def rule_for(optimizer: str, momentum: float | None = None) -> Rule:
     """Return the default scaling rule of an optimizer: sqrt for Adam, AdamW, LARS and LAMB, linear for SGD and others.
 
-    Source: guidelines (linear, sqrt); MLPerf logs: CosmoFlow's SGD linear, ResNet-50's LARS sqrt.
+    SGD with a high ``momentum`` gets the square root. Source: guidelines (linear, sqrt); MLPerf logs: CosmoFlow's SGD
+    linear, ResNet-50's LARS sqrt.
     """
-    return "sqrt" if rules_of(optimizer).by_root else "linear"
+    by_root = rules_of(optimizer).by_root or (momentum or 0.0) >= HIGH_MOMENTUM
+    return "sqrt" if by_root else "linear"
 
 
 def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> float:
@@ -90,16 +97,17 @@ def scale_rate(
     optimizer: str,
     *,
     rule: Rule | None = None,
+    momentum: float | None = None,
     facts: TaskFacts = NOTHING_KNOWN,
 ) -> Rate:
     """Return the learning rate at global batch size ``batch`` (samples), scaled from the base rate.
 
-    ``rule`` is the typed one, else that of the optimizer. Linear scaling stops at the critical batch size, if that is
-    known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is eps_max / (1 + B_noise / B)).
-    Where a larger batch was published for the optimizer and the task, it stops there.
+    ``rule`` is the typed one, else that of the optimizer with its ``momentum``. Linear scaling stops at the critical
+    batch size, if that is known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is
+    eps_max / (1 + B_noise / B)). Where a larger batch was published for the optimizer and the task, it stops there.
     """
     positive(batch=batch)
-    chosen, critical = rule or rule_for(optimizer), facts.critical
+    chosen, critical = rule or rule_for(optimizer, momentum), facts.critical
     row = published_for(facts.name, optimizer)
     useful, last = batch, ""
     if chosen == "linear" and critical.samples is not None and batch > base.batch:

@@ -225,6 +225,7 @@ def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:
         total,
         "sgd" if work.optimizer == "momentum" else work.optimizer,
         rule=work.rule,
+        momentum=work.momentum,
         facts=facts,
     )
 

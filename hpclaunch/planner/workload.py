@@ -85,6 +85,7 @@ class Workload:
     task: str | None
     warmup_epochs: float
     decay: str
+    momentum: float | None
     optimizer: str
     optimizer_known: bool
     tuned_for: str
@@ -191,6 +192,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         task=training.task,
         warmup_epochs=_positive_number(values, "warmup_epochs") or 0.0,
         decay=_decay(values),
+        momentum=_positive_number(values, "momentum"),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
         tuned_for=_optimizer(_values_of(job, names, {})[0]),

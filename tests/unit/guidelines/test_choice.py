@@ -193,7 +193,8 @@ def test_the_impossible_gets_reasons_and_the_nearest() -> None:
 def test_a_distributed_run_slower_than_one_process_is_said_so() -> None:
     single = a_candidate(1, 1000)
     found = choose([a_candidate(2, 125)], Objective(), single=single)
-    assert found.warnings[0] == "slower than one process (09:00:00 instead of 01:03:45): do not distribute this run"
+    times = "09:00:00 for 18, instead of 01:03:45 for 1.1 node-hours"
+    assert found.warnings[0] == f"slower than one process ({times}): do not distribute this run"
     assert not choose([single], Objective(), single=single).warnings
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.guidelines.dataset import PROJECTS, WAYS_TO_MORE, judge_dataset
+from hpclaunch.guidelines.dataset import LEAST_TRAINED, PROJECTS, WAYS_TO_MORE, judge_dataset
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_verdicts(samples: int, parameters: float, nearest: str, verdict: str) -
     found = judge_dataset(samples, parameters)
     assert (found.nearest.name, found.verdict) == (nearest, verdict)
     assert found.advice == (() if verdict == "as large" else WAYS_TO_MORE)
-    assert bool(found.reason.warning) == (verdict == "small")
+    assert bool(found.reason.warning) == (verdict == "small" and samples / parameters < LEAST_TRAINED)
 
 
 def test_every_project_is_as_large_as_itself() -> None:
