@@ -157,7 +157,7 @@ def one_of(*words: str) -> Callable[[str], list[str]]:
 @plain
 def states(incomplete: str) -> list[str]:
     """Return the states of runs."""
-    from hpclaunch.runs import FINAL
+    from hpclaunch.core.run_states import FINAL
 
     return _completions(("PENDING", "RUNNING", "UNKNOWN", *sorted(FINAL)), incomplete)
 

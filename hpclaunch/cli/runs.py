@@ -47,7 +47,6 @@ def status(
 ) -> None:
     """Show the state of runs, newest first: nodes, elapsed time, time left, epoch."""
     from hpclaunch.actions.following import states
-    from hpclaunch.actions.queueing.wait import wait as poll_until_ended
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -67,6 +66,8 @@ def status(
     if not watch or not found:
         run_tables.show_status(found, json, all_, form, progress=known.progress if known else None)
         return
+    from hpclaunch.actions.queueing.wait import wait as poll_until_ended  # with all that starts a run again
+
     try:
         run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_, form)
     except KeyboardInterrupt:

@@ -57,10 +57,8 @@ def submit(
 
     hpclaunch chooses what you do not type, and shows each choice with its origin.
     """
-    from hpclaunch.actions.preparing import preflight
-    from hpclaunch.actions.queueing.start import follow_present
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, submission
+    from hpclaunch.cli.show import console
 
     _refuse_contradictions(full and not dry_run, here and test_only)
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
@@ -71,8 +69,7 @@ def submit(
     if here and not dry_run:
         _run_here(system, prepared, json)
     elif test_only:
-        prepared = follow_present(system, prepared)
-        submission.show_estimate(prepared.spec, preflight.estimate(prepared), json)
+        _show_estimate(system, prepared, json)
     elif dry_run:
         _show_script(_checked_script(system, prepared, full), json)
     else:
@@ -218,6 +215,16 @@ def _run_here(system: "System", prepared: "Prepared", json: bool) -> None:
     run, code = start_here(system, prepared, console.say_log)
     submission.show_end(run, json)
     raise typer.Exit(code)
+
+
+def _show_estimate(system: "System", prepared: "Prepared", json: bool) -> None:
+    """Show when the scheduler would start the job."""
+    from hpclaunch.actions.preparing import preflight
+    from hpclaunch.actions.queueing.start import follow_present
+    from hpclaunch.cli.show import submission
+
+    prepared = follow_present(system, prepared)
+    submission.show_estimate(prepared.spec, preflight.estimate(prepared), json)
 
 
 def _show_script(prepared: "Prepared", json: bool) -> None:

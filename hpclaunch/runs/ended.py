@@ -110,7 +110,9 @@ def _numbers_of(file: str) -> list[int]:
     return [about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size]
 
 
-def keep(state: Path, ended: Mapping[Path, tuple[list[int], Run, Mapping[str, Any]]], listed: Iterable[Path]) -> None:
+def keep_ended(
+    state: Path, ended: Mapping[Path, tuple[list[int], Run, Mapping[str, Any]]], listed: Iterable[Path]
+) -> None:
     """Add entries: path -> (the stamp before the record was read, the run, what is shown).
 
     If the index cannot be written, its runs are read from their directories.
@@ -121,7 +123,7 @@ def keep(state: Path, ended: Mapping[Path, tuple[list[int], Run, Mapping[str, An
             _add_lines(state, [line for line in lines if len(line) < _LONGEST_LINE], listed)
 
 
-def drop(state: Path, path: Path) -> None:
+def drop_ended(state: Path, path: Path) -> None:
     """Take an entry away, before the record of an ended run is changed."""
     with contextlib.suppress(OSError):
         if os.path.exists(state / FILE):

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from hpclaunch import runs
 from hpclaunch.core.spec import SAMPLER
 from tests.architecture.source_tree import (
     CHECKOUT,
@@ -140,3 +142,14 @@ def test_what_runs_in_a_sites_own_environment_subscripts_no_builtin_class_but_in
     found = [node for node in nodes if isinstance(node, ast.Subscript) and id(node) not in unread]
     names = {node.value.id for node in found if isinstance(node.value, ast.Name)}
     assert names & {"dict", "frozenset", "list", "set", "tuple", "type"} == set()
+
+
+def test_type_checkers_see_in_the_room_of_runs_what_python_finds_there() -> None:
+    tree = ast.parse((PACKAGE / "runs/__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    found = {name: f"hpclaunch.runs.{home}" for name, home in runs._HOMES.items()}
+    assert seen == found
+    assert all(getattr(runs, name) is getattr(import_module(home), name) for name, home in found.items())
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        runs.lode  # type: ignore[attr-defined]  # noqa: B018

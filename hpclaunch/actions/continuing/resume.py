@@ -22,7 +22,7 @@ from hpclaunch.actions.queueing.retry import for_another_start, script_of, start
 from hpclaunch.actions.queueing.start import refuse_untrusted
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused, unwritable
-from hpclaunch.core.files import read_text
+from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.run_states import NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -159,8 +159,8 @@ def _write(run: Run, prepared: Prepared, number: int) -> None:
     try:
         for name, text in (*beside, ("job.sh", prepared.text), ("spec.json", spec)):
             stem, _, ending = name.partition(".")
-            runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
-            runs.write_text(run.path / name, text)
+            write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
+            write_text(run.path / name, text)
     except OSError as error:
         raise unwritable(run.path, error) from None
 

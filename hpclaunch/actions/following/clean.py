@@ -14,9 +14,11 @@ from hpclaunch.actions.following.identity import obstacle, other_users
 from hpclaunch.actions.following.inspect import size_of
 from hpclaunch.core.errors import Fault, NotFound, Refused, unwritable
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
-from hpclaunch.runs import FINAL, Run
+from hpclaunch.core.run_states import FINAL
+from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
     deleted: list[Run] = []
     faults: list[Fault] = []
     for run in deletions:
-        with runs.locked(run.path):
+        with locked(run.path):
             try:
                 current = runs.load(run.path)
             except NotFound as error:

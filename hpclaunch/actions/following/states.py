@@ -24,7 +24,7 @@ from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
-from hpclaunch.core.run_states import NEVER_QUEUED
+from hpclaunch.core.run_states import FINAL, NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
@@ -135,7 +135,7 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> ArrayTasks:
     known = runs.present_states(array, None if -1 in named else named)  # -1: the whole array was named
 
     def is_open(task: TaskState) -> bool:
-        return task.state not in runs.FINAL or (is_fresh and task.state == "FAILED" and not task.exit_code)
+        return task.state not in FINAL or (is_fresh and task.state == "FAILED" and not task.exit_code)
 
     return ArrayTasks(array, {index: task for index, task in known.items() if is_open(task)})
 
@@ -164,7 +164,7 @@ def _apply_to_tasks(array: Run, tasks: ArrayTasks, news: Mapping[JobIdentity, St
         task, status = tasks.states[index], news.get(job)
         if status is None:
             continue
-        if task.state not in runs.FINAL:
+        if task.state not in FINAL:
             nodes = status.nodes or task.nodes
             reason = status.reason
             if not reason and status.exit_code == _NOT_RECORDED:  # few of 100,000 runs, and each takes a Run

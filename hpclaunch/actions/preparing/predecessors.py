@@ -11,6 +11,7 @@ from hpclaunch import runs
 from hpclaunch.actions.following.identity import obstacle, other_users
 from hpclaunch.core.errors import Fault, InvalidRequest, NotFound
 from hpclaunch.core.quoting import shell_word
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.scheduler_rows import SAME_NAME
 from hpclaunch.core.spec import Request
 from hpclaunch.core.spec_parts import Predecessor
@@ -137,7 +138,7 @@ def _is_run(system: System, name: str) -> bool:
 
 def _other_job(number: str, must_complete: bool, state: str) -> Predecessor:
     """Return a job that hpclaunch has no run of; an empty ``state``: the scheduler does not know it (any more)."""
-    is_over = state in runs.FINAL
+    is_over = state in FINAL
     condition = "afterok" if must_complete else "afterany"
     unknown = f"the scheduler knows no job {number}, and hpclaunch no run of it" if not state else ""
     return Predecessor(

@@ -17,7 +17,6 @@ from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherSch
 from hpclaunch.core.spec import CLUSTER, Context, JobSpec
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.clusters import asked_clusters
-from hpclaunch.schedulers import scheduler_of
 from hpclaunch.sites.detect import TYPED, UNDETECTED, cluster_name, detect_site, is_other_cluster, machine
 
 
@@ -117,7 +116,7 @@ def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:
     own_file = context.own_site
     if own_file and (site.detect is None or site.detect.cluster_name is None):
         return []
-    name = cluster_name(context.environment) or scheduler_of(site.scheduler).cluster_name()
+    name = cluster_name(context.environment) or _cluster_that_answers(site.scheduler)
     if name is None or (name and not is_other_cluster(site, name, own=own_file)):
         return []
     row = site.scheduler_row
@@ -135,6 +134,13 @@ def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:
         mend = f"keep its site file as your own: hpclaunch sites show {site.name} --yaml (hpclaunch docs site-files)"
     next_step = f"log in at {site.name}, or add --dry-run to see the script; if this is {site.name}, {mend}"
     return [Fault(what=what, next=next_step, subject="scheduler")]
+
+
+def _cluster_that_answers(scheduler: str) -> str | None:
+    """Return the name of the cluster whose scheduler answers here, as `Scheduler.cluster_name` does."""
+    from hpclaunch.schedulers import scheduler_of  # which no script that is only shown needs
+
+    return scheduler_of(scheduler).cluster_name()
 
 
 # --- A head node
@@ -206,7 +212,7 @@ def _cluster_here(environment: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the scheduler whose programs are here, and the name of its cluster; None if no cluster answers."""
     for scheduler, row in SCHEDULERS.items():
         if row.has_queue and _has_program(environment, row.start_command):
-            name = cluster_name(environment) or scheduler_of(scheduler).cluster_name()
+            name = cluster_name(environment) or _cluster_that_answers(scheduler)
             if name:
                 return row.title, name
     return None

@@ -13,6 +13,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.runs import Run
+from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.directories import weak_around
 from hpclaunch.runs.snapshot import examine
 
@@ -78,14 +79,14 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
-    submission = runs.Submission(
+    submission = Submission(
         host=os.uname().nodename,
         folder=str(system.cwd),
         git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
     )
-    run = runs.create(spec, prepared.script, snapshot, submission, announce=partial(_list_run, system))
+    run = create(spec, prepared.script, snapshot, submission, announce=partial(_list_run, system))
     _warn_of_others(system, run)
     return run
 

@@ -10,8 +10,9 @@ from hpclaunch.cli.show import colour, streams
 from hpclaunch.cli.show.bars import bar
 from hpclaunch.cli.show.console import escape_controls
 from hpclaunch.cli.show.run_columns import ListedRun, cut, duration, epoch_of
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.units import count
-from hpclaunch.runs import FINAL, Run, counts_of
+from hpclaunch.runs import Run, counts_of
 
 _BAR = 20
 _LEAST_FOR_BAR = 50

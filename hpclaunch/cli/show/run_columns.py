@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from hpclaunch.actions.following.progress import RunProgress
 from hpclaunch.actions.following.states import explanation
 from hpclaunch.cli.show.bars import curve
-from hpclaunch.cli.show.submission import jobs_words
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean
 from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, current_jobs
 from hpclaunch.schedulers import QueuePlace
 
 Piece = tuple[str, str]
@@ -21,6 +20,8 @@ BETWEEN = "  "
 _CURVE = 16
 _SHORTEST_RUN = 9
 _SHORTEST_REASON = 12
+_MOST_JOBS = 4
+"""As many job IDs of an array are shown."""
 
 
 @record
@@ -68,6 +69,12 @@ def _time_left(one: ListedRun) -> str:
     if one.progress.left_s is not None:
         return duration(one.progress.left_s)
     return f"<{duration(one.progress.walltime_left_s)}" if one.progress.walltime_left_s is not None else "-"
+
+
+def jobs_words(run: Run) -> str:
+    """Return the IDs of a run's jobs: several for an array that was divided or retried, but never a long list."""
+    jobs = current_jobs(run) if run.tasks and run.earlier else [run.job_id or "-"]
+    return ", ".join(jobs) if len(jobs) <= _MOST_JOBS else f"{jobs[0]}, {jobs[1]} … {jobs[-1]} ({len(jobs)} jobs)"
 
 
 COLUMNS: dict[str, Column] = {

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.actions.following.inspect import final_metrics, numbers
 from hpclaunch.actions.following.progress import ProgressOfRuns
 from hpclaunch.actions.following.states import explanation
 from hpclaunch.cli.show import streams
@@ -138,6 +137,8 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:
     """Show the final metrics of runs, one line per run."""
+    from hpclaunch.actions.following.inspect import final_metrics, numbers  # with what hides secrets: no list needs it
+
     if as_json:
         write_json("results", {"runs": [{**_run_values(run), "final": final_metrics(run)} for run in each(found)]})
         return

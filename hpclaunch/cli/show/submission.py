@@ -12,9 +12,9 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import AS_IS, CLUSTER, Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
-from hpclaunch.runs import Run, current_jobs
 
 if TYPE_CHECKING:
+    from hpclaunch.runs import Run
     from hpclaunch.runs.snapshot import Snapshot
 
 _SUBMISSION_CHOICES = (
@@ -24,9 +24,6 @@ _SUBMISSION_CHOICES = (
 """The choices that a submission shows; the spec has all."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
 """How to show the choices that are numbers of seconds or megabytes."""
-
-_MOST_JOBS = 4
-"""As many job IDs of an array are shown."""
 
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
@@ -182,16 +179,14 @@ def show_submitted(run: Run, more: str = "") -> None:
 def _submission_message(run: Run) -> str:
     if not run.job_id:
         return str(run.path)
-    jobs = jobs_words(run) if run.offsets else run.job_id
+    jobs = run.job_id
+    if run.offsets:
+        from hpclaunch.cli.show.run_columns import jobs_words  # which a single job does not need
+
+        jobs = jobs_words(run)
     noun = "jobs" if "," in jobs else "job"
     where = f", on the cluster {run.cluster}" if run.via else ""
     return f"submitted {run.label} as {noun} {jobs} at {run.site}{where}"
-
-
-def jobs_words(run: Run) -> str:
-    """Return the IDs of a run's jobs: several for an array that was divided or retried, but never a long list."""
-    jobs = current_jobs(run) if run.tasks and run.earlier else [run.job_id or "-"]
-    return ", ".join(jobs) if len(jobs) <= _MOST_JOBS else f"{jobs[0]}, {jobs[1]} … {jobs[-1]} ({len(jobs)} jobs)"
 
 
 def show_next(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.units import count
 from hpclaunch.reports.page.amounts import duration, time_axis, time_in_words
 from hpclaunch.reports.page.model import (
@@ -19,7 +20,6 @@ from hpclaunch.reports.page.model import (
     Value,
 )
 from hpclaunch.reports.page.recorded import RecordedRun, RunStart, StateChange
-from hpclaunch.runs import FINAL
 
 _WAITING = frozenset({"PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE", "CONFIGURING", "REQUEUED", "UNKNOWN"})
 _BY_HPCLAUNCH = "States are as hpclaunch saw them when it asked; the script itself wrote the times of the starts."

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hpclaunch.core.json_values import finite
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.units import count
 from hpclaunch.reports.page.amounts import duration, short, time_in_words
 from hpclaunch.reports.page.asked import asked_section, script_section
@@ -18,7 +19,6 @@ from hpclaunch.reports.page.repeat import repeat_section
 from hpclaunch.reports.page.run_page import NO_RESULTS, results_of, with_unique_names
 from hpclaunch.reports.page.speed import typical_rate
 from hpclaunch.reports.study_chart import Panel, Series
-from hpclaunch.runs import FINAL
 
 MOST_READ = 200
 """Runs of an array whose files are read; a larger array has a sentence that says so."""

@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.units import whole_number
-from hpclaunch.runs import FINAL, JobIdentity, Run, identity_of
+from hpclaunch.runs import JobIdentity, Run, identity_of
 from hpclaunch.runs.job_identity import CLOCKS_S
 from hpclaunch.runs.markers import ask_to_end, is_complete, mark_cancelled, was_cancelled
 from hpclaunch.runs.processes import processes_by_hand, script_by_hand, send

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from hpclaunch.runs import FINAL
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.schedulers.slurm.arrays import ids_in
 from hpclaunch.schedulers.slurm.programs import Answer, ask
 

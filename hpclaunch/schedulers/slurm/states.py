@@ -17,9 +17,10 @@ from itertools import islice
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.records import record
+from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import whole_number
-from hpclaunch.runs import FINAL, JobIdentity, Jobs, Run
+from hpclaunch.runs import JobIdentity, Jobs, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.addresses import jobs_by_address
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query

@@ -14,6 +14,7 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.core.spec import LIBRARY, SAMPLER, Code, Script, Sweep
+from hpclaunch.runs.create import create as create_run
 from hpclaunch.runs.snapshot import FROM_OUTSIDE, choose
 from tests.builders import planned
 
@@ -28,7 +29,7 @@ def _usual_mask() -> Iterator[None]:
 def make_run(folder: Path, announce: Callable[[runs.Run], None] = lambda run: None) -> runs.Run:
     code = Code(folder=str(folder.parent / "none"), entry="")
     spec = replace(planned(), run_dir=str(folder / "train-1"), code=code)
-    return runs.create(spec, Script(text="", library=""), choose(code), runs.Submission(host="host"), announce)
+    return create_run(spec, Script(text="", library=""), choose(code), runs.Submission(host="host"), announce)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_a_run_is_announced_when_it_has_a_record_and_nothing_else(tmp_path: Path
 def create(folder: Path, script: Script, submission: runs.Submission, code: Code | None = None, **changes: Any) -> Path:
     code = code or Code(folder=str(folder.parent / "none"), entry="")
     spec = replace(planned(), run_dir=str(folder / "train-1"), code=code, **changes)
-    return runs.create(spec, script, choose(code), submission, lambda run: None).path
+    return create_run(spec, script, choose(code), submission, lambda run: None).path
 
 
 def facts(path: Path) -> dict[str, Any]:

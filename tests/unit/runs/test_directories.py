@@ -13,6 +13,7 @@ from hpclaunch import runs
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Code, Script
 from hpclaunch.runs import Run
+from hpclaunch.runs.create import create
 from hpclaunch.runs.directories import make_directory, weak_around
 from hpclaunch.runs.snapshot import choose
 from tests.builders import CONTEXT, a_run, planned
@@ -172,7 +173,7 @@ def test_a_directory_that_is_exchanged_while_it_is_filled(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "mkdir", exchanging)
     with pytest.raises(Refused, match=WORDS):
-        runs.create(spec, Script(text="", library=""), choose(spec.code), runs.Submission(host="host"))
+        create(spec, Script(text="", library=""), choose(spec.code), runs.Submission(host="host"))
 
 
 def test_a_directory_of_somebody_else_is_not_used(state: Path, run: Run) -> None:

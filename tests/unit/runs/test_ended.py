@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Run:
 
 def keep(state: Path, *found: Run, listed: tuple[Path, ...] | None = None, **shown: object) -> None:
     entries = {run.path: (ended.stamp_of(run.path) or [], run, shown) for run in found}
-    ended.keep(state, entries, [run.path for run in found] if listed is None else listed)
+    ended.keep_ended(state, entries, [run.path for run in found] if listed is None else listed)
 
 
 def lines(state: Path) -> list[str]:
@@ -76,7 +76,7 @@ def test_an_entry_is_taken_away_under_the_lock(state: Path, run: Run, monkeypatc
     keep(state, run)
     held: list[Path] = []
     monkeypatch.setattr(ended, "locked", lambda folder: held.append(folder) or locks.locked(folder))
-    ended.drop(state, run.path)
+    ended.drop_ended(state, run.path)
     assert held == [state] and run.path not in ended.EndedRuns(state)
 
 
@@ -86,7 +86,7 @@ def test_an_entry_is_taken_away_also_where_there_is_no_lock(
     """The record changes in a moment: an entry that stays would show the state before."""
     keep(state, run)
     monkeypatch.setattr(ended, "locked", lambda folder: contextlib.nullcontext(False))
-    ended.drop(state, run.path)
+    ended.drop_ended(state, run.path)
     assert run.path not in ended.EndedRuns(state)
 
 
@@ -94,7 +94,7 @@ def test_an_entry_is_taken_away_also_where_there_is_no_lock(
 def test_what_is_shown_of_another_kind_is_nothing(state: Path, run: Run, shown: object) -> None:
     """As another version of hpclaunch may have written it."""
     stamp = ended.stamp_of(run.path) or []
-    ended.keep(state, {run.path: (stamp, run, shown)}, [run.path])  # type: ignore[dict-item]
+    ended.keep_ended(state, {run.path: (stamp, run, shown)}, [run.path])  # type: ignore[dict-item]
     assert ended.EndedRuns(state).get(run.path, stamp) == ended.EndedRun(run=run, shown={})
 
 
@@ -146,13 +146,13 @@ def test_a_later_line_replaces_an_earlier_one_and_a_dropped_run_is_none(state: P
     assert len(lines(state)) == 4
     found = ended.EndedRuns(state).get(run.path, ended.stamp_of(run.path))
     assert found is not None and found.shown == {"n": 2}
-    ended.drop(state, run.path)
+    ended.drop_ended(state, run.path)
     index = ended.EndedRuns(state)
     assert (run.path in index, other.path in index, len(index)) == (False, True, 1)
 
 
 def test_where_there_is_no_index_nothing_is_dropped_and_none_is_made(state: Path, run: Run) -> None:
-    ended.drop(state, run.path)
+    ended.drop_ended(state, run.path)
     ended.forget_all(state)
     assert not (state / ended.FILE).exists()
     keep(state, run)
@@ -225,10 +225,10 @@ def test_who_reads_it_while_it_is_written_anew_has_the_old_one_whole(
 def test_nothing_is_written_for_no_entries_and_a_record_too_long_is_not_kept(state: Path, run: Run) -> None:
     keep(state, run)
     before = lines(state)
-    ended.keep(state, {}, [run.path])
+    ended.keep_ended(state, {}, [run.path])
     assert lines(state) == before
     long = replace(run, path=run.path / "x", earlier=tuple(map(str, range(20_000))))
-    ended.keep(state, {long.path: ([1], long, {})}, [run.path, long.path])
+    ended.keep_ended(state, {long.path: ([1], long, {})}, [run.path, long.path])
     assert lines(state) == before
 
 
@@ -252,7 +252,7 @@ def test_while_another_process_holds_the_lock_nothing_is_kept(
 def test_where_it_cannot_be_written_runs_are_read_from_their_directories(state: Path, run: Run) -> None:
     (state / ended.FILE).mkdir()
     keep(state, run)
-    ended.drop(state, run.path)
+    ended.drop_ended(state, run.path)
     ended.forget_all(state)
     assert len(ended.EndedRuns(state)) == 0
     assert not [name for name in os.listdir(state) if name.startswith(f".{ended.FILE}-")]

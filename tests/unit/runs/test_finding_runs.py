@@ -191,7 +191,7 @@ def test_a_run_whose_directory_is_gone_or_damaged_is_named_with_the_reason(place
 
 def keep_ended(place: Place, *names: str) -> None:
     entries = {place.all[name].path: (runs.stamp_of(place.all[name].path) or [], place.all[name], {}) for name in names}
-    ended.keep(place.index.parent, entries, [run.path for run in place.all.values()])
+    ended.keep_ended(place.index.parent, entries, [run.path for run in place.all.values()])
 
 
 def test_names_mean_the_same_if_the_index_of_ended_runs_has_them(place: Place) -> None:

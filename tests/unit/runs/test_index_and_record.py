@@ -10,8 +10,10 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.core.errors import NotFound, Refused
+from hpclaunch.core.files import write_text
 from hpclaunch.core.spec import Code, Script
 from hpclaunch.runs import Run
+from hpclaunch.runs.create import create as create_run
 from hpclaunch.runs.snapshot import choose
 from tests.builders import CONTEXT, planned
 
@@ -29,7 +31,7 @@ def create(tmp_path: Path, index: Path, name: str = "train-1", **changes: str) -
     spec = replace(spec, code=Code(folder=str(source), entry="train.py"))
     runs.remember(index, Path(spec.run_dir))
     script = Script(text="#!/bin/bash\n", library="# functions\n")
-    made = runs.create(spec, script, choose(spec.code), runs.Submission(host="host"))
+    made = create_run(spec, script, choose(spec.code), runs.Submission(host="host"))
     assert made.inode == made.path.stat().st_ino
     return replace(made, inode=0)  # as a process has it that reads the record
 
@@ -71,7 +73,7 @@ def test_the_hosts_file_is_written(tmp_path: Path, index: Path) -> None:
     spec = replace(planned(), run_dir=str(tmp_path / "r"), hosts=("a slots=2", "b slots=2"))
     spec = replace(spec, code=Code(folder=str(tmp_path), entry=""))
     snapshot = choose(Code(folder=str(tmp_path / "none"), entry=""))
-    run = runs.create(spec, Script(text="", library=""), snapshot, runs.Submission(host="host"))
+    run = create_run(spec, Script(text="", library=""), snapshot, runs.Submission(host="host"))
     assert (run.path / "hosts").read_text() == "a slots=2\nb slots=2\n"
 
 
@@ -231,7 +233,7 @@ def test_the_index_is_where_xdg_says(environment: dict[str, str], path: str) -> 
 
 
 def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
-    runs.write_text(tmp_path / "x", "a\udcff")
+    write_text(tmp_path / "x", "a\udcff")
     assert (tmp_path / "x").read_bytes() == b"a\xff"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.cli.show.submission import jobs_words
+from hpclaunch.cli.show.run_columns import jobs_words
 from hpclaunch.runs import Run
 from tests.builders import a_run
 
