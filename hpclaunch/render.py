@@ -29,7 +29,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
-from hpclaunch.core.files import is_there, read_bytes
+from hpclaunch.core.files import is_own_folder, is_there, read_bytes
 from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.resources import TooMuch, bounded
@@ -242,8 +242,7 @@ class CompiledTemplates(FileSystemBytecodeCache):
 
     def _is_private(self) -> bool:
         if self._private is None:
-            status = os.stat(self.directory)
-            self._private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+            self._private = is_own_folder(self.directory)
         return self._private
 
 

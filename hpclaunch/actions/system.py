@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.config.catalog import Catalog
 from hpclaunch.core.consents import Keeper, keeper_of
-from hpclaunch.core.folders import user_folder
+from hpclaunch.core.folders import cache_folder, user_folder
 from hpclaunch.core.records import record
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class System:
     @cached_property
     def catalog(self) -> Catalog:
         """Where sites, jobs and templates are looked up."""
-        return Catalog(project=self.cwd, user=user_folder(self.environment), keeper=self.keeper)
+        kept = cache_folder(self.environment) / "files"
+        return Catalog(project=self.cwd, user=user_folder(self.environment), keeper=self.keeper, kept=kept)
 
     @property
     def keeper(self) -> Keeper:

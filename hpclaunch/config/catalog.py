@@ -45,12 +45,15 @@ class Found:
 class Catalog:
     """The three places to look in, highest precedence first; ``keeper`` tells which of their files are taken.
 
+    ``kept``: the folder that keeps what was read of them, so that it is not parsed again; None: nothing is kept.
+
     A folder, or a file that was found, is looked up once: a command makes a catalog for itself.
     """
 
     project: Path
     user: Path
     keeper: Keeper = Keeper()
+    kept: Path | None = None
     _known_roots: dict[str, list[tuple[str, Path]]] = field(default_factory=dict, compare=False, repr=False)
     _known_files: dict[tuple[str, str], Found] = field(default_factory=dict, compare=False, repr=False)
     _taken: set[Path] = field(default_factory=set, compare=False, repr=False)

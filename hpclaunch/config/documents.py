@@ -1,10 +1,7 @@
-"""Reads YAML and JSON files as plain values, strictly: no repeated keys, no anchors, no large or deep files."""
+"""Reads YAML files as plain values, strictly: no repeated keys, no anchors, no large or deep files."""
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import re
 import typing
 from pathlib import Path
@@ -12,10 +9,9 @@ from typing import Any
 
 import yaml
 
+from hpclaunch.config.plain_files import first_repeated, keyed_by_text, on_one_line, read_text_file
 from hpclaunch.core.errors import Fault, InvalidFile, shorten
-from hpclaunch.core.files import read_bytes
 
-_LARGEST_FILE = 256 * 1024
 _DEEPEST = 100
 """Levels of lists and mappings. The C loader composes them by recursion: 60,000 of them end the process."""
 _OPENING = re.compile(r"[\[{]")
@@ -50,8 +46,8 @@ def yaml_values(path: Path | str, text: str) -> dict[str, Any]:
     try:
         content = _construct(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"is not valid YAML: {_join_lines(error)}")) from None
-    return _keyed_by_text(path, {} if content is None else content)
+        raise InvalidFile(Fault(where=str(path), what=f"is not valid YAML: {on_one_line(error)}")) from None
+    return keyed_by_text(path, {} if content is None else content)
 
 
 def yaml_tree(text: str) -> Any:
@@ -59,66 +55,7 @@ def yaml_tree(text: str) -> Any:
     try:
         return _Loader(text).get_single_node()
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InvalidFile(Fault(where="text", what=f"is not valid YAML: {_join_lines(error)}")) from None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. Raises InvalidFile for unreadable, oversized or repeated content."""
-    text = read_text_file(path)
-    try:
-        content = json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
-    except (RecursionError, ValueError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {_join_lines(error)}")) from None
-    return _keyed_by_text(path, content)
-
-
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a repeated key, of which Python's JSON reader would keep the last."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        repeated = _first_repeated([key for key, _ in pairs])
-        raise ValueError(f"the key {repeated!r} is given twice")
-    return content
-
-
-def _first_repeated(keys: list[str]) -> str | None:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            return key
-        seen.add(key)
-    return None
-
-
-def _refuse_constant(word: str) -> None:
-    """Refuse NaN and Infinity, which Python would read although JSON has no such numbers."""
-    raise ValueError(f"{word} is not a number")
-
-
-def _join_lines(error: Exception) -> str:
-    return shorten(" ".join(str(error).split()))
-
-
-def read_text_file(path: Path) -> str:
-    """Return the text of a file. Raises InvalidFile if it is unreadable, oversized or not UTF-8."""
-    try:
-        raw = read_bytes(path, _LARGEST_FILE)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        why = getattr(error, "strerror", None) or str(error)
-        what = why if getattr(error, "errno", 0) == errno.EFBIG else f"cannot be read: {why}"
-        if isinstance(error, FileNotFoundError) and os.path.islink(path):
-            what = f"is a link to {os.readlink(path)}, which does not exist"
-        raise InvalidFile(Fault(where=str(path), what=what)) from None
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InvalidFile(Fault(where=str(path), what="is not UTF-8 text")) from None
-
-
-def _keyed_by_text(path: Path | str, content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise InvalidFile(Fault(where=str(path), what="must be a mapping of keys to values"))
-    return content
+        raise InvalidFile(Fault(where="text", what=f"is not valid YAML: {on_one_line(error)}")) from None
 
 
 def _construct(text: str) -> Any:
@@ -168,7 +105,7 @@ def _refuse_surprises(root: yaml.Node) -> None:
             waiting.extend(node.value)
         elif isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            repeated = _first_repeated(keys)
+            repeated = first_repeated(keys)
             if repeated is not None:
                 raise yaml.YAMLError(f"line {line}: the key {shorten(repeated)!r} is given twice")
             waiting.extend(part for pair in node.value for part in pair)

@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.kept_values import read_kept
 from hpclaunch.config.wording import shown
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean, shorten
 from hpclaunch.core.records import placed_record, record
@@ -177,12 +177,13 @@ _MOST_FAULTS = 100
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
-def read(path: Path, cls: type[T], **extra: Any) -> T:
+def read(path: Path, cls: type[T], kept: Path | None = None, **extra: Any) -> T:
     """Return the content of ``path`` as a ``cls`` (a dataclass); ``extra`` are values that the program sets.
 
-    Raises InvalidFile with all faults at once, each with the file and the key.
+    ``kept``: the folder in which `kept_values` keeps what was read. Raises InvalidFile with all faults at once, each
+    with the file and the key.
     """
-    content = read_yaml(path)
+    content = read_kept(path, kept)
     own = {*extra, *(item.name for item in dataclasses.fields(cls) if item.metadata == INTERNAL)}  # type: ignore[arg-type]
     taken = "hpclaunch itself sets this key"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]

@@ -373,12 +373,12 @@ def load_job(catalog: Catalog, target: str, cwd: Path, content_of: ReadScript = 
     if found.origin != "bundled":
         for file in json_files_of(found.path):
             catalog.require(found.origin, file)
-    return job_of_file(found.path, target, content_of)
+    return job_of_file(found.path, target, content_of, catalog.kept)
 
 
-def job_of_file(path: Path, name: str, content_of: ReadScript = read_script) -> Job:
-    """Return the job of a job file, which stands in the job's folder. Raises InvalidFile."""
-    job = read(path, Job, name=name, folder=str(path.parent)).sized()
+def job_of_file(path: Path, name: str, content_of: ReadScript = read_script, kept: Path | None = None) -> Job:
+    """Return the job of a job file, which stands in the job's folder; ``kept`` as in a catalog. Raises InvalidFile."""
+    job = read(path, Job, kept, name=name, folder=str(path.parent)).sized()
     if not job.script:
         return job
     return replace(job, uses_library=_uses_library(_imports(path.parent / job.script, content_of)))

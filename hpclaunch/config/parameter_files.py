@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from hpclaunch.config.documents import read_json, read_yaml
 from hpclaunch.config.fileformat import Before, Faults, Place, value_of
 from hpclaunch.config.parameters import Effect, Parameter, ParameterName, several
+from hpclaunch.config.plain_files import read_json
 from hpclaunch.core.errors import InvalidFile, did_you_mean
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
@@ -55,6 +55,8 @@ def read_parameters(value: Any, place: Place, faults: Faults) -> _Rows:
 
 def json_files_of(job_file: Path) -> list[Path]:
     """Return the JSON files beside a job file that it takes parameters from. Raises InvalidFile."""
+    from hpclaunch.config.documents import read_yaml  # only for a job file that is not hpclaunch's own
+
     value = read_yaml(job_file).get("parameters")
     named = value.get(FROM, []) if isinstance(value, Mapping) else []
     return [

@@ -112,7 +112,7 @@ def _read(catalog: Catalog, origin: str, path: Path) -> Settings:
     if not is_there(path):
         return Settings()
     catalog.require(origin, path)
-    return read(path, Settings)
+    return read(path, Settings, catalog.kept)
 
 
 def shell_choices(scheduler: SchedulerRow, environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:

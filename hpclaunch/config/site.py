@@ -479,4 +479,4 @@ def load_site(catalog: Catalog, name: str) -> Site:
     """
     found = catalog.find(SITE, name)
     catalog.require(found.origin, found.path)
-    return read(found.path, Site, name=name)
+    return read(found.path, Site, catalog.kept, name=name)

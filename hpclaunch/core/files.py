@@ -173,6 +173,12 @@ def _too_large(path: Path | str, most: int) -> OSError:
     return OSError(errno.EFBIG, f"is larger than {most // 1024} KB", str(path))
 
 
+def is_own_folder(folder: Path | str) -> bool:
+    """Whether a folder is this user's, and nobody else may write into it by its mode. Raises OSError."""
+    about = os.stat(folder)
+    return about.st_uid == os.geteuid() and not about.st_mode & 0o022
+
+
 def is_there(path: Path | str) -> bool:
     """Whether something has this name, also what cannot be read: a folder, a link to nothing, a file of others."""
     try:

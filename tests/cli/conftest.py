@@ -113,6 +113,10 @@ def forking_server() -> Server:
     return Server()
 
 
+KEPT = ("templates", "files")
+"""Where any command keeps what it has compiled or read, in the cache folder."""
+
+
 @functools.cache
 def compiled_templates() -> Path:
     """The bundled templates, compiled once for all desks: compiling them takes longer than the rest of a dry run."""
@@ -240,11 +244,12 @@ class Desk:
         return Done(outcome.code, out, err)
 
     def listing(self) -> dict[str, bytes | None]:
-        """All files and folders under the desk but the notes of the fake programs, and what Jinja compiled."""
-        compiled = self.root / "home" / ".cache" / "hpclaunch" / "templates"
-        left_out = {self.spool, compiled, *compiled.parents[:2]}
+        """All files and folders under the desk but the notes of the fake programs, and what any command may keep."""
+        cache = self.root / "home" / ".cache" / "hpclaunch"
+        kept = {cache / name for name in KEPT}
+        left_out = {self.spool, cache, cache.parent, *kept}
         written = [path for path in self.root.rglob("*") if path not in left_out]
-        written = [path for path in written if not {self.spool, compiled}.intersection(path.parents)]
+        written = [path for path in written if not {self.spool, *kept}.intersection(path.parents)]
         return {str(path): path.read_bytes() if path.is_file() else None for path in written}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Desk
+from tests.cli.conftest import KEPT, Desk
 
 FOUND = {
     "parameters": 1_000_000,
@@ -59,8 +59,8 @@ def calls(desk: Desk) -> list[str]:
 
 
 def kept_by(desk: Desk) -> list[Path]:
-    """What is in the cache folder besides the compiled templates."""
-    return [path for path in (desk.home / ".cache/hpclaunch").iterdir() if path.name != "templates"]
+    """What is in the cache folder besides what any command keeps there."""
+    return [path for path in (desk.home / ".cache/hpclaunch").iterdir() if path.name not in KEPT]
 
 
 def test_the_model_is_looked_at_once_and_the_figures_are_used(desk: Desk, job: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpclaunch import cli
 from hpclaunch.config.catalog import bundled
-from tests.fuzz.scene import COMPILED, Scene, Way
+from tests.fuzz.scene import COMPILED, KEPT, Scene, Way
 from tests.fuzz.text_ways import screen, shown, words
 
 VERBS = [
@@ -159,7 +159,7 @@ def feed_command_line(scene: Scene, verb: list[str], some: list[Any], after: lis
     line = [word.replace("\0", "").encode("utf-8", "replace").decode() for word in line]  # exec passes no others
     out, err = screen(), screen()
     with (
-        scene.met(place / COMPILED),
+        scene.met(place / COMPILED, place / KEPT),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

@@ -20,8 +20,9 @@ from hpclaunch import runs
 from hpclaunch.actions.following import inspect
 from hpclaunch.actions.queueing import wait
 from hpclaunch.cli.show import console, submission
-from hpclaunch.config.documents import read_json, read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.host_patterns import host_pattern
+from hpclaunch.config.plain_files import read_json
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.checkpoints.state import State
 from tests.fuzz.scene import Scene, Way

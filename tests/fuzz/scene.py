@@ -19,6 +19,8 @@ from tests.fuzz.guard import Guard
 
 COMPILED = "home/.cache/hpclaunch/templates"
 """Where any command line may leave compiled templates."""
+KEPT = "home/.cache/hpclaunch/files"
+"""Where any command line may keep what it has read of YAML files."""
 
 
 @dataclass

@@ -48,7 +48,7 @@ from hpclaunch.schedulers.slurm import (
 )
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
-from tests.fuzz.scene import COMPILED, Scene, Way
+from tests.fuzz.scene import COMPILED, KEPT, Scene, Way
 from tests.property.typed_text import NASTY
 
 SUBMITTED = "1800000000"
@@ -250,7 +250,7 @@ def feed_settings_file(scene: Scene, edits: Any, junk: bytes) -> None:
     content = as_yaml(changed(SETTINGS, edits))
     file.write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     try:
-        with scene.met(place / COMPILED):
+        with scene.met(place / COMPILED, place / KEPT):
             load_settings(Catalog(user=place / "home", project=place / "project"))
             prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")

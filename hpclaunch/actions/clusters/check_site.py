@@ -17,8 +17,9 @@ from hpclaunch.actions.place import choose_site, context_at
 from hpclaunch.actions.preparing.this_machine import misplaced_at
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import SITE, Found
-from hpclaunch.config.documents import read_text_file, yaml_values
+from hpclaunch.config.documents import yaml_values
 from hpclaunch.config.fileformat import read
+from hpclaunch.config.plain_files import read_text_file
 from hpclaunch.config.provenance import longest
 from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site

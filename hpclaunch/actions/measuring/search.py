@@ -15,8 +15,9 @@ from hpclaunch.actions.queueing.array_parts import submit_array
 from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.actions.queueing.start import create_run, follow_present, refuse_untrusted
 from hpclaunch.actions.system import System
-from hpclaunch.config.documents import read_text_file, read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.job import Job
+from hpclaunch.config.plain_files import read_text_file
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused, unwritable
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs, Request

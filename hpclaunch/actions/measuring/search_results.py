@@ -10,7 +10,8 @@ from pathlib import Path
 from hpclaunch.actions.continuing.resume import Changes, resume
 from hpclaunch.actions.following import states
 from hpclaunch.actions.system import System
-from hpclaunch.config.documents import read_text_file, read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.plain_files import read_text_file
 from hpclaunch.core.errors import Fault, NotFound, Refused, unwritable
 from hpclaunch.core.files import write_text
 from hpclaunch.core.quoting import shell_word

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch.actions.preparing.programs import find_on_path
-from hpclaunch.config.documents import read_json
 from hpclaunch.config.parameter_files import training_parameters_of
+from hpclaunch.config.plain_files import read_json
 from hpclaunch.config.program_imports import modules_in
 from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.program_reader import Source, imports_of, options_in, parsed

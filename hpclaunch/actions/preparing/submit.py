@@ -1,6 +1,6 @@
 """``submit`` and ``render`` up to the script: load, advise, resolve, render.
 
-It writes nothing but compiled templates, into the user's cache folder.
+It writes nothing but compiled templates and what it has read of YAML files, into the user's cache folder.
 """
 
 from __future__ import annotations

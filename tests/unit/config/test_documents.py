@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.documents import read_json, read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.plain_files import read_json
 from hpclaunch.core.errors import InvalidFile
 
 
