@@ -38,26 +38,10 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         case = replace(case, site=replace(case.site, export="all"))
     parts = parts_of(case, decisions)
     lines = lines_of(case, parts, decisions)
-    spec = _spec_of(case, parts, lines)
-    spec = remove_lines(spec, [item for item in unwanted if item != "--export"], decisions)
+    lines = remove_lines(lines, [item for item in unwanted if item != "--export"], decisions)
     if not case.advice.objections:  # the planner has looked at the batch as well
-        check_batch(case, parts.rank_layout, spec.sweep, decisions)
-    spec = replace(
-        spec,
-        further=_further_components(parts.sizing),
-        trials=_place_trials(parts.trials, lines.command, case.request.arguments),
-        broadcast=parts.broadcast,
-        samples=parts.samples,
-        clusters=parts.clusters,
-        packages=lines.packages,
-        contained=lines.contained,
-        python_folder=parts.software.folder,
-        choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
-        declined=tuple(decisions.declined),
-        warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),
-        way_on=decisions.way_on,
-    )
-    return spec, [*case.advice.objections, *decisions.faults]
+        check_batch(case, parts.rank_layout, parts.sweep, decisions)
+    return _spec_of(case, parts, lines, decisions), [*case.advice.objections, *decisions.faults]
 
 
 def spec_of(case: Case) -> JobSpec:
@@ -68,8 +52,8 @@ def spec_of(case: Case) -> JobSpec:
     return spec
 
 
-def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Assemble the spec from its parts and lines; ``resolve`` adds what is left, such as packages and choices."""
+def _spec_of(case: Case, parts: Parts, lines: Lines, decisions: Decisions) -> JobSpec:
+    """Assemble the spec, when all is decided."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
@@ -121,6 +105,18 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         predicted=case.advice.predicted,
         calibration_key=_calibration_key(case),
         after=tuple(run.run for run in context.predecessors),
+        further=_further_components(parts.sizing),
+        trials=_place_trials(parts.trials, lines.command, case.request.arguments),
+        broadcast=parts.broadcast,
+        samples=parts.samples,
+        clusters=parts.clusters,
+        packages=lines.packages,
+        contained=lines.contained,
+        python_folder=parts.software.folder,
+        choices=(*decisions.choices, *_choices_of_the_recipe(case)),
+        declined=tuple(decisions.declined),
+        warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),
+        way_on=decisions.way_on,
     )
 
 
@@ -162,12 +158,14 @@ def _place_trials(trials: TrialLayout | None, command: Sequence[str], arguments:
     return replace(trials, position=position, arguments=len(arguments))
 
 
-def _choices_of_the_recipe(spec: JobSpec) -> list[Choice]:
+def _choices_of_the_recipe(case: Case) -> list[Choice]:
     """Return the parameters that have their values from the recipe, as choices with this origin."""
-    if spec.recipe is None:
+    recipe = case.advice.recipe
+    if recipe is None:
         return []
-    origin = f"recipe {spec.recipe.name}"
-    return [Choice(key=f"parameters.{name}", value=text, origin=origin) for name, text in spec.recipe.applied]
+    return [
+        Choice(key=f"parameters.{name}", value=text, origin=f"recipe {recipe.name}") for name, text in recipe.applied
+    ]
 
 
 def _calibration_key(case: Case) -> str:

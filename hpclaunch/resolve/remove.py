@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import VALUES
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.lines import Lines
 
 _OURS = "HPCLAUNCH_"
 
@@ -20,8 +20,8 @@ def unwanted_lines(case: Case) -> list[str]:
     return [item for item in unwanted if item not in typed]
 
 
-def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -> JobSpec:
-    """Return the spec without the unwanted lines.
+def remove_lines(lines: Lines, unwanted: Iterable[str], decisions: Decisions) -> Lines:
+    """Return the lines of the script without the unwanted ones.
 
     ``--option`` is removed from the directives and from the launcher's command line. ``NAME`` is a variable. Any other
     text is a line of set-up. A line that must stay is a fault; one that does not exist is a warning.
@@ -31,21 +31,21 @@ def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -
             what = f"{item} cannot be removed: the ranks need it (hpclaunch docs contract)"
             decisions.fault(what, where="remove", next="delete it from the list under 'remove:'")
             continue
-        smaller = _remove_line(spec, item)
-        if smaller == spec:
+        fewer = _remove_line(lines, item)
+        if fewer == lines:
             decisions.warnings.append(f"remove: this script has no line {item!r}")
-        spec = smaller
-    return spec
+        lines = fewer
+    return lines
 
 
-def _remove_line(spec: JobSpec, item: str) -> JobSpec:
+def _remove_line(lines: Lines, item: str) -> Lines:
     return replace(
-        spec,
-        directives=tuple(pair for pair in spec.directives if f"--{pair[0]}" != item),
-        launch=_remove_words(spec.launch, item),
-        environment=tuple(pair for pair in spec.environment if pair[0] != item),
-        steps=tuple(step for step in spec.steps if step.line != item),
-        rank_setup=tuple(line for line in spec.rank_setup if not _is_line(line.strip(), item)),
+        lines,
+        directives=tuple(pair for pair in lines.directives if f"--{pair[0]}" != item),
+        launch=_remove_words(lines.launch, item),
+        environment=tuple(pair for pair in lines.environment if pair[0] != item),
+        steps=tuple(step for step in lines.steps if step.line != item),
+        rank_setup=tuple(line for line in lines.rank_setup if not _is_line(line.strip(), item)),
     )
 
 
