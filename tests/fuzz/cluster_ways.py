@@ -163,7 +163,7 @@ def feed_description(scene: Scene, version: str, changes: dict[str, Any], ok: bo
         for module in (allocation, configuration, describe, history, partition_nodes, programs, scheduler):
             patch.setattr(module, "ask", ask)
         patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask(command).text for command in commands])
-        configuration._ask_configuration.cache_clear()
+        configuration._known.clear()
         configuration._ask_name.cache_clear()
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         for part in (draft_a_site, compare_a_site, check_a_site, read_allocation, read_rest):

@@ -320,7 +320,7 @@ def in_own_folders(answer: Answer, place: Path, form: str) -> Answer:
 
 def feed_answers(scene: Scene, first: Any, second: Any) -> None:
     place = scene.place
-    configuration._ask_configuration.cache_clear()
+    configuration._known.clear()
     found = two_runs_and_an_array(place)
     given_out = itertools.cycle([first, second])
 
@@ -366,7 +366,7 @@ FILES: dict[str, Any] = {
 
 def feed_run_record(scene: Scene, name: str, edits: Any, junk: bytes, mark: str) -> None:
     place = scene.place
-    configuration._ask_configuration.cache_clear()
+    configuration._known.clear()
     folder = place / "project/runs"
     path = folder / "train-3"
     start = path / "attempts" / "3.0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 
 from hpclaunch.schedulers import ClusterIdentity
@@ -16,30 +15,18 @@ _CONTROLLER = r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)"
 """Since Slurm 18.08 each controller has its own line: ``SlurmctldHost[0] = HOST(ADDRESS)`` (scontrol's show_config)."""
 
 
+_SECONDS = 60
 _NAME_SECONDS = 15
 """The longest time for a question to a cluster that may not be the run's; its controller may be down."""
-
-
-class _Silent(Exception):
-    """scontrol did not answer."""
+_known: dict[tuple[str | None, ...], Mapping[str, str]] = {}
+"""Which cluster is asked -> its configuration, which does not change while a command runs."""
 
 
 def configuration() -> Mapping[str, str]:
     """Return the fields of ``scontrol show config``; none if scontrol does not answer, and then it is asked again."""
-    try:
-        return _ask_configuration(cluster_key())
-    except _Silent:
-        return MappingProxyType({})
-
-
-@lru_cache(maxsize=4)
-def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
-    if down_controllers():
-        raise _Silent  # at once: the next question would be repeated for MessageTimeout
-    answer = ask(["scontrol", "show", "config"])
-    if not answer.ok:
-        raise _Silent
-    return MappingProxyType(settings(answer.text))
+    if cluster_key() not in _known and down_controllers():
+        return MappingProxyType({})  # at once: the next question would be repeated for MessageTimeout
+    return _ask_configuration(_SECONDS)
 
 
 def cluster() -> ClusterIdentity:
@@ -60,15 +47,14 @@ def cluster() -> ClusterIdentity:
 
 def cluster_name() -> str:
     """Return the name of the cluster that answers here, with one call of scontrol; empty if there is no answer."""
-    try:
-        return _ask_name(cluster_key())
-    except _Silent:
-        return ""
+    return _ask_configuration(_NAME_SECONDS).get("ClusterName", "")
 
 
-@lru_cache(maxsize=4)
-def _ask_name(_choosing: tuple[str | None, ...]) -> str:
-    answer = ask(["scontrol", "show", "config"], seconds=_NAME_SECONDS)
-    if not answer.ok:
-        raise _Silent
-    return settings(answer.text).get("ClusterName", "")
+def _ask_configuration(seconds: float) -> Mapping[str, str]:
+    key = cluster_key()
+    if key not in _known:
+        answer = ask(["scontrol", "show", "config"], seconds=seconds)
+        if not answer.ok:
+            return MappingProxyType({})
+        _known[key] = MappingProxyType(settings(answer.text))
+    return _known[key]

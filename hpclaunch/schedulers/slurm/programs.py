@@ -34,6 +34,7 @@ NO_NODES = ("", "None assigned")
 """The nodes of a job that has none, as squeue and sacct print them."""
 _answers: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """Recent answers: (question, cluster) -> time (seconds of the monotonic clock), text."""
+_PING_QUESTION = "ping"
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
 _LEAKING = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_TIME_FORMAT"})
@@ -116,6 +117,8 @@ def ask(
         return Answer(ok=False, messages="is not on this machine")
     except (OSError, ValueError) as error:
         return Answer(ok=False, messages=str(error))
+    if code == 0 and command[0] == "scontrol" and command[1] != "ping":
+        keep_answer(_PING_QUESTION, "not down")  # as slurmctld has just answered
     answer, messages = output.decode("utf-8", undecodable), complaints.decode("utf-8", "replace")
     return Answer(ok=code == 0, text=answer, messages=messages)
 
@@ -165,16 +168,16 @@ def down_controllers() -> str:
     """Return the controllers' host names if Slurm itself reports that all of them are down; else an empty text.
 
     ``scontrol ping`` says so in milliseconds, where other programs try again for MessageTimeout (10 to 100 s). If it
-    is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds. Of another
-    cluster nothing is known: ping asks the controllers in slurm.conf.
+    is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds, and so does
+    any other of slurmctld's. Of another cluster nothing is known: ping asks the controllers in slurm.conf.
     """
-    if asked_cluster() or recent_answer("ping") is not None:
+    if asked_cluster() or recent_answer(_PING_QUESTION) is not None:
         return ""
     answer = ask(["scontrol", "ping"], seconds=_PING_SECONDS)
     states = _PING.findall(answer.text)
     if {state for _, state in states} == {"DOWN"}:
         return ", ".join(host for host, _ in states)
-    keep_answer("ping", "not down")
+    keep_answer(_PING_QUESTION, "not down")
     return ""
 
 

@@ -48,7 +48,7 @@ class FakeSlurm:
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
         monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
         monkeypatch.chdir(folder)  # runs of the folder in which one types are listed, too
-        configuration._ask_configuration.cache_clear()
+        configuration._known.clear()
         programs._answers.clear()
 
     def put(self, name: str, text: str) -> None:

@@ -234,7 +234,7 @@ class World:
         here = here or self.dice.choice(self.clusters)
         if not self.own and not self.by_hand:
             return
-        configuration._ask_configuration.cache_clear()
+        configuration._known.clear()
 
         def run(
             command: Sequence[str], content: bytes, seconds: float, environment: dict[str, str], *_: object

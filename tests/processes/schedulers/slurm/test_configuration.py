@@ -18,8 +18,7 @@ class Cluster:
         self.environment = monkeypatch
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
         self.choose("a.conf")
-        for cache in (configuration._ask_configuration, configuration._ask_name):
-            cache.cache_clear()
+        configuration._known.clear()
         programs._answers.clear()
 
     def choose(self, name: str) -> None:
@@ -68,7 +67,17 @@ def test_a_silence_is_not_kept_and_an_answer_is(cluster: Cluster) -> None:
     for _ in range(2):
         assert configuration.configuration() == {"ClusterName": "lab"}
         assert configuration.cluster_name() == "lab"
-    assert cluster.asked == 2 + 2
+    assert cluster.asked == 2 + 1
+
+
+def test_the_name_and_the_configuration_are_one_question_and_its_answer_is_as_good_as_that_of_a_ping(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.says(f"cat << 'END'{CONFIG}END", first=f'echo "$1" >> {tmp_path}/words')
+    assert configuration.cluster_name() == "lab"
+    assert configuration.configuration()["ClusterName"] == "lab"
+    assert programs.down_controllers() == ""
+    assert (tmp_path / "words").read_text().split() == ["show"]
 
 
 def test_each_cluster_answers_for_itself(cluster: Cluster) -> None:

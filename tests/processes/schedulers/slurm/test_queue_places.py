@@ -76,7 +76,7 @@ def test_jobs_with_a_higher_priority_in_the_same_partition_come_before(
 
 def test_places_are_not_guessed_where_the_site_hides_the_jobs_of_others(squeue: Path) -> None:
     write(squeue, "scontrol", "", "PrivateData = accounts,jobs\n")
-    configuration._ask_configuration.cache_clear()
+    configuration._known.clear()
     mine = [a_run(squeue, number) for number in ("11", "10")]
     found = queue_places(Jobs(mine), ["batch", ""])
     assert found == {identity_of(mine[0]): QueuePlace(), identity_of(mine[1]): QueuePlace(start=START)}

@@ -248,7 +248,7 @@ def test_a_line_about_an_earlier_numbering_or_another_cluster_is_no_answer(tmp_p
     fake(program, "squeue", "")
     (program / "scontrol").write_text("#!/bin/bash\necho 'ClusterName = lab'\n")
     (program / "scontrol").chmod(0o755)
-    configuration._ask_configuration.cache_clear()
+    configuration._known.clear()
     known = replace(run, submitted="", cluster="lab")
     assert told_of([known]) == {"1": Status(state="FAILED", exit_code="1:0", nodes="n1")}
     assert told_of([replace(known, cluster="elsewhere")]) == {}
@@ -446,7 +446,7 @@ def test_a_line_of_accounting_without_a_cluster_is_of_any(tmp_path: Path, progra
     fake(program, "squeue", "")
     (program / "scontrol").write_text("#!/bin/bash\necho 'ClusterName = lab'\n")
     (program / "scontrol").chmod(0o755)
-    configuration._ask_configuration.cache_clear()
+    configuration._known.clear()
     for name, state in (("", "FAILED"), ("lab", "FAILED"), ("other", "UNKNOWN")):
         (program / "sacct").write_text(f"#!/bin/bash\necho '1|FAILED|7:0|n1|{name}|5|{run.path}'\n")
         (program / "sacct").chmod(0o755)
