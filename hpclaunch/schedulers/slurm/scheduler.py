@@ -288,7 +288,7 @@ def mpi_types() -> list[str]:
 def describe(here: Here) -> Described:
     """Return the cluster as Slurm's programs and this machine describe it. Raises SchedulerError."""
     from hpclaunch.schedulers.slurm.describe import answers, step_runtimes
-    from hpclaunch.sites.describe import describe as description_of
+    from hpclaunch.sites.describe.site_file import describe as description_of
 
     found = answers(here.user)  # first: if Slurm does not answer, nothing else is asked
     runtimes = (*here.runtimes, *step_runtimes())

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hpclaunch.actions.clusters.detect import SiteDraft, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
-from hpclaunch.sites.describe import describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.comparison import compare
 from hpclaunch.sites.describe.draft import Answers, Described, Here
 from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.platforms import Shared, platform_of, shared_of
+from hpclaunch.sites.describe.site_file import describe
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import planned, refused
 from tests.unit.sites.describe.texts import answers
