@@ -164,7 +164,6 @@ def feed_description(scene: Scene, version: str, changes: dict[str, Any], ok: bo
             patch.setattr(module, "ask", ask)
         patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask(command).text for command in commands])
         configuration._known.clear()
-        configuration._ask_name.cache_clear()
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         for part in (draft_a_site, compare_a_site, check_a_site, read_allocation, read_rest):
             part(scene)
