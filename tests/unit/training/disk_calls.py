@@ -28,3 +28,18 @@ def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("rename", "replace"):
         monkeypatch.setattr(os, name, moved(getattr(os, name)))
     return calls
+
+
+def synced_sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """From now on note how long each file was when it was last synced; what is still in a buffer is not synced."""
+    sizes: dict[str, int] = {}
+    fsync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if not os.path.isdir(path):
+            sizes[os.path.basename(path)] = os.fstat(descriptor).st_size
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return sizes

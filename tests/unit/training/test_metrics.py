@@ -13,7 +13,7 @@ pytest.importorskip("numpy", reason="group training: numpy is not installed")
 
 from hpclaunch.training.metrics import kept_bytes, metrics_log
 from hpclaunch.training.rank.failure import TrainingError
-from tests.unit.training.disk_calls import disk_calls
+from tests.unit.training.disk_calls import disk_calls, synced_sizes
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +73,10 @@ def test_what_an_earlier_start_still_sends_changes_no_line_of_a_later_one(
 def test_the_copy_is_whole_before_it_takes_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, monkeypatch, "1")
     calls, path = disk_calls(monkeypatch), tmp_path / "metrics.jsonl"
+    sizes, before = synced_sizes(monkeypatch), path.stat().st_size
     written(tmp_path, monkeypatch, "2")
     assert calls == [f"fsync {path}.new", f"rename {path}"]
+    assert sizes == {"metrics.jsonl.new": before}
     number = path.stat().st_ino
     written(tmp_path, monkeypatch, "")  # a program without a script
     assert path.stat().st_ino == number

@@ -17,7 +17,7 @@ except ImportError:
 
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.rank.failure import TrainingError
-from tests.unit.training.disk_calls import disk_calls
+from tests.unit.training.disk_calls import disk_calls, synced_sizes
 
 FILES = [folders.SHARED, folders.own_file(0), folders.own_file(1)]
 
@@ -146,8 +146,9 @@ def test_arrays_that_are_longer_than_their_file_are_refused(tmp_path: Path) -> N
 def test_every_file_is_on_the_disk_before_the_checkpoint_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = disk_calls(monkeypatch)
+    calls, sizes = disk_calls(monkeypatch), synced_sizes(monkeypatch)
     path = save(tmp_path, 1)
+    assert sizes == {file.name: file.stat().st_size for file in path.iterdir()}
     partial = tmp_path / ".partial-00000001"
     files = [f"fsync {partial / name}" for name in (*FILES, folders.MANIFEST)]
     assert calls == [*files, f"fsync {partial}", f"rename {path}", f"fsync {tmp_path}"]
@@ -262,3 +263,14 @@ def test_why_nothing_can_be_written_and_which_checkpoint_is_the_last_good_one(
         newest = save(tmp_path, step)
     text = folders.failure_text(str(tmp_path / "x"), str(tmp_path), OSError(number, os.strerror(number)))
     assert f": {words} ({os.strerror(number)}). The last good checkpoint is {newest}." in text
+
+
+def test_a_file_that_takes_the_place_of_another_is_whole_on_the_disk_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("old")
+    calls, sizes = disk_calls(monkeypatch), synced_sizes(monkeypatch)
+    folders.put_in_place(str(path), b"new lines")
+    assert calls == [f"fsync {path}.new", f"rename {path}"]
+    assert (sizes, path.read_bytes(), os.listdir(tmp_path)) == ({"metrics.jsonl.new": 9}, b"new lines", [path.name])

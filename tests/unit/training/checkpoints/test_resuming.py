@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,3 +213,105 @@ def test_options_that_cannot_change_are_named_with_their_former_value(before: st
 def test_a_checkpoint_of_the_first_version_had_muon_on_all_matrices() -> None:
     assert resuming.refused(asked("--optimizer=muon"), {}) == "--muon-weights=matrices"
     assert not resuming.refused(asked("--optimizer=muon", "--muon-weights=matrices"), {})
+
+
+MOST = 2**53 - 1
+BEST = {"metric": "loss", "value": 0.5, "epoch": 0, "step": 0}
+EPOCHS = {"best": BEST, "rate_factor": 1.0, "stopped": False, "callbacks": [["EarlyStopping", {"wait": 3}]]}
+HELD = {"shape": [4, 6], "axis": 1}
+"""An array that two ranks hold, three columns each."""
+
+
+def of_a_divided_model(stages: int = 1, **about: Any) -> dict[str, Any]:
+    """The facts of a checkpoint of two ranks that share one model, and of one array of it."""
+    array = {**HELD, **about}
+    names = ["shared.npz", "rank-0000.npz", *(f"part-{number:04d}.npz" for number in range(2 * stages))]
+    parts = {"count": 2, "arrays": {"weight-000": array}, **({"stages": stages} if stages > 1 else {})}
+    return {**WHOLE, "world_size": 2 * stages, "copies": 1, "files": [{"name": name} for name in names], "parts": parts}
+
+
+SOUND: dict[str, dict[str, Any]] = {
+    "the least of every number": {**WHOLE, "epoch": 0, "epoch_step": 0, "steps_per_epoch": 1, "step": 0},
+    "the most of every number": {**WHOLE, "epoch": MOST, "step": MOST, "metrics_bytes": MOST, "steps_per_epoch": MOST},
+    "the last step of an epoch": {**WHOLE, "epoch_step": 5},
+    "a sample in each step": {**WHOLE, "options": {"batch_size_per_rank": 1, "accumulation": 1}},
+    "one replica": {**WHOLE, "replicas": 1},
+    "one copy": {**WHOLE, "copies": 1, "files": FILES[:2]},
+    "as many copies as ranks": {**WHOLE, "copies": 2},
+    "earlier starts": {**WHOLE, "earlier_starts": {"0": 0, "1" * 9: MOST}},
+    "a part of the epoch": {**WHOLE, "epoch_parts": [[2**31 - 1, 1], [2, 2**31 - 1]]},
+    "facts of the epochs": {**WHOLE, "epochs": EPOCHS},
+    "no best epoch": {**WHOLE, "epochs": {**EPOCHS, "best": None, "rate_factor": 0, "callbacks": []}},
+    "the largest best epoch": {**WHOLE, "epochs": {**EPOCHS, "best": {**BEST, "epoch": MOST, "step": MOST}}},
+    "a divided array": of_a_divided_model(),
+    "a divided array, by rows": of_a_divided_model(axis=0),
+    "an array of the second stage": of_a_divided_model(2, stage=1),
+    "an undivided array of the second stage": of_a_divided_model(2, stage=1, axis=None),
+    "lengths of one": of_a_divided_model(shape=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("facts", SOUND.values(), ids=list(SOUND))
+def test_a_training_continues_from_facts_up_to_their_bounds(facts: dict[str, Any]) -> None:
+    assert resuming.fault_in(facts) == ""
+
+
+def damaged() -> list[tuple[dict[str, Any], str]]:
+    """Facts of which one is beyond its bounds, with what is said."""
+    found: list[tuple[dict[str, Any], str]] = []
+    for name, least in {**dict.fromkeys(FACTS, 0), "steps_per_epoch": 1, "world_size": 1}.items():
+        said = f"its {name} is not a whole number from {least}"
+        found += [({**WHOLE, name: value}, said) for value in (least - 1, 2**53, True, 1.0, None)]
+    found += [({**WHOLE, "epoch_step": step}, "its epoch_step is not below its steps_per_epoch") for step in (6, 7)]
+    said = "its copies are not a whole number from 1 to its world size"
+    found += [({**WHOLE, "copies": copies}, said) for copies in (0, 3, True, None, "1")]
+    said = "its earlier starts are not numbers with their last steps"
+    for earlier in ([], {"1": -1}, {"1": 2**53}, {"1": True}, {"1" * 10: 1}, {"one": 1}, {"²": 1}):
+        found.append(({**WHOLE, "earlier_starts": earlier}, said))
+    found += [({**WHOLE, "options": options}, "it does not name the options") for options in (None, [])]
+    for name in ("batch_size_per_rank", "accumulation"):
+        said = f"its option {name} is not a whole number from 1"
+        found += [({**WHOLE, "options": {**WHOLE["options"], name: value}}, said) for value in (0, True, None, 1.0)]  # type: ignore[dict-item]
+    found += [({**WHOLE, "replicas": value}, "its replicas are not a whole number from 1") for value in (0, True, "1")]
+    found.append(({**WHOLE, "files": FILES[:2]}, "it has 2 files, not one for each of 2 ranks and a shared one"))
+    found.append(({**WHOLE, "files": FILES[:2] + FILES[1:2]}, "it does not name rank-0001.npz"))
+    lacking = of_a_divided_model()
+    said = "it has 3 files, not one for each of 1 ranks and a shared one and one for each of 2 parts"
+    found.append(({**lacking, "files": lacking["files"][:-1]}, said))
+    found.append(({**lacking, "files": lacking["files"][:-1] * 2}, "it has 6 files"))
+    return found + of_epochs() + of_parts()
+
+
+def of_epochs() -> list[tuple[dict[str, Any], str]]:
+    changes: list[tuple[dict[str, Any], str]] = []
+    said = "its factor of the learning rate is not a number from 0"
+    changes += [({"rate_factor": value}, said) for value in (-1e-9, 1e308, True, "1", None)]
+    changes += [({"stopped": value}, "it does not say whether training was stopped") for value in (0, 1, None)]
+    said = "its callbacks are not names with numbers"
+    for callbacks in ({}, [[]], [["a", {}, 1]], [[1, {}]], [["a", []]], [["a", {"wait": True}]], [("a", {})]):
+        changes.append(({"callbacks": callbacks}, said))
+    said = "its best epoch is not epoch, metric, step, value"
+    for best in ([], {}, {**BEST, "other": 1}, {**BEST, "metric": 1}):
+        changes.append(({"best": best}, said))
+    said = "its best epoch or step is not a whole number from 0"
+    for name in ("epoch", "step"):
+        changes += [({"best": {**BEST, name: value}}, said) for value in (-1, 2**53, True, 1.0)]
+    said = "the value of its best epoch is not a finite number"
+    changes += [({"best": {**BEST, "value": value}}, said) for value in (1e308, -1e308, float("nan"), True, "1")]
+    said = "its facts of the epochs are not best, callbacks, rate_factor, stopped"
+    found = [({**WHOLE, "epochs": {**EPOCHS, **change}}, said) for change, said in changes]
+    return [*found, *(({**WHOLE, "epochs": epochs}, said) for epochs in ([], {}, {**EPOCHS, "other": 1}))]
+
+
+def of_parts() -> list[tuple[dict[str, Any], str]]:
+    said = "its array weight-000 has no shape that can be divided into 2 parts"
+    arrays: list[dict[str, Any]] = [{"shape": [4, 5]}, {"shape": [4, 0]}, {"shape": [0, 4]}, {"shape": [2**53, 4]}]
+    arrays += [{"shape": [True, 2]}, {"shape": [2.0, 2]}, {"axis": 2}, {"axis": -1}, {"axis": True}, {"other": 1}]
+    arrays += [{"axis": None}, {"stage": 1}, {"stage": -1}, {"stage": False}]
+    found = [(of_a_divided_model(**array), said) for array in arrays]
+    return [*found, *((of_a_divided_model(2, **array), said) for array in ({"stage": 2}, {"axis": None, "stage": 0}))]
+
+
+@pytest.mark.parametrize(("facts", "said"), damaged())
+def test_a_fact_beyond_its_bounds_is_damage_and_is_named(facts: dict[str, Any], said: str) -> None:
+    assert resuming.fault_in(facts).startswith(said)
