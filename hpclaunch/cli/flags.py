@@ -62,12 +62,17 @@ NodeTypes = Annotated[
         rich_help_panel=help_text.SITE,
     ),
 ]
-Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.", rich_help_panel=help_text.SITE)]
+Nodes = Annotated[
+    int | None, typer.Option("--nodes", "-N", min=1, help="The number of nodes.", rich_help_panel=help_text.SITE)
+]
 TasksPerNode = Annotated[
     int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].", rich_help_panel=help_text.SITE)
 ]
 CpusPerTask = Annotated[
-    int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.", rich_help_panel=help_text.SITE)
+    int | None,
+    typer.Option(
+        "--cpus-per-task", "-c", min=1, help="CPUs (hardware threads) per rank.", rich_help_panel=help_text.SITE
+    ),
 ]
 GpusPerNode = Annotated[
     int | None, typer.Option(min=0, help="GPUs to request per node.", rich_help_panel=help_text.SITE)
@@ -108,16 +113,24 @@ Framework = Annotated[
         rich_help_panel=help_text.RANKS,
     ),
 ]
-Account = Annotated[str | None, typer.Option(help="The account to charge.", rich_help_panel=help_text.SITE)]
+Account = Annotated[
+    str | None, typer.Option("--account", "-A", help="The account to charge.", rich_help_panel=help_text.SITE)
+]
 Partition = Annotated[
-    str | None, typer.Option(autocompletion=complete.partitions, help="The partition.", rich_help_panel=help_text.SITE)
+    str | None,
+    typer.Option(
+        "--partition", "-p", autocompletion=complete.partitions, help="The partition.", rich_help_panel=help_text.SITE
+    ),
 ]
 Qos = Annotated[
     str | None,
     typer.Option(autocompletion=complete.qos, help="The quality of service (QOS).", rich_help_panel=help_text.SITE),
 ]
 Walltime = Annotated[
-    str | None, typer.Option(help=f"The time limit of the job: {WALLTIME_FORMS}.", rich_help_panel=help_text.SITE)
+    str | None,
+    typer.Option(
+        "--walltime", "-t", help=f"The time limit of the job: {WALLTIME_FORMS}.", rich_help_panel=help_text.SITE
+    ),
 ]
 Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.", rich_help_panel=help_text.SITE)]
 Sbatch = Annotated[
@@ -255,6 +268,8 @@ Samples = Annotated[
 Name = Annotated[
     str | None,
     typer.Option(
+        "--name",
+        "-J",
         help="The run's name: of its job in the queue and of its directory [default: JOB].",
         rich_help_panel=help_text.RUN,
     ),

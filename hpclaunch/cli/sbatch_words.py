@@ -103,10 +103,11 @@ def _all_gpus(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | st
 def _ranks(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
     """``--ntasks=8``: the ranks of all nodes, which are divided by the nodes that are typed, if they can be."""
     what = "; here the ranks of each node are counted"
-    nodes = _value_of(words, "--nodes") or "1"
+    typed = _value_of(words, "--nodes", "-N")
+    nodes = typed or "1"
     if not (_NUMBER.fullmatch(value) and _NUMBER.fullmatch(nodes)) or int(value) % int(nodes):
         return what, "--nodes N --tasks-per-node N"
-    have = [] if _value_of(words, "--nodes") else ["--nodes", "1"]
+    have = [] if typed else ["--nodes", "1"]
     return what, [*have, "--tasks-per-node", str(int(value) // int(nodes))]
 
 
@@ -157,11 +158,12 @@ _SPECIAL: dict[str, Callable[[str, Sequence[str]], tuple[str, Sequence[str] | st
 }
 
 
-def _value_of(words: Sequence[str], flag: str) -> str:
+def _value_of(words: Sequence[str], *flags: str) -> str:
     """Return the value that is typed for a flag; empty if it is not typed."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
-        if word == flag:
+        if word in flags:
             return after
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
+        name, sign, value = word.partition("=")
+        if sign and name in flags:
+            return value
     return ""

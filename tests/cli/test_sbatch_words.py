@@ -54,13 +54,6 @@ DONE_IN_ANOTHER_WAY = {
     "--wrap=ls -l": "hpclaunch submit -- bash -c 'ls -l'",
 }
 LETTERS = {
-    "-A m1": "--account m1",
-    "-N 2": "--nodes 2",
-    "-N2": "--nodes 2",
-    "-c 2": "--cpus-per-task 2",
-    "-J first": "--name first",
-    "-t 10": "--walltime 10",
-    "-p debug": "--partition debug",
     "-n 4": "--nodes 1",
     "-C fast": "--sbatch --constraint=fast",
     "-d afterany:7": "--after-any 7",
@@ -127,6 +120,11 @@ def test_an_option_with_a_flag_here_is_replaced_by_it(option: str, instead: str,
     assert "is an option of sbatch" in told and f"{instead}" in told
     if told.splitlines()[1].startswith("hpclaunch "):
         assert typed(next_of(told)) == ""
+
+
+@pytest.mark.parametrize("letters", ["-A m1 -N 2 -t 10 -p debug -c 2 -J first", "-N2 -t10 -Jfirst"])
+def test_letters_of_sbatch_that_mean_the_same_are_understood(letters: str, typed) -> None:  # type: ignore[no-untyped-def]
+    assert typed(words_of(letters)) == ""
 
 
 # sbatch excludes the two from what hpclaunch writes, or hpclaunch reads it otherwise: the next question says so.
