@@ -95,5 +95,8 @@ def call_of(broadcast: Broadcast) -> str:
     """Return the call of the script's library that makes the copies."""
     words = ["broadcast", "required" if broadcast.required else "optional", shlex.quote(broadcast.folder)]
     source = broadcast.source
-    words += [f'"{source}"' if source == CONDA_PREFIX else shlex.quote(source)] if source else []
+    if source == CONDA_PREFIX:
+        words.append(f'"{source}"')  # a variable, which only the job knows
+    elif source:
+        words.append(shlex.quote(source))
     return " ".join(words)

@@ -67,8 +67,11 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
 
 def _cpus_by_formula(case: Case, node_type: str, size: Size, whole: bool) -> int | None:
     node = case.node(node_type)
-    here = not case.site.scheduler_row.has_queue and not case.request.hosts_file
-    cores = case.context.cpus if here else 1 if node.this_machine else node.cores  # those of other hosts: not known
+    cores = node.cores
+    if not case.site.scheduler_row.has_queue and not case.request.hosts_file:
+        cores = case.context.cpus
+    elif node.this_machine:
+        cores = 1  # the ranks are on other hosts, whose cores are not known
     if cores is None:
         return None
     if not whole and size.gpus and node.gpus_per_node:

@@ -72,10 +72,12 @@ def _words(job: Job, split: tuple[int, int]) -> str:
 def _check_order(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> None:
     """Note a fault if an option lets the launcher number ranks from node to node: those of a replica are neighbours."""
     row, known = LAUNCHERS[launcher], case.site.launchers
+    if not row.cyclic or layout.nodes == 1:
+        return
     options = known.options.get(row.started_by.get(case.site.scheduler, launcher)) if known else None
     typed = (*case.site.sbatch, *case.settings.all("sbatch", case.site.name), *case.job.sbatch, *case.request.sbatch)
-    found = re.search(row.cyclic, " ".join((*typed, *(options.extra if options else ())))) if row.cyclic else None
-    if found is None or layout.nodes == 1:
+    found = re.search(row.cyclic, " ".join((*typed, *(options.extra if options else ()))))
+    if found is None:
         return
     decisions.fault(
         f"{found[0]} numbers the ranks from node to node, but those that share a model must be neighbours",

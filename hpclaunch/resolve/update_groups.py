@@ -33,9 +33,12 @@ def _numbers_of(case: Case, name: str, sweep: Sweep | None) -> Iterator[int]:
     row, typed = case.job.parameters.get(name), dict(case.request.settings)
     if row is None:
         return
-    swept = [values for key, values in (sweep.axes if sweep else ()) if key == name]
-    texts = swept[0] if swept else (typed[name],) if name in typed else ()
-    for text in texts or (str(row.default),):
+    texts: tuple[str, ...] = (str(row.default),)
+    if sweep and name in dict(sweep.axes):
+        texts = dict(sweep.axes)[name]
+    elif name in typed:
+        texts = (typed[name],)
+    for text in texts:
         try:
             number = row.parse(text)
         except ValueError:

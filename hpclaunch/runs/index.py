@@ -391,7 +391,11 @@ class _RunFinder:
     def _find_by_age(self, name: str) -> Run:
         """Return the run that ``@latest`` or ``@2`` names, or a run of that array: ``@latest/0007``."""
         head, _, task = name[1:].partition(os.sep)
-        number = 1 if head == "latest" else int(head[:9]) if head.isascii() and head.isdigit() else 0
+        number = 0
+        if head == "latest":
+            number = 1
+        elif head.isascii() and head.isdigit():
+            number = int(head[:9])  # more than nine digits count no runs
         if number == 0:
             what, allowed = f"{name!r} names no run", "@latest, or @1 for the newest run, @2 for the one before it"
             raise NotFound(Fault(what=what, allowed=allowed, next=self._next_step))

@@ -333,7 +333,9 @@ def _ends(home: Path, name: str) -> dict[int, RankEnd]:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     """Return the members of a list; in place of a damaged one an empty object, so that the others keep their places."""
-    return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [one if isinstance(one, dict) else {} for one in value]
 
 
 def _number(value: Any) -> float | None:

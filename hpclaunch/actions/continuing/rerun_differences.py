@@ -172,8 +172,10 @@ def _data(run: Run, prepared: Prepared) -> Iterator[RerunDifference]:
     The time of an inode's change counts: a copy, a new name and a removed file show there, also with an old date.
     """
     need = prepared.spec.data
-    place = (found_layout(need) if need.layouts else Path(need.folder)) if need and need.folder else None
-    if need is None or place is None or not place.exists():
+    if need is None or not need.folder:
+        return
+    place = found_layout(need) if need.layouts else Path(need.folder)
+    if place is None or not place.exists():
         return
     began = _began(run)
     looked = list(islice(_entries(place), MOST_LOOKED_AT + 1))

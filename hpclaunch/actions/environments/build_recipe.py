@@ -298,7 +298,11 @@ def _horovod(taught: EnvironmentRecipe, request: BuildRequest) -> str:
     if not wanted:
         return ""
     named = [text for text in taught.packages if _is_horovod(text)]
-    return named[0] if named else "horovod" if taught.own_wheels and not _names_a_place(request) else HOROVOD
+    if named:
+        return named[0]
+    if taught.own_wheels and not _names_a_place(request):
+        return "horovod"  # the centre's own wheel, of whichever version
+    return HOROVOD
 
 
 def _is_horovod(requirement: str) -> bool:

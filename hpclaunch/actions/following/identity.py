@@ -96,7 +96,11 @@ def destination_of(run: Run) -> RecordChange:
     scheduler = scheduler_of(run.scheduler)
     here, asked = scheduler.cluster(), run.spec().get("clusters")
     is_bound = bool(run.job_id or run.earlier) and bool(run.cluster) and scheduler.reaches(run)
-    clusters = run.cluster if is_bound else asked if isinstance(asked, str) else ""
+    clusters = ""
+    if is_bound:
+        clusters = run.cluster
+    elif isinstance(asked, str):
+        clusters = asked
     is_elsewhere = clusters not in ("", here.name)
     if not is_elsewhere or (is_bound and not (here.name or run.via)):
         return {"cluster": here.name, "via": "", "controller": next(iter(here.controllers), "")}

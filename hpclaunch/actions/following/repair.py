@@ -53,7 +53,11 @@ def repair(run: Run, state: str, reason: str) -> Run:
         raise Refused(fault)
     now, before = runs.utc_now(), f"{run.state} {run.exit_code}".strip()
     words = f"{reason} (repaired by {user_name()}, uid {os.getuid()}, on {now}; it was {before})"
-    code = "0:0" if state == "COMPLETED" else "" if run.exit_code == "0:0" else run.exit_code
+    code = run.exit_code
+    if state == "COMPLETED":
+        code = "0:0"
+    elif code == "0:0":
+        code = ""  # that of a success would contradict the new end
     runs.drop_ended(state_folder(os.environ), run.home)
     try:
         changed = _change_task(run, state, code, words) if run.index >= 0 else _change_run(run, state, code, words, now)

@@ -295,7 +295,12 @@ def _settle_run(run: Run, search: Search, lease: Lease | None, silence: float) -
     now = leases.newest(run.path)
     if lease and now and now.number != lease.number:
         return runs.load(run.path)  # it has been submitted again since the search
-    outcome = leases.settle(lease, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
+    found = ""
+    if new_ids:
+        found = new_ids[0]
+    elif is_lost:
+        found = leases.NOT_SUBMITTED
+    outcome = leases.settle(lease, found)
     job_id = outcome if runs.JOB_ID.fullmatch(outcome) else (*new_ids, "")[0]
     if job_id:
         there = placed(run, search.clusters.get((run.path, job_id), ""))

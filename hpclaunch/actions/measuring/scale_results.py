@@ -230,9 +230,9 @@ def _disturbance(one: MeasuredRun) -> str:
 def _row(point: StudyPoint, usable: Sequence[MeasuredRun], found: Sequence[Run]) -> StudyRow:
     rates = tuple(one.point.samples_per_s for one in usable if one.point)
     splits = [(one.point.samples_per_s, split) for one in usable if one.point and (split := split_of(one.run))]
-    return StudyRow(
-        point=point,
-        measured=MeasuredPoint(
+    measured = None
+    if rates:
+        measured = MeasuredPoint(
             nodes=point.nodes,
             ranks=point.ranks,
             per_rank=point.per_rank,
@@ -240,8 +240,9 @@ def _row(point: StudyPoint, usable: Sequence[MeasuredRun], found: Sequence[Run])
             rates=rates,
             split=median_split(splits) if len(splits) == len(usable) else None,
         )
-        if rates
-        else None,
+    return StudyRow(
+        point=point,
+        measured=measured,
         scaled=None,
         runs=tuple(run.id for run in found),
         open=sum(not run.final for run in found),

@@ -82,7 +82,11 @@ def prepare_search(system: System, typed: TypedSearch, runs_dir: str | None = No
     space_file = typed.space_file or typed.config_file or ""
     prepared = _prepare_shares(system, typed, replace(case, request=request, job=job, space_file=space_file))
     trials, sweep = prepared.spec.trials, prepared.spec.sweep
-    at_once = sweep.count if sweep else trials.per_node * prepared.spec.layout.nodes if trials else 1
+    at_once = 1
+    if sweep:
+        at_once = sweep.count
+    elif trials:
+        at_once = trials.per_node * prepared.spec.layout.nodes
     searched = SearchRecord(
         terms=terms,
         target=case.job.name,

@@ -177,10 +177,11 @@ def add_recipe(path: Path, text: str, name: str) -> None:
     if known is not None and heading is None:
         what = "its recipes do not stand in lines of their own below 'recipes:'"
         raise Refused(Fault(where=str(path), what=what, next="hpclaunch search recipe prints the text to add"))
-    end = heading.end() if heading else len(before)
-    whole = (
-        before[:end] + ("" if heading else ("" if before.endswith("\n") else "\n") + "recipes:\n") + text + before[end:]
-    )
+    if heading:
+        whole = before[: heading.end()] + text + before[heading.end() :]
+    else:
+        gap = "" if before.endswith("\n") else "\n"
+        whole = f"{before}{gap}recipes:\n{text}"
     try:
         write_text(path, whole)
     except OSError as error:

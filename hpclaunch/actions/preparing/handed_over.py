@@ -74,8 +74,13 @@ def doubtful_lines(case: Case, spec: JobSpec) -> list[str]:
         return []
     words = _words(case)
     typed = launch_line(words)
-    file = None if typed else _program_file(case, words)
-    lines = [typed] if typed else launch_lines_in(file.text) if file and _is_shell(file) else []
+    file, lines = None, []
+    if typed:
+        lines = [typed]
+    else:
+        file = _program_file(case, words)
+        if file and _is_shell(file):
+            lines = launch_lines_in(file.text)
     name = file.shown if file else " ".join(map(shell_word, words[:_MOST_SHOWN]))
     return [
         f"{name}{f', line {line.line}' if file else ''}: {line.starter} {_does(line)}, "

@@ -87,7 +87,10 @@ def _fill(data: DataSet, source: DatasetSource, fresh: Path, say: Say) -> None:
     archive = Path(source.path) if source.path is not None else _download(_address_of(data), fresh.parent, say)
     if not archive.is_file():
         raise Refused(Fault(where=str(archive), what="does not exist", next="check --from"))
-    _check(archive, source.sha256 if source.path is not None else data.fetch.sha256 if data.fetch else None)
+    if source.path is not None:  # not the published archive: only the person can know its checksum
+        _check(archive, source.sha256)
+    else:
+        _check(archive, data.fetch.sha256 if data.fetch else None)
     _unpack(archive, fresh, data, say)
 
 

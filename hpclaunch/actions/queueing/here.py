@@ -209,7 +209,11 @@ def _record_end(run: Run, code: int, received: Sequence[int]) -> Run:
     """Record how the script ended, and return the run; ``code`` is negative if a signal ended it."""
     cancelled = bool(received) or was_cancelled(run)
     is_proven = code == 0 and is_complete(run)
-    state = "COMPLETED" if is_proven else "CANCELLED" if cancelled else "FAILED"
+    state = "FAILED"
+    if is_proven:
+        state = "COMPLETED"
+    elif cancelled:
+        state = "CANCELLED"
     exit_code = f"{code}:0" if code >= 0 else f"0:{-code}"
     reason = UNPROVEN if code == 0 and not is_proven else why_not_recorded(run)
     with contextlib.suppress(OSError, NotFound):

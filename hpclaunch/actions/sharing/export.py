@@ -54,7 +54,11 @@ def export(found: Sequence[Run], form: str, target: Path, crate: CrateOptions) -
         what = f"unknown format {form!r}{did_you_mean(form, FORMATS)}"
         raise InvalidRequest(Fault(where="--to", what=what, allowed=", ".join(FORMATS)))
     if form != RO_CRATE and crate != CrateOptions():
-        where = "--license" if crate.license else "--with-paths" if crate.with_paths else "--include"
+        where = "--include"
+        if crate.license:
+            where = "--license"
+        elif crate.with_paths:
+            where = "--with-paths"
         raise InvalidRequest(Fault(where=where, what="belongs to an RO-Crate", next="--to ro-crate, or leave it out"))
     if crate.license and not _LICENSE.fullmatch(crate.license):
         allowed = "an identifier of SPDX (spdx.org/licenses), or an address that begins with https://"

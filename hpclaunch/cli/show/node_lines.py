@@ -56,7 +56,11 @@ def _link_words(node: NodeTopology) -> list[str]:
 
 
 def _card_words(card: NetworkCard) -> str:
-    rate = "down" if not card.up else "speed not known" if card.gbits is None else f"{card.gbits:g} Gbit/s"
+    rate = "speed not known"
+    if not card.up:
+        rate = "down"
+    elif card.gbits is not None:
+        rate = f"{card.gbits:g} Gbit/s"
     return f"{card.address}  {', '.join(card.names)}, {rate}, {_numa_of(card.numa)}"
 
 

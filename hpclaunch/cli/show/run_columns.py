@@ -193,8 +193,10 @@ def _line(names: Sequence[str], widths: dict[str, int], cells: dict[str, str], s
     pieces: list[Piece] = []
     for place, name in enumerate(names):
         text = cut(cells[name], widths[name], keep_end=name in ("run", "directory"))
-        last = place == len(names) - 1 and not COLUMNS[name].right
-        text = text.rjust(widths[name]) if COLUMNS[name].right else text if last else text.ljust(widths[name])
+        if COLUMNS[name].right:
+            text = text.rjust(widths[name])
+        elif place < len(names) - 1:  # no blanks at the end of a line
+            text = text.ljust(widths[name])
         styled = style if style == "heading" or name == "state" else ""
         pieces.append((BETWEEN + text if place else text, styled))
     return tuple(pieces)

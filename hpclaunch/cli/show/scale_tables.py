@@ -87,17 +87,24 @@ def _speed_cells(row: StudyRow, samples: int, *, with_cost: bool) -> Sequence[st
     point, measured, scaled = row.point, row.measured, row.scaled
     parts = f" x {point.accumulation}" if point.accumulation > 1 else ""
     error, cost = row.prediction_error, row.cost_of_epoch(samples)
+    rate = "-"
+    if measured:
+        rate = _rate(row)
+    elif row.open:
+        rate = f"{count(row.open, 'run')} open"
     cells = [
         str(point.nodes),
         str(point.ranks),
         f"{point.per_rank}{parts}",
-        _rate(row) if measured else f"{count(row.open, 'run')} open" if row.open else "-",
+        rate,
         f"{scaled.speed_up:.2f}" if scaled else "-",
         f"{scaled.efficiency:.0%}" if scaled else "-",
         f"{point.predicted[1]:.4g}" if point.predicted else "-",
         "-" if error is None else f"{error:+.0%}",
     ]
-    return [*cells, "-" if cost is None else f"{cost:.3g}"] if with_cost else cells
+    if with_cost:
+        cells.append("-" if cost is None else f"{cost:.3g}")
+    return cells
 
 
 def _rate(row: StudyRow) -> str:

@@ -55,7 +55,11 @@ def lacking_check(evidence: ProbeEvidence, name: str, step: str, package: str) -
 
 
 def _build_target(build: Facts) -> str:
-    return "for CUDA" if build["cuda"] else "for ROCm" if build["rocm"] else "for CPUs"
+    if build["cuda"]:
+        return "for CUDA"
+    if build["rocm"]:
+        return "for ROCm"
+    return "for CPUs"
 
 
 def tensorflow_check(evidence: ProbeEvidence) -> Check:
