@@ -52,6 +52,13 @@ def plan(
     calibration: Annotated[
         Path | None, typer.Option(help="A file with measurements of the job (hpclaunch docs planning).")
     ] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="How much a measured program of yours is to train: samples, or what its rate counts; 5M, 1.2G.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every rule with its numbers and its source.")
     ] = False,
@@ -77,6 +84,7 @@ def plan(
 
     seconds = typed_values.seconds_of(deadline, "--deadline")
     objective = typed_values.objective_of(seconds, budget, weight, prefer)
+    amount = typed_values.amount_of_work(work)
     if plot_kind is not None and plot is None:
         raise _invalid_request("--plot-kind", "needs a file to draw into", next="add --plot FILE.svg")
     if plot is not None:
@@ -103,7 +111,9 @@ def plan(
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    forecast = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
+    forecast = plan.plan_job(
+        system, request, objective, global_batch=global_batch, calibration=calibration, work=amount
+    )
     if plot is not None:
         from hpclaunch.reports.plan_chart import USUAL, draw
 

@@ -1,12 +1,17 @@
 """``profile``: measures a job in a few short runs, for later plans."""
 
 # Annotations stay types here: Typer would compile the text of each at every start.
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags, help_text
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.measuring.program_profile import ProgramWish
+    from hpclaunch.actions.system import System
+    from hpclaunch.core.spec import Request
 
 OneByOne = Annotated[
     bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
@@ -33,14 +38,35 @@ Steps = Annotated[int, typer.Option(min=1, help="The most steps in an epoch; a s
 app = typer.Typer()
 
 
-@app.command("profile", epilog="Later plans of the job at this site use the measurements (hpclaunch docs planning).")
+RateFrom = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT|REGEX",
+        help="Where a program of yours prints its speed: the name of a format, or a pattern with a named group "
+        "(hpclaunch docs any-program) [default: every known format].",
+    ),
+]
+BatchArgument = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The argument of a program of yours for the batch of a rank: --batch-size."),
+]
+
+
+@app.command(
+    "profile",
+    epilog="After --: a program's own arguments. Later plans at this site use the measurements "
+    "(hpclaunch docs planning, hpclaunch docs any-program).",
+)
 @flags.of_request("profile", nodes=_Nodes)
 def profile(
     *,
+    context: typer.Context,
     target: flags.Target,
     typed: flags.Typed,
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
+    rate_from: RateFrom = None,
+    batch_argument: BatchArgument = None,
     one_by_one: OneByOne = False,
     from_: Annotated[
         list[str],
@@ -60,12 +86,16 @@ def profile(
     """
     from hpclaunch import runs
     from hpclaunch.actions.following import states
-    from hpclaunch.actions.measuring import profile, short_runs
+    from hpclaunch.actions.measuring import profile, program_profile, short_runs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    request = typed_values.request_of(system, typed, target=target)
+    request = typed_values.request_of(system, typed, target=target, arguments=tuple(context.obj or ()))
+    wish = program_profile.ProgramWish(steps=steps, rate_from=rate_from, batch_argument=batch_argument or "")
+    if program_profile.is_program(system, request, wish):
+        _profile_program(system, request, wish, runs_dir, from_, one_by_one, dry_run, json)
+        return
     if from_:
         case = short_runs.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
@@ -76,3 +106,32 @@ def profile(
             return
         case, found = design.case, profile.measure(system, design, one_by_one)
     profile_tables.show_result(profile.keep(case, found), target, json)
+
+
+def _profile_program(
+    system: "System",
+    request: "Request",
+    wish: "ProgramWish",
+    runs_dir: str | None,
+    from_: list[str],
+    one_by_one: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    """Measure a program without a ``training`` section by what it prints or writes."""
+    from hpclaunch import runs
+    from hpclaunch.actions.following import states
+    from hpclaunch.actions.measuring import profile, program_profile, short_runs
+    from hpclaunch.cli.show import profile_tables
+
+    if from_:
+        case = short_runs.keyed_case(system, request)
+        found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
+    else:
+        design = program_profile.design(system, request, wish, runs_dir)
+        profile_tables.show_design(design, json and dry_run)
+        if dry_run:
+            return
+        watcher = program_profile.Watcher(system, wish)
+        case, found = design.case, profile.measure(system, design, one_by_one, watcher)
+    profile_tables.show_program(program_profile.keep(case, found, wish), request.target, json)

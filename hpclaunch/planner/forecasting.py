@@ -27,7 +27,7 @@ from hpclaunch.planner.mfu import mfu_of
 from hpclaunch.planner.notes import notes_of
 from hpclaunch.planner.one_process import worst_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.proposal import command_of, length_of, measuring_command
+from hpclaunch.planner.proposal import command_of, length_of, measuring_command, measuring_program
 from hpclaunch.planner.question import (
     Question,
     Trial,
@@ -257,6 +257,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
         command=command_of(question, nodes, ()),
+        measuring=measuring_program(question) if question.case.job.training is None else "",
         sections=(
             framework_section(question),
             *([PlanSection(title="batch", reasons=kept)] if kept else []),

@@ -11,7 +11,15 @@ from hpclaunch.guidelines.rates import Rate, factor
 from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.recipe import Recipe
-from hpclaunch.planner.values import Forecast, Headline, OwnProgram, PlanRow, StatisticalEfficiency, Trust
+from hpclaunch.planner.values import (
+    Forecast,
+    Headline,
+    OwnProgram,
+    PlanRow,
+    ProgramMeasured,
+    StatisticalEfficiency,
+    Trust,
+)
 
 CLOSE = 0.1
 """Node counts whose trade-off is at most this much above the best one's make the range of nodes (hpclaunch's own)."""
@@ -91,6 +99,8 @@ def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
     batch = row.batch if row else None
     if batch is None:
         return Headline(name="batch", value=UNKNOWN, range=UNKNOWN, trust="guess", unit="samples")
+    if plan.measured_program is not None:
+        return _batch_of_a_program(plan.measured_program, batch)
     parts = f"{batch.replicas} x {batch.per_rank}" + (f" x {batch.accumulation}" if batch.accumulation > 1 else "")
     if plan.program is not None:
         return _tokens_of_a_step(plan.program, batch)
@@ -104,6 +114,21 @@ def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
         number=batch.total,
         low=low,
         high=high,
+        unit="samples",
+    )
+
+
+def _batch_of_a_program(program: ProgramMeasured, batch: Batch) -> Headline:
+    """Return the batch of a program of which only measured points are known: nothing bounds it."""
+    if program.own_batch:
+        words = f"the program's own, on each of {count(batch.replicas, 'rank')}"
+        return Headline(name="batch", value=words, range=words, trust="guess", unit="samples")
+    return Headline(
+        name="batch",
+        value=f"B = {batch.total} = {batch.replicas} x {batch.per_rank} samples",
+        range="as measured",
+        trust="guess",
+        number=batch.total,
         unit="samples",
     )
 
@@ -161,6 +186,9 @@ def _rate(plan: Forecast) -> Headline:
             low=rate / STARTING_VALUE,
             high=rate * STARTING_VALUE,
         )
+    if plan.measured_program is not None:
+        words = "the program's own"
+        return Headline(name="rate", value=words, range=words, trust="guess")
     if recipe is None or recipe.rate is None:
         return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
     low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)

@@ -52,6 +52,11 @@ def measuring_command(question: Question, work: Workload) -> str:
     """Return the command that measures the job as this request would run it; empty if it cannot be shortened."""
     if not {"epochs", "batch_size_per_rank"} <= set(work.names):
         return ""
+    return measuring_program(question)
+
+
+def measuring_program(question: Question) -> str:
+    """Return the command that measures a program as this request would run it."""
     request = question.case.request
     words = ["hpclaunch", "profile", request.target]
     flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}

@@ -218,6 +218,20 @@ class OwnProgram:
 
 
 @record
+class ProgramMeasured:
+    """A program of which only measured points are known: ``unit`` is what its rates count.
+
+    ``own_batch``: its batch is not known. ``amount``: what time and cost are for, in the unit; ``amount_typed``: it was
+    typed, else it is an hour of the fewest nodes.
+    """
+
+    unit: str
+    own_batch: bool
+    amount: float
+    amount_typed: bool
+
+
+@record
 class Forecast:
     """The plan of a job at a site.
 
@@ -235,7 +249,8 @@ class Forecast:
     make the model fit, in the order in which they are tried; empty if its figures, or the memory of a rank, are not
     known. ``rung_settings``: the parameters that the taken one sets, among ``settings``. ``program``: the figures are
     those of a program of a person's own, and ``command`` submits that. ``tokens_per_sample``: of a decoder; 0: none.
-    ``mfu``: how much of the GPUs' peak the training is expected to use (None: not known).
+    ``mfu``: how much of the GPUs' peak the training is expected to use (None: not known). ``measured_program``: only
+    measured points of the program are known.
     """
 
     job: str
@@ -276,6 +291,7 @@ class Forecast:
     program: OwnProgram | None = None
     tokens_per_sample: int = 0
     mfu: Mfu | None = None
+    measured_program: ProgramMeasured | None = None
 
     @property
     def feasible(self) -> bool:

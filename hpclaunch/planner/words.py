@@ -60,7 +60,8 @@ def _action_lines(plan: Forecast) -> list[str]:
     if plan.feasible:
         parts.append(_command(plan.command))
     if plan.measuring:
-        parts.append(["to measure it first, in three short runs:", *_command(plan.measuring)])
+        runs = "three short runs" if plan.known else "short runs"
+        parts.append([f"to measure it first, in {runs}:", *_command(plan.measuring)])
     return [line for part in parts if part for line in (*part, "")]
 
 
@@ -88,18 +89,25 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
 
 def _rows(plan: Forecast) -> list[str]:
     tokens = plan.tokens_per_sample
-    names = ("tokens/s" if tokens and name == "samples/s" else name for name in _HEADER)
+    own = plan.measured_program
+    unit = "tokens" if tokens else own.unit if own else "samples"
+    names = (f"{unit}/s" if name == "samples/s" else name for name in _HEADER)
     lines = [_line("  ", (*names, plan.unit + "s"))]
     for row in plan.rows:
         mark = "> " if row is plan.chosen else "  "
-        lines.append(_line(mark, _cells(row, tokens or 1)))
+        cells = _cells(row, tokens or 1)
+        if own is not None:  # it has no epochs
+            cells = (*cells[:2], "own" if own.own_batch and row.batch else cells[2], *cells[3:6], "-", *cells[7:])
+        lines.append(_line(mark, cells))
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
-        lines.append("  ranges: 80 % intervals, if the assumptions below hold")
+        fitting = "what fits the measured points" if own else "80 % intervals"
+        lines.append(f"  ranges: {fitting}, if the assumptions below hold")
         alone = "" if plan.batch_alone is None else f" with batches of {plan.batch_alone}"
         of = (
             "share of a step that is computation" if plan.program else "throughput per rank, relative to one rank alone"
         )
+        of = "throughput per rank, relative to the fewest measured nodes" if own else of
         lines.append(f"  eff.: {of}{alone}")
         lines.append("  marg.: gain of the last doubling; 100 %: half the time or less, 50 %: no less")
     return lines

@@ -218,7 +218,7 @@ def test_ctrl_c_lets_the_runs_go_on_and_says_how_to_read_them(site: Desk) -> Non
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("./train.py",), "the job train has no 'training' section"),
+        (("mine", "--rate-from", "tqdm"), "mine is a job, which is measured by its 'training' section"),
         (("mine", "--nodes", "5"), "5 nodes"),
         (("mine", "--set", "epohcs=3"), "no parameter 'epohcs'"),
         (("other",), "other has no parameter for epochs"),

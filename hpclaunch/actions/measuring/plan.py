@@ -29,9 +29,13 @@ def plan_job(
     *,
     global_batch: int | None = None,
     calibration: Path | None = None,
+    work: float | None = None,
 ) -> Forecast:
-    """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError."""
-    return plan_case(system, load(system, request), objective, global_batch, calibration)
+    """Load the files and return the plan. ``global_batch`` in samples; ``work`` as in `plan_case`.
+
+    Raises HpclaunchError.
+    """
+    return plan_case(system, load(system, request), objective, global_batch, calibration, work)
 
 
 def plan_case(
@@ -40,10 +44,12 @@ def plan_case(
     objective: Objective,
     global_batch: int | None = None,
     calibration: Path | None = None,
+    work: float | None = None,
 ) -> Forecast:
     """Return the plan of a loaded case. ``global_batch`` in samples. Raises HpclaunchError.
 
-    The settings of a recipe that the request names count as typed.
+    ``work``: how much a program without a ``training`` section is to train, in the unit of its measured rates. The
+    settings of a recipe that the request names count as typed.
 
     It runs only two programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
     for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
@@ -61,6 +67,12 @@ def plan_case(
         raise Refused(faults)
     case = with_key(as_typed(case))
     site, request = case.site, case.request
+    if case.job.training is None:
+        found = _plan_of_program(case, objective, global_batch, calibration, work)
+        if found is not None:
+            return found
+    if work is not None:
+        raise Refused(_unused_work(case))
     figures, unknown = figures_of(system, case)
     if calibration is not None and figures is None:
         raise Refused(_unused_calibration(calibration, case))
@@ -79,6 +91,56 @@ def plan_case(
         return plan
     warning = f"the site {site.name} is retired: scripts can be rendered for it, but not submitted"
     return replace(plan, warnings=(*plan.warnings, warning))
+
+
+def _plan_of_program(
+    case: Case, objective: Objective, global_batch: int | None, calibration: Path | None, work: float | None
+) -> Forecast | None:
+    """Return the plan of a program by its measured points; None if it was not measured."""
+    from hpclaunch.planner.measured.calibration_file import read_calibration
+    from hpclaunch.planner.measured.calibrations import place_of
+    from hpclaunch.planner.program_plan import ProgramFacts, plan_of_program
+    from hpclaunch.planner.question import Question
+
+    place = calibration
+    if place is None and case.calibration_key:
+        kept = place_of(case.context.environment, case.calibration_key)
+        place = kept if kept.is_file() else None
+    if place is None:
+        return None
+    measured = read_calibration(place)
+    points = tuple(
+        (
+            point.nodes,
+            point.ranks_per_node,
+            point.per_rank * point.accumulation,
+            point.samples_per_s,
+            point.low or point.samples_per_s,
+            point.high or point.samples_per_s,
+        )
+        for point in measured.points
+    )
+    facts = ProgramFacts(
+        points=points,
+        unit=measured.unit,
+        own_batch=measured.own_batch,
+        batch_argument=measured.batch_argument,
+        arguments=measured.arguments,
+        overhead_s=measured.overhead_s,
+        amount=work,
+        origin=measured.origin or str(place),
+    )
+    question = Question(case=case, figures=None, objective=objective, global_batch=global_batch)
+    return plan_of_program(question, facts)
+
+
+def _unused_work(case: Case) -> Fault:
+    """Return why ``--work`` has no effect."""
+    name = case.job.name
+    if case.job.training is not None:
+        what, hint = f"the job file of {name} says how much it trains", "leave --work out, or --set its epochs"
+        return Fault(where="--work", what=what, next=hint)
+    return Fault(where="--work", what=f"{name} was not measured", next=f"hpclaunch profile {case.request.target}")
 
 
 def _unused_calibration(calibration: Path, case: Case) -> Fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from hpclaunch.actions.preparing.preflight import check
 from hpclaunch.actions.preparing.submit import Prepared, prepare_case
 from hpclaunch.actions.queueing.start import start
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import AS_WRITTEN, Job
+from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -41,25 +41,30 @@ NODES = 2
 
 @record
 class ProfileRun:
-    """One short run: its nodes, its batch size per rank, and the prepared submission."""
+    """One short run: its nodes, its batch size per rank (None: its program's own), and the prepared submission."""
 
     nodes: int
-    per_rank: int
+    per_rank: int | None
     prepared: Prepared
 
     @property
     def words(self) -> str:
         """A description of the run."""
-        return f"{count(self.nodes, 'node')}, {self.per_rank} samples per rank"
+        nodes = count(self.nodes, "node")
+        return nodes if self.per_rank is None else f"{nodes}, {self.per_rank} samples per rank"
 
 
 @record
 class Design:
-    """The runs that measure a case, and remarks about what cannot be measured."""
+    """The runs that measure a case, and remarks about what cannot be measured.
+
+    ``flags``: what must be typed again to read the runs later.
+    """
 
     case: Case
     trials: tuple[ProfileRun, ...]
     remarks: tuple[str, ...]
+    flags: str = ""
 
     def cost(self) -> tuple[float, str] | None:
         """Return the upper limit of the cost of all runs and its unit; None if unknown."""
@@ -75,7 +80,7 @@ class Design:
         ]
         cost = self.cost()
         most = {"amount": cost[0], "unit": cost[1]} if cost else None
-        place = str(_place_of(self.case))
+        place = str(place_of_case(self.case))
         return {"runs": rows, "cost_at_most": most, "place": place, "remarks": list(self.remarks)}
 
 
@@ -109,13 +114,15 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _place_of(case: Case) -> Path:
+def place_of_case(case: Case) -> Path:
+    """Return the file in which later plans of a case find what was measured."""
     return place_of(case.context.environment, case.calibration_key)
 
 
-def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
+def measure(system: System, found: Design, one_by_one: bool, words_of: Callable[[Run], str] | None = None) -> list[Run]:
     """Submit all runs and wait until they have ended; with ``one_by_one`` submit each after the one before.
 
+    ``words_of`` looks at a run whenever its state was asked, and says what it has done (None: its epochs).
     Without a queue the runs always run one by one. Raises HpclaunchError; Interrupted if a person interrupts the wait,
     while the submitted runs continue.
     """
@@ -132,10 +139,10 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
                 runs.append(run)
                 submitted.append(run)
                 system.tell(f"submitted {run.label} as job {run.job_id}: {trial.words}")
-            ended = wait_for_ends(system, submitted, _epochs_of)
+            ended = wait_for_ends(system, submitted, words_of or _epochs_of)
             runs = [next((now for now in ended if now.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
-        raise _interruption(found.case.job, runs) from None
+        raise _interruption(found, runs) from None
     except HpclaunchError as error:
         if runs:
             system.warn(f"these runs continue: {_names(runs)}")
@@ -152,10 +159,13 @@ def _names(runs: Sequence[Run]) -> str:
     return " ".join(run.label for run in runs)
 
 
-def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
-    what = f"interrupted; {count(len(runs), 'submitted run')} of {job.name} will continue"
-    options = " ".join(f"--from {run.label}" for run in runs)
-    next_step = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
+def _interruption(found: Design, runs: Sequence[Run]) -> Interrupted:
+    case = found.case
+    what = f"interrupted; {count(len(runs), 'submitted run')} of {case.job.name} will continue"
+    options = " ".join(f"--from {run.label}" for run in runs) + found.flags
+    next_step = (
+        f"when they have ended: hpclaunch profile {case.request.target} {options}; or hpclaunch cancel {_names(runs)}"
+    )
     return Interrupted(Fault(what=what, next=next_step if runs else "hpclaunch status"))
 
 
@@ -175,6 +185,6 @@ def keep(case: Case, runs: Sequence[Run]) -> Result:
     look as certain as one from all.
     """
     found = [measured(run, case.job) for run in runs]
-    calibration, place = calibration_of(found), _place_of(case)
+    calibration, place = calibration_of(found), place_of_case(case)
     store(place, calibration)
     return Result(runs=tuple(found), calibration=calibration, place=place)

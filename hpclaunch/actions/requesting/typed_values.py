@@ -37,6 +37,22 @@ def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str
         raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
 
 
+_WORK = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)")
+_WORK_SIZES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def amount_of_work(text: str | None) -> float | None:
+    """Return an amount such as 5000, 1.2M or 300G. Raises InvalidRequest."""
+    if text is None:
+        return None
+    found = _WORK.fullmatch(text[:40])
+    amount = float(found[1]) * _WORK_SIZES[found[2]] if found else 0.0
+    if not 1 <= amount <= 1e18:
+        what, allowed = f"{text[:80]!r} is no amount of work", "a number of 1 or more, with k, M, G or T after it"
+        raise InvalidRequest(Fault(where="--work", what=what, allowed=allowed, next="--work 5M"))
+    return amount
+
+
 def settings_of(set_: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the pairs of ``--set KEY=VALUE``. Raises InvalidRequest."""
     return tuple(_pair("--set", text, "KEY=VALUE") for text in set_)

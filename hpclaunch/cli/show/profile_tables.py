@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from hpclaunch.actions.measuring.profile import Design, Result
+from hpclaunch.actions.measuring.program_profile import ProgramResult
 from hpclaunch.cli.show.console import say, table, write_json
 from hpclaunch.core.units import count, format_walltime
 
@@ -55,6 +57,31 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
     if overhead is not None:
         say(f"time outside the steps: {overhead:.4g} s")
     say(f"stored in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
+
+
+def show_program(result: ProgramResult, target: str, as_json: bool) -> None:
+    """Show the measured speed of a program, with its range and what it rests on, and the file that holds it."""
+    if as_json:
+        from hpclaunch.planner.measured.calibration_file import as_values
+
+        runs = [{**one.run.to_json(), **asdict(one.rate)} for one in result.runs]
+        calibration = as_values(result.calibration)
+        write_json("profile", {"runs": runs, "calibration": calibration, "place": str(result.place)})
+        return
+    rows = [
+        (
+            str(one.point.nodes),
+            str(one.point.nodes * one.point.ranks_per_node),
+            "own" if result.calibration.own_batch else str(one.point.per_rank),
+            f"{one.point.samples_per_s:.4g}",
+            f"{one.point.low:.4g} to {one.point.high:.4g}",
+            f"{one.rate.steps} ({one.rate.source}; first {one.rate.left_out} left out)",
+            one.run.label,
+        )
+        for one in result.runs
+    ]
+    table(("nodes", "ranks", "batch per rank", f"{result.calibration.unit}/s", "range", "steps", "run"), rows)
+    say(f"stored in {result.place}; later plans use it\n  hpclaunch plan {target}")
 
 
 def _result_values(result: Result) -> dict[str, Any]:

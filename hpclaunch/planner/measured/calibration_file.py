@@ -8,7 +8,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from hpclaunch.config.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.core.errors import Fault, InvalidFile
@@ -26,6 +26,7 @@ class Point:
     """One measured layout: samples/s of all ranks, and the relative standard deviation of a rank's steps.
 
     ``ranks_per_replica``: ranks that hold a replica of the model together; ``per_rank`` is the batch of a replica.
+    ``low`` and ``high``: the ends of its range, and ``steps``: how many it rests on, if they are known.
     ``runs``: names of the runs that were measured, if hpclaunch started them.
     """
 
@@ -35,12 +36,18 @@ class Point:
     accumulation: PositiveInt = 1
     ranks_per_replica: PositiveInt = 1
     samples_per_s: float
+    low: float | None = None
+    high: float | None = None
+    steps: PositiveInt | None = None
     straggling: NotNegative | None = None
     runs: tuple[Line, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.samples_per_s < float("inf"):
             raise ValueError(f"samples_per_s must be above zero, not {self.samples_per_s}")
+        low, high = self.low or self.samples_per_s, self.high or self.samples_per_s
+        if not 0 < low <= self.samples_per_s <= high < float("inf"):
+            raise ValueError("the range of a point needs 0 < low <= samples_per_s <= high")
 
 
 @record
@@ -57,18 +64,33 @@ class Noise:
             raise ValueError("a noise scale needs 0 < low <= value <= high")
 
 
+FORMAT = 1
+"""The version of the format that is written. A file without one has the first."""
+
+
 @record
 class Calibration:
     """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation).
 
-    ``save_s``: seconds of a checkpoint. ``origin``: where the measurements come from, in words.
+    ``save_s``: seconds of a checkpoint. ``origin``: where the measurements come from, in words. Of a program without a
+    job file: ``unit`` is what its rates count, ``batch_argument`` how its batch of a rank is typed, and ``arguments``
+    the other words that it got. ``own_batch``: its batch is not known, and the same in all points; ``per_rank`` is 1.
     """
 
+    format: PositiveInt = FORMAT
     points: Annotated[tuple[Point, ...], AtLeast(1)]
+    unit: Literal["samples", "tokens", "steps"] = "samples"
+    own_batch: bool = False
+    batch_argument: Line = ""
+    arguments: tuple[Line, ...] = ()
     noise_scale: Noise | None = None
     overhead_s: NotNegative | None = None
     save_s: NotNegative | None = None
     origin: Line = ""
+
+    def __post_init__(self) -> None:
+        if self.format > FORMAT:
+            raise ValueError(f"format {self.format} is newer than this hpclaunch, which reads up to {FORMAT}")
 
 
 def read_evidence(path: Path) -> Evidence:
@@ -93,7 +115,13 @@ def store(place: Path, measured: Calibration) -> None:
 
 def as_values(measured: Calibration) -> dict[str, Any]:
     """Return the values of a calibration as its file holds them; unknown ones are left out."""
-    known = {key: value for key, value in asdict(measured).items() if value is not None}
+    usual = asdict(Calibration(points=measured.points))
+    own = ("unit", "own_batch", "batch_argument", "arguments")
+    known = {
+        key: value
+        for key, value in asdict(measured).items()
+        if value is not None and not (key in own and value == usual[key])
+    }
     known["points"] = [
         {
             key: value

@@ -73,7 +73,17 @@ def _words_of(layout: Layout) -> str:
 
 
 def _code_of(job: Job) -> Code:
-    return Code(folder=job.folder, entry=job.script or "", source_only=job.source_only, recorded=job.recorded)
+    """Return the code that the key depends on; of a script only the code files, not what it writes beside itself."""
+    include: tuple[str, ...] = ()
+    if job.source_only and not job.in_place:
+        include = (job.script or job.command[-1].rpartition("/")[2],)
+    return Code(
+        folder=job.folder,
+        entry=job.script or "",
+        source_only=job.source_only,
+        include=include,
+        recorded=job.recorded,
+    )
 
 
 def place_of(environment: Mapping[str, str], key: str) -> Path:

@@ -1,0 +1,254 @@
+"""``profile`` of a program without a job file: short runs, whose speed is in what they print or write."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from hpclaunch.actions.following.cancel import cancel
+from hpclaunch.actions.measuring.profile import NODES, Design, ProfileRun, place_of_case
+from hpclaunch.actions.measuring.short_runs import STEPS, WALLTIME, keyed_case
+from hpclaunch.actions.preparing.advice import advised
+from hpclaunch.actions.preparing.load import load, with_run_dir
+from hpclaunch.actions.preparing.submit import prepare_case
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import count
+from hpclaunch.planner.measured.calibration_file import Calibration, Point, store
+from hpclaunch.planner.measured.log_formats import LogFormat, Unit, formats_for
+from hpclaunch.planner.measured.log_rates import LogRate
+from hpclaunch.planner.measured.program_rates import measured_rate
+from hpclaunch.resolve.case import Case
+from hpclaunch.runs import Run
+
+_ENOUGH_READINGS = 8
+"""A run may be ended before its program is, if so many readings count and they stand for enough steps."""
+_MEASURED = ("COMPLETED", "CANCELLED", "TIMEOUT")
+"""The final states of runs whose speed counts: hpclaunch or the walltime ended the program, or it ended well."""
+
+
+@record
+class ProgramWish:
+    """How a program is measured: ``steps`` of each run, and where it prints its speed (None: every known format).
+
+    ``batch_argument``: the name of the argument with the batch of a rank; empty: the program has its own.
+    """
+
+    steps: int = STEPS
+    rate_from: str | None = None
+    batch_argument: str = ""
+
+    @property
+    def formats(self) -> tuple[LogFormat, ...]:
+        """Return the formats to look for. Raises InvalidRequest."""
+        return formats_for(self.rate_from)
+
+
+def is_program(system: System, request: Request, wish: ProgramWish) -> bool:
+    """Whether the target is measured by what it prints: it is a script or a command, and no job.
+
+    Raises Refused if it is a job, and a flag or an argument for such a program was typed.
+    """
+    job = load(system, request).job
+    if job.source_only:
+        return True
+    typed = [("--rate-from", wish.rate_from), ("--batch-argument", wish.batch_argument), ("--", request.arguments)]
+    for flag, value in typed:
+        if value:
+            what = f"{job.name} is a job, which is measured by its 'training' section"
+            raise Refused(Fault(where=flag, what=what, next="leave it out; --set NAME=VALUE sets a parameter"))
+    return False
+
+
+def design(system: System, request: Request, wish: ProgramWish, runs_dir: str | None = None) -> Design:
+    """Return the runs: on one node, there with half of the batch if its argument is known, and on ``request.nodes``.
+
+    Raises Refused if no run is possible, InvalidRequest for a pattern or an argument that cannot be used.
+    """
+    _ = wish.formats  # a pattern that cannot be used is refused before anything is submitted
+    case = keyed_case(system, request, runs_dir)
+    batch = batch_in(request.arguments, wish.batch_argument) if wish.batch_argument else None
+    more = request.nodes or NODES
+    wanted: list[tuple[int, int | None]] = [(1, batch)]
+    wanted += [(1, batch // 2)] if batch is not None and batch > 1 else []
+    wanted += [(more, batch)] if more > 1 else []
+    trials = []
+    for nodes, per_rank in wanted:
+        arguments = request.arguments
+        if per_rank is not None:
+            arguments = with_batch(arguments, wish.batch_argument, per_rank)
+        short = replace(request, nodes=nodes, arguments=arguments, walltime=request.walltime or WALLTIME, restarts=0)
+        prepared = prepare_case(system, advised(with_run_dir(system, replace(case, request=short), runs_dir)))
+        trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
+    remarks = []
+    if request.nodes is None and trials[-1].prepared.faults and not trials[0].prepared.faults:
+        remarks.append(f"{more} nodes cannot be measured: {trials[-1].prepared.faults[0].what}")
+        trials = trials[:-1]
+    faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
+    if faults:
+        raise Refused(list(faults))
+    remarks.append(f"a run is ended when {wish.steps} steps are measured, or after its walltime")
+    return Design(case=case, trials=tuple(trials), remarks=tuple(remarks), flags=_flags_of(request, wish))
+
+
+def _flags_of(request: Request, wish: ProgramWish) -> str:
+    """Return what must be typed again to read the runs."""
+    words = ["--rate-from", wish.rate_from] if wish.rate_from is not None else []
+    words += ["--batch-argument", wish.batch_argument] if wish.batch_argument else []
+    words += ["--", *request.arguments] if request.arguments else []
+    return f" {shlex.join(words)}" if words else ""
+
+
+def batch_in(arguments: Sequence[str], name: str) -> int:
+    """Return the whole number that an argument has, typed as ``NAME N`` or ``NAME=N``. Raises InvalidRequest."""
+    values = [word[len(name) + 1 :] for word in arguments if word.startswith(f"{name}=")]
+    values += [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == name]
+    if len(values) != 1 or not (values[0].isascii() and values[0].isdigit() and 0 < int(values[0]) < 10**9):
+        what = f"{name} must be among the program's arguments once, with the samples of a rank and step"
+        hint = f"hpclaunch profile ./train.py --batch-argument {name} -- {name} 64"
+        raise InvalidRequest(Fault(where="--batch-argument", what=what, allowed=f"{name} N or {name}=N", next=hint))
+    return int(values[0])
+
+
+def with_batch(arguments: Sequence[str], name: str, batch: int) -> tuple[str, ...]:
+    """Return the arguments with another value of the batch."""
+    words = list(arguments)
+    for place, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            words[place] = f"{name}={batch}"
+        elif word == name:
+            words[place + 1] = str(batch)
+    return tuple(words)
+
+
+class Watcher:
+    """Looks at what running programs print, and ends a run when enough steps are measured."""
+
+    def __init__(self, system: System, wish: ProgramWish) -> None:
+        self._system = system
+        self._wish = wish
+        self._ended: set[str] = set()
+
+    def __call__(self, run: Run) -> str:
+        """Return how many steps are measured; the run is cancelled if they are enough."""
+        if run.final or run.state != "RUNNING":
+            return ""
+        rate = measured_rate(run, self._wish.formats, typed=self._wish.rate_from is not None)
+        if not isinstance(rate, LogRate):
+            return ""
+        readings_left_out = max(1, rate.left_out)
+        is_enough = rate.steps >= self._wish.steps and 3 * readings_left_out >= _ENOUGH_READINGS
+        if is_enough and run.id not in self._ended:
+            self._ended.add(run.id)
+            try:
+                cancel([run])
+            except HpclaunchError as error:
+                self._system.warn(f"{run.label} is measured, but cannot be ended: {error}")
+        return f", {count(rate.steps, 'step')} measured"
+
+
+@record
+class MeasuredProgram:
+    """The rate of one run, and the point that it gives."""
+
+    run: Run
+    rate: LogRate
+    point: Point
+
+
+@record
+class ProgramResult:
+    """The measured runs of a program, the calibration from them, and its file."""
+
+    runs: tuple[MeasuredProgram, ...]
+    calibration: Calibration
+    place: Any
+
+
+def keep(case: Case, runs: Sequence[Run], wish: ProgramWish) -> ProgramResult:
+    """Compute the calibration from the runs, and store it for later plans of the program.
+
+    Raises Refused with every run that gave no speed; nothing is stored then.
+    """
+    faults: list[Fault] = []
+    found: list[MeasuredProgram] = []
+    for run in runs:
+        one = _measure(case, run, wish)
+        if isinstance(one, Fault):
+            faults.append(one)
+        else:
+            found.append(one)
+    kinds = {one.rate.kind for one in found}
+    if len(kinds) > 1:
+        what = f"the runs printed different figures: {', '.join(sorted(kinds))}"
+        faults.append(Fault(what=what, next="--rate-from FORMAT takes one of them"))
+    if faults:
+        raise Refused(faults)
+    calibration = _calibration_of(case, found, wish)
+    place = place_of_case(case)
+    store(place, calibration)
+    return ProgramResult(runs=tuple(found), calibration=calibration, place=place)
+
+
+def _measure(case: Case, run: Run, wish: ProgramWish) -> MeasuredProgram | Fault:
+    spec = run.spec()
+    layout, command = spec.get("layout"), spec.get("command")
+    if run.name != case.job.name or not isinstance(layout, dict) or not isinstance(command, list):
+        what = f"is not a run of {case.job.name}"
+        return Fault(where=run.label, what=what, next="choose another run: hpclaunch runs list")
+    if run.state not in _MEASURED:
+        what = f"is {run.state}, so its speed does not count"
+        return Fault(where=run.label, what=what, next=f"hpclaunch logs {run.label}")
+    rate = measured_rate(run, wish.formats, typed=wish.rate_from is not None)
+    if not isinstance(rate, LogRate):
+        return _silence(run, rate.why, wish)
+    nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
+    batch = batch_in([str(word) for word in command], wish.batch_argument) if wish.batch_argument else None
+    of_a_step = nodes * ranks_per_node * (batch or 1)
+    middle, low, high = rate.middle, rate.low, rate.high
+    if rate.kind == "step_s":
+        middle, low, high = of_a_step / middle, of_a_step / high, of_a_step / low
+    point = Point(
+        nodes=nodes,
+        ranks_per_node=ranks_per_node,
+        per_rank=batch or 1,
+        samples_per_s=middle,
+        low=low,
+        high=high,
+        steps=rate.steps,
+        runs=(run.id,),
+    )
+    return MeasuredProgram(run=run, rate=rate, point=point)
+
+
+def _silence(run: Run, why: str, wish: ProgramWish) -> Fault:
+    """Return why a run gave no speed, and what to type."""
+    hints = [f"hpclaunch logs {run.label} shows its lines"]
+    if wish.rate_from is None:
+        hints.append("--rate-from 'speed=(?P<samples_per_s>[0-9.]+)' reads one of them")
+    hints.append("or call hpclaunch.training.throughput (hpclaunch docs any-program)")
+    return Fault(where=run.label, what=f"gave no speed: {why}", next="; ".join(hints))
+
+
+def _calibration_of(case: Case, found: Sequence[MeasuredProgram], wish: ProgramWish) -> Calibration:
+    arguments = case.request.arguments
+    kind = found[0].rate.kind
+    unit: Unit = "tokens" if kind == "tokens_per_s" else "samples"
+    if kind == "step_s" and not wish.batch_argument:
+        unit = "steps"
+    nodes = sorted({one.point.nodes for one in found})
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    noun = "node" if nodes == [1] else "nodes"
+    return Calibration(
+        points=tuple(one.point for one in found),
+        unit=unit,
+        own_batch=not wish.batch_argument,
+        batch_argument=wish.batch_argument,
+        arguments=tuple(word for word in arguments if word and word.isprintable()),
+        origin=f"{count(len(found), 'run')} on {' and '.join(map(str, nodes))} {noun}, {when}",
+    )

@@ -1,0 +1,160 @@
+"""``profile`` and ``plan`` of a stranger's script at a Slurm site of stand-ins: its lines tell its speed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk
+from tests.cli.test_profile import SQUEUE
+
+FIXED_S, SAMPLE_S, NETWORK_S = 0.010, 0.001, 0.004
+# Rank 0 prints a step in the format of nanoGPT; the batch is what was typed after --.
+SBATCH = """#!{python}
+import json, pathlib, re, sys
+if "--test-only" in sys.argv:
+    sys.exit(0)
+spool = pathlib.Path({spool!r})
+text = open(sys.argv[-1]).read()
+run = pathlib.Path(re.search("export HPCLAUNCH_RUN_DIR=(.+)", text)[1].strip("'"))
+spec = json.loads((run / "spec.json").read_text())
+command, nodes = spec["command"], spec["layout"]["nodes"]
+batch = int(command[command.index("--batch-size") + 1]) if "--batch-size" in command else 64
+number = 101 + len(list(spool.glob("folder-*")))
+seconds = {fixed} + batch * {sample} + {network} * (nodes > 1)
+count = 3 if (spool / "short").exists() else 40
+lines = [f"iter {{n}}: loss 3.2, time {{1000 * seconds:.2f}}ms, mfu 1%" for n in range(count)]
+(run / "logs").mkdir(exist_ok=True)
+(run / "logs" / f"{{number}}.out").write_text(chr(10).join(["starting", *lines]) + chr(10))
+(spool / f"folder-{{number}}").write_text(str(run))
+with (spool / "submitted").open("a") as file:
+    file.write(json.dumps([nodes, command]) + chr(10))
+print("Submitted batch job", number)
+"""
+FLAGS = ("--tasks-per-node", "1")
+
+
+@pytest.fixture
+def site(cluster: Desk) -> Desk:
+    numbers = {"fixed": FIXED_S, "sample": SAMPLE_S, "network": NETWORK_S}
+    cluster.program("sbatch", SBATCH.format(python=sys.executable, spool=str(cluster.spool), **numbers))
+    cluster.program("squeue", SQUEUE.format(spool=cluster.spool))
+    (cluster.spool / "state").write_text("COMPLETED")
+    cluster.write("train.py", "import math\n")
+    return cluster
+
+
+def asked(desk: Desk) -> list[tuple[int, list[str]]]:
+    lines = map(json.loads, (desk.spool / "submitted").read_text().splitlines())
+    return [(nodes, command[command.index("--batch-size") :]) for nodes, command in lines]
+
+
+def test_three_runs_with_two_batches_give_a_plan(site: Desk) -> None:
+    before = site.type("plan", "./train.py", *FLAGS)
+    assert "to measure it first, in short runs:\nhpclaunch profile ./train.py --tasks-per-node 1" in before.out
+    words = ("--batch-argument", "--batch-size", "--json", "--", "--batch-size", "64", "--lr", "0.1")
+    done = site.type("profile", "./train.py", *FLAGS, *words)
+    assert done.code == 0, done.err
+    assert asked(site) == [
+        (1, ["--batch-size", "64", "--lr", "0.1"]),
+        (1, ["--batch-size", "32", "--lr", "0.1"]),
+        (2, ["--batch-size", "64", "--lr", "0.1"]),
+    ]
+    found = done.json["calibration"]
+    assert (found["format"], found["batch_argument"], "unit" in found) == (1, "--batch-size", False)
+    expected = [64 / 0.074, 32 / 0.042, 128 / 0.078]
+    assert [point["samples_per_s"] for point in found["points"]] == pytest.approx(expected)
+    site.write("model.pt", "what the program writes beside itself changes nothing")
+    plan = site.type("plan", "./train.py", *FLAGS, "--work", "1M", "--json").json
+    row = {row["nodes"]: row for row in plan["rows"]}[4]
+    rate = row["throughput"]["samples_per_s"]
+    assert rate["low"] <= 4 * 64 / 0.078 <= rate["high"]
+    assert plan["measured_program"] == {
+        "unit": "samples",
+        "own_batch": False,
+        "amount": 1e6,
+        "amount_typed": True,
+    }
+    other = site.type("plan", "./train.py", *FLAGS, "--nodes", "2", "--global-batch", "64", "--json").json
+    (rate,) = (row["throughput"]["samples_per_s"] for row in other["rows"] if row["nodes"] == 2)
+    assert rate["low"] <= 64 / 0.046 <= rate["high"] < 1.5 * rate["low"]
+    assert other["command"].endswith("-- --batch-size 32 --lr 0.1")
+
+
+def test_without_the_batch_two_runs_give_a_plan_in_its_own_steps(site: Desk) -> None:
+    done = site.type("profile", "./train.py", *FLAGS)
+    assert done.code == 0, done.err
+    assert "40 (nanogpt; first" not in done.out and "(nanogpt; first 10 left out)" in done.out
+    plan = site.type("plan", "./train.py", *FLAGS)
+    assert plan.code == 0, plan.err
+    assert "the program's own, on each of" in plan.out and "steps/s" in plan.out
+    assert "work: not typed" in plan.out
+    refused = site.type("plan", "./train.py", *FLAGS, "--global-batch", "64")
+    assert refused.code == 1 and "--batch-argument NAME" in refused.err
+
+
+def test_the_file_of_two_points_is_used_or_refused(site: Desk) -> None:
+    points = [
+        {"nodes": 1, "ranks_per_node": 1, "per_rank": 64, "samples_per_s": 865},
+        {"nodes": 2, "ranks_per_node": 1, "per_rank": 64, "samples_per_s": 1641},
+    ]
+    site.write("c.json", json.dumps({"points": points}))
+    plan = site.type("plan", "./train.py", *FLAGS, "--calibration", "c.json", "--work", "10M")
+    assert plan.code == 0, plan.err
+    assert "samples/s" in plan.out and "measured: c.json" in plan.out and "not known" not in plan.out.splitlines()[3]
+    for content, why in (
+        (json.dumps({"format": 2, "points": points}), "newer than this hpclaunch"),
+        (json.dumps({"points": [{**points[0], "low": 900, "high": 1000}]}), "low <= samples_per_s <= high"),
+        (json.dumps({"points": [{**points[0], "ranks_per_node": 2}]}), "no measured point has 1 rank a node"),
+    ):
+        site.write("bad.json", content)
+        refused = site.type("plan", "./train.py", *FLAGS, "--calibration", "bad.json")
+        assert refused.code != 0 and why in refused.err, refused.err
+
+
+def test_a_budget_needs_the_work_and_is_kept(site: Desk) -> None:
+    site.type("profile", "./train.py", *FLAGS, "--batch-argument", "--batch-size", "--", "--batch-size", "64")
+    asked_for = site.type("plan", "./train.py", *FLAGS, "--deadline", "1h")
+    assert asked_for.code == 1 and "add --work N, in samples" in asked_for.err
+    found = site.type("plan", "./train.py", *FLAGS, "--work", "10M", "--deadline", "2h", "--json").json
+    chosen = next(row for row in found["rows"] if row["nodes"] == found["nodes"])
+    assert found["nodes"] > 1 and chosen["candidate"]["time_s"]["middle"] <= 7200
+    late = site.type("plan", "./train.py", *FLAGS, "--work", "10T", "--deadline", "1m")
+    assert late.code == 1 and "no node count is feasible" in late.err
+
+
+def test_a_run_that_tells_too_little_is_named_with_what_to_do(site: Desk) -> None:
+    (site.spool / "short").touch()
+    done = site.type("profile", "./train.py", *FLAGS)
+    assert done.code == 1
+    assert "gave no speed: nanogpt: 3 lines with a speed" in done.err and "--rate-from" in done.err
+    assert not list((site.home / ".local/share/hpclaunch").rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--rate-from", "tdqm"), "did you mean 'tqdm'"),
+        (("--batch-argument", "--batch-size"), "must be among the program's arguments once"),
+        (("--batch-argument", "--batch-size", "--", "--batch-size", "many"), "must be among the program's arguments"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_before_anything_is_submitted(
+    site: Desk, words: tuple[str, ...], why: str
+) -> None:
+    done = site.type("profile", "./train.py", *FLAGS, *words)
+    assert done.code != 0 and why in done.err, done.err
+    assert not (site.spool / "submitted").exists()
+
+
+def test_an_ended_run_is_read_again_by_a_typed_pattern(site: Desk, tmp_path: Path) -> None:
+    site.type("profile", "./train.py", *FLAGS)
+    names = [Path(file.read_text()).name for file in sorted(site.spool.glob("folder-*"))]
+    pattern = r"time (?P<step_ms>[\d.]+)ms"
+    words = [word for name in names for word in ("--from", name)]
+    done = site.type("profile", "./train.py", *FLAGS, *words, "--rate-from", pattern)
+    assert done.code == 0, done.err
+    assert "pattern" in done.out

@@ -1,0 +1,183 @@
+"""Speeds from the lines of programs: each known format as its program prints it, and what is no evidence."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from hpclaunch.core.errors import InvalidRequest, Refused
+from hpclaunch.planner.measured import program_rates
+from hpclaunch.planner.measured.log_formats import FORMATS, formats_for
+from hpclaunch.planner.measured.log_rates import LogRate, TooLittle, lines_of, rate_in
+
+BAR = "━━━━━━━━━━━━━━━━━━━━"
+PRINTED = {
+    "torchtitan": (
+        [
+            f"[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - \x1b[31mstep: {step:2}  \x1b[32mloss:  8.1234  "
+            f"\x1b[38;2;180;60;0mgrad_norm:  1.2000  \x1b[36mmemory:  1.20GiB(1.30%)  \x1b[34mtps: {12000:,}  "
+            "\x1b[36mtflops: 12.30  \x1b[35mmfu: 3.90%\x1b[39m"
+            for step in (1, 10, 20, 30, 40)
+        ],
+        ("tokens_per_s", 4 * 12000),
+    ),
+    "megatron": (
+        [
+            f" [2026-01-01 10:00:00] iteration {step:8d}/{500:8d} | consumed samples: {step * 16:12d} | elapsed time "
+            "per iteration (ms): 512.3 | learning rate: 1.000E-04 |"
+            for step in range(10, 60, 10)
+        ],
+        ("step_s", 0.5123),
+    ),
+    "nanogpt": (
+        [f"iter {step}: loss 3.2000, time 123.45ms, mfu 12.30%" for step in range(0, 60, 10)],
+        ("step_s", 0.12345),
+    ),
+    "pytorch-examples": (
+        [
+            f"Epoch: [0][{step:4d}/5005]\tTime  0.345 ( 0.512)\tData  0.001 ( 0.020)\tLoss 6.9e+00 (6.9e+00)"
+            for step in range(0, 60, 10)
+        ],
+        ("step_s", 0.345),
+    ),
+    "lightning": (
+        ["\r".join(f"Epoch 0:  12%|█▏        | {n}/313 [00:05<00:38,  8.00it/s, v_num=0]" for n in range(0, 60, 10))],
+        ("step_s", 0.125),
+    ),
+    "tqdm": (
+        ["\r".join(f"train:  12%|█▏   | {n}/313 [1:00:05<10:00:38,  1.19s/it, loss=2.1]" for n in range(0, 60, 10))],
+        ("step_s", 1.19),
+    ),
+    "keras": (
+        [
+            f"Epoch {n}/3\n390/390 [==============================] - 34s 88ms/step - loss: 1.6 - acc: 0.4"
+            for n in (1, 2)
+        ]
+        + [f"\x1b[1m390/390\x1b[0m \x1b[32m{BAR}\x1b[0m\x1b[37m\x1b[0m \x1b[1m1s\x1b[0m 88ms/step - accuracy: 0.86"],
+        ("step_s", 0.088),
+    ),
+    "json": ([f'{{"step": {n}, "images_per_s": 810.0, "loss": 1}}' for n in range(0, 60, 10)], ("samples_per_s", 810)),
+    "huggingface": (
+        [
+            "{'loss': 0.4851, 'grad_norm': 0.3369, 'learning_rate': 3.63e-06, 'epoch': 4.56}",
+            "{'train_runtime': 71.5, 'train_samples_per_second': 6.7, 'train_steps_per_second': 0.8, 'epoch': 4.6}",
+        ],
+        ("step_s", 1.25),
+    ),
+}
+
+
+def rate(lines: list[str], typed: str | None = None, ranks: int = 1) -> LogRate | TooLittle:
+    return rate_in(lines_of(["\n".join(lines).encode()]), formats_for(typed), ranks)
+
+
+def test_every_known_format_is_here() -> None:
+    assert sorted(PRINTED) == sorted(row.name for row in FORMATS)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_known_format_is_found_by_itself_and_by_its_name(name: str) -> None:
+    lines, (kind, value) = PRINTED[name]
+    for typed in (None, name):
+        found = rate(["starting", *lines, "done"], typed, ranks=4)
+        assert isinstance(found, LogRate), found
+        assert (found.source, found.kind) == (name, kind) and found.middle == pytest.approx(value)
+        assert found.low <= found.middle <= found.high
+    assert isinstance(rate(lines, "json" if name != "json" else "tqdm"), TooLittle)
+
+
+def test_the_bar_of_rich_counts_too() -> None:
+    found = rate([f"Epoch 0/9 {BAR} {n}/313 0:00:05 • 0:00:38 8.00it/s v_num: 0" for n in range(0, 60, 10)])
+    assert isinstance(found, LogRate) and (found.source, found.middle) == ("lightning", 0.125)
+
+
+def test_the_first_readings_are_left_out_and_counted() -> None:
+    slow = [f"iter {n}: loss 3.2, time 9000.00ms, mfu 1%" for n in range(5)]
+    found = rate([*slow, *(f"iter {n}: loss 3.2, time 100.00ms, mfu 1%" for n in range(5, 20))])
+    assert isinstance(found, LogRate)
+    assert (found.middle, found.left_out, found.steps) == (0.1, 5, 15)
+    assert found.high < 0.2
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "no line has a speed"),
+        (["loss 3.2"] * 100, "no line has a speed"),
+        ([f"iter {n}: loss 3.2, time 100.00ms" for n in range(4)], "3 steps after the first 1 line: too few"),
+        ([f"iter {n}: loss 3.2, time 100.00ms" for n in (0, 50, 100)], "too few"),
+        (["390/390 [====] - 34s 88ms/step - loss: 1.6"], "keras: 1 lines with a speed, 0 steps"),
+        (PRINTED["huggingface"][0][:1], "no line has a speed"),
+    ],
+)
+def test_too_little_is_no_rate(lines: list[str], why: str) -> None:
+    found = rate(lines)
+    assert isinstance(found, TooLittle) and why in found.why
+
+
+def test_a_validation_in_the_same_format_does_not_count() -> None:
+    train = [f"Epoch 0: 1%| | {n}/313 [00:05<00:38,  8.00it/s]" for n in range(0, 100, 10)]
+    validate = [f"Epoch 0: 1%| | {n}/20 [00:05<00:38,  80.00it/s]" for n in range(5)]
+    found = rate([*train, *validate])
+    assert isinstance(found, LogRate) and found.middle == 0.125
+
+
+def test_a_rate_that_drifts_has_a_range_with_both_halves() -> None:
+    found = rate([f"iter {n}: loss 3.2, time {100 if n < 25 else 150}.00ms" for n in range(50)])
+    assert isinstance(found, LogRate)
+    assert found.low <= 0.1 and found.high >= 0.15
+
+
+def test_what_rounding_hides_is_in_the_range() -> None:
+    found = rate(["390/390 [====] - 1s 2ms/step - loss: 1.6"] * 3)
+    assert isinstance(found, LogRate)
+    assert (found.low, found.high) == pytest.approx((0.0015, 0.0025))
+
+
+def test_a_typed_pattern_names_what_it_finds() -> None:
+    lines = [f"[{n / 2:.1f}] step {n}: 1,200.5 img/sec" for n in range(40)]
+    for pattern, kind, value in (
+        (r"(?P<rate>[\d,.]+) img/sec", "samples_per_s", 1200.5),
+        (r"(?P<rank_samples_per_s>[\d,.]+) img/sec", "samples_per_s", 4802.0),
+        (r"\[(?P<time>[\d.]+)\] step (?P<step>\d+)", "step_s", 0.5),
+    ):
+        found = rate(lines, pattern, ranks=4)
+        assert isinstance(found, LogRate)
+        assert (found.kind, found.middle, found.source) == (kind, pytest.approx(value), "pattern")
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("tdqm", "did you mean 'tqdm'"),
+        ("speed=(", "no regular expression"),
+        (r"speed=(?P<speed>\d+)", "the group 'speed' has no meaning"),
+        (r"speed=(\d+)", "no group of the pattern names a speed"),
+        (r"step (?P<step>\d+)", "no group of the pattern names a speed"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused_with_what_is_allowed(typed: str, why: str) -> None:
+    with pytest.raises(InvalidRequest, match="--rate-from") as refused:
+        formats_for(typed)
+    assert why in str(refused.value) and "torchtitan" in str(refused.value) and "step_s" in str(refused.value)
+
+
+def test_an_endless_line_and_what_is_no_text_are_passed_over() -> None:
+    chunks = [
+        b"\xff\xfe\x00" * 1000,
+        *[b"x" * 100_000] * 20,
+        b"\n",
+        *[b"iter %d: loss 3.2, time 100.00ms\n" % n for n in range(20)],
+    ]
+    found = rate_in(lines_of(chunks), FORMATS, 1)
+    assert isinstance(found, LogRate) and found.middle == 0.1
+    assert all(len(line) <= 1000 for line in lines_of(chunks))
+
+
+def test_a_pattern_that_would_never_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_rates, "MOST_SECONDS", 0.2)  # of processor time, so that a busy machine changes nothing
+    before = signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(Refused, match="too many ways to match"), program_rates.time_limit():
+        rate(["a" * 900 + "!"], r"(?P<rate>(a+)+)$")
+    assert signal.getsignal(signal.SIGVTALRM) == before
