@@ -64,8 +64,8 @@ def plan_of_program(question: Question, facts: ProgramFacts) -> Forecast:
     steps, usable = _steps_of(facts, first.ranks_per_node)
     largest = max(point.nodes for point in usable)
     per_rank = max(int(point.per_rank) for point in usable)
-    amount = facts.amount if facts.amount is not None else _of_an_hour(steps, first, per_rank)
-    ways = [_row(question, facts, steps, trial, (per_rank, largest, amount)) for trial in _shown(trials)]
+    amount = facts.amount if facts.amount is not None else _work_of_an_hour(steps, first, per_rank)
+    ways = [_row(question, facts, steps, trial, (per_rank, largest, amount)) for trial in _trials_to_show(trials)]
     candidates = [row.candidate for row in ways if row.candidate is not None]
     choice = choose(candidates, question.objective) if candidates else None
     return _forecast(question, facts, (steps, amount), trials, ways, choice)
@@ -102,13 +102,13 @@ def _steps_of(facts: ProgramFacts, ranks_per_node: int) -> tuple[ProgramSteps, l
         raise Refused(Fault(where="--calibration", what=str(error), next=hint)) from None
 
 
-def _shown(trials: Sequence[Trial]) -> list[Trial]:
+def _trials_to_show(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that the site takes, and the first one that it refuses."""
     refused = [trial for trial in trials if trial.faults]
     return [trial for trial in trials if trial not in refused[1:]]
 
 
-def _of_an_hour(steps: ProgramSteps, trial: Trial, per_rank: int) -> float:
+def _work_of_an_hour(steps: ProgramSteps, trial: Trial, per_rank: int) -> float:
     """Return what the fewest measured nodes train in an hour."""
     step = steps.step(steps.fewest, per_rank)
     assert step is not None
@@ -201,7 +201,7 @@ def _forecast(
     choice: NodeChoice | None,
 ) -> Forecast:
     steps, amount = known
-    nodes, summary = _chosen(question, choice)
+    nodes, summary = _choose_nodes(question, choice)
     row = next((row for row in rows if row.nodes == nodes), rows[0])
     trial = next(trial for trial in trials if trial.nodes == row.nodes)
     length = length_of(question, trial, row.candidate) if facts.amount is not None else Length()
@@ -233,7 +233,7 @@ def _forecast(
     return replace(plan, headlines=headlines_of(plan))
 
 
-def _chosen(question: Question, choice: NodeChoice | None) -> tuple[int, str]:
+def _choose_nodes(question: Question, choice: NodeChoice | None) -> tuple[int, str]:
     """Return the node count and why: the typed one, the best, or the nearest."""
     typed = question.typed_nodes
     if typed is not None:

@@ -68,7 +68,7 @@ class LogFormat:
     whole: bool = False
 
 
-def _by(pattern: str) -> Callable[[str], Reading | None]:
+def _reader_of(pattern: str) -> Callable[[str], Reading | None]:
     found = re.compile(pattern)
     return lambda line: reading_of(found.search(line))
 
@@ -78,7 +78,7 @@ def reading_of(match: re.Match[str] | None) -> Reading | None:
     if match is None:
         return None
     groups = {name: text for name, text in match.groupdict().items() if text is not None}
-    step, total = (_whole(groups.get(name)) for name in ("step", "total"))
+    step, total = (_whole_number(groups.get(name)) for name in ("step", "total"))
     for name, (kind, factor, reciprocal, by_rank) in GROUPS.items():
         value = _number(groups.get(name))
         if value is not None:
@@ -104,7 +104,7 @@ def _half_a_digit(text: str) -> float:
     return 0.5 * 10.0 ** -len(digits) if digits.isdigit() or not digits else 0.0
 
 
-def _whole(text: str | None) -> int | None:
+def _whole_number(text: str | None) -> int | None:
     digits = (text or "").replace(",", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
 
@@ -147,7 +147,7 @@ _BAR = (
 _RICH_BAR = r"Epoch \d+/\d+ .{0,400}?(?P<step>\d+)/(?P<total>\d+) +\d+:\d+:\d+ \S \S+ (?P<steps_per_s>[\d.]+)it/s"
 _KERAS = r"(?<!\d)(?P<step>\d+)/(?P<total>\d+)\s.{0,200}?(?<![\d.])"
 
-_LIGHTNING, _LIGHTNING_OF_RICH = _by(rf"Epoch \d+: .{{0,400}}?{_BAR}"), _by(_RICH_BAR)
+_LIGHTNING, _LIGHTNING_OF_RICH = _reader_of(rf"Epoch \d+: .{{0,400}}?{_BAR}"), _reader_of(_RICH_BAR)
 _HUGGINGFACE = re.compile(
     r"'train_runtime': '?(?P<time>[\d.]+).{0,200}?'train_steps_per_second': '?(?P<steps_per_s>[\d.]+)"
 )
@@ -166,25 +166,27 @@ FORMATS: tuple[LogFormat, ...] = (
         name="torchtitan",
         words="step: 10  loss: 8.1  …  tps: 12,345  (tokens per second of one device)",
         wanted="tps:",
-        read=_by(r"step: {1,8}(?P<step>\d+) .{0,300}?\btps: (?P<rank_tokens_per_s>[\d,]+)"),
+        read=_reader_of(r"step: {1,8}(?P<step>\d+) .{0,300}?\btps: (?P<rank_tokens_per_s>[\d,]+)"),
     ),
     LogFormat(
         name="megatron",
         words="iteration 10/ 500 | … elapsed time per iteration (ms): 512.3 |",
         wanted="elapsed time per iteration (ms):",
-        read=_by(r"iteration {1,12}(?P<step>\d+)/.{0,300}?elapsed time per iteration \(ms\): (?P<step_ms>[\d.]+)"),
+        read=_reader_of(
+            r"iteration {1,12}(?P<step>\d+)/.{0,300}?elapsed time per iteration \(ms\): (?P<step_ms>[\d.]+)"
+        ),
     ),
     LogFormat(
         name="nanogpt",
         words="iter 10: loss 3.2, time 123.45ms, mfu 12.3%",
         wanted="iter ",
-        read=_by(r"\biter (?P<step>\d+): loss .{0,100}?, {0,40}time (?P<step_ms>[\d.]+)ms"),
+        read=_reader_of(r"\biter (?P<step>\d+): loss .{0,100}?, {0,40}time (?P<step_ms>[\d.]+)ms"),
     ),
     LogFormat(
         name="pytorch-examples",
         words="Epoch: [0][ 10/5005]  Time 0.345 ( 0.512)  Data …",
         wanted="Time",
-        read=_by(r"Epoch: ?\[\d+\]\[ *(?P<step>\d+)/(?P<total>\d+)\].{0,40}?Time +(?P<step_s>[\d.]+)"),
+        read=_reader_of(r"Epoch: ?\[\d+\]\[ *(?P<step>\d+)/(?P<total>\d+)\].{0,40}?Time +(?P<step_s>[\d.]+)"),
     ),
     LogFormat(
         name="lightning",
@@ -196,13 +198,13 @@ FORMATS: tuple[LogFormat, ...] = (
         name="tqdm",
         words="12%|█▏ | 37/313 [00:05<00:38,  7.14it/s], or 1.19s/it",
         wanted="it",
-        read=_by(_BAR),
+        read=_reader_of(_BAR),
     ),
     LogFormat(
         name="keras",
         words="313/313 [=====] - 12s 38ms/step, or 313/313 ━━━━━ 12s 38ms/step",
         wanted="s/step",
-        read=_by(rf"{_KERAS}(?:(?P<step_ms>\d+)ms|(?P<step_us>\d+)us|(?P<step_s>\d+)s)/step"),
+        read=_reader_of(rf"{_KERAS}(?:(?P<step_ms>\d+)ms|(?P<step_us>\d+)us|(?P<step_s>\d+)s)/step"),
         ends_of_epochs=True,
     ),
     LogFormat(

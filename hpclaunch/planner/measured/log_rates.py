@@ -99,8 +99,8 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
     """Return the rate of all ``ranks`` by the readings of one format."""
     if row.whole:
         return _rate_of_a_whole(readings[-1], row)
-    usual = _of_the_usual_loop(readings)
-    usual = _ends_of_epochs(usual) if row.ends_of_epochs else _between_times(usual)
+    usual = _select_loop(readings)
+    usual = _ends_of_epochs(usual) if row.ends_of_epochs else _steps_between(usual)
     kinds = Counter(reading.kind for reading in usual)
     kind = kinds.most_common(1)[0][0] if kinds else None
     usual = [reading for reading in usual if reading.kind == kind]
@@ -155,7 +155,7 @@ def _rate_of_a_whole(reading: Reading, row: LogFormat) -> LogRate | TooLittle:
     )
 
 
-def _of_the_usual_loop(readings: Sequence[Reading]) -> list[Reading]:
+def _select_loop(readings: Sequence[Reading]) -> list[Reading]:
     """Return the readings of the loop that printed most: a validation has another number of steps."""
     totals = Counter(reading.total for reading in readings)
     usual = totals.most_common(1)[0][0]
@@ -167,7 +167,7 @@ def _ends_of_epochs(readings: Sequence[Reading]) -> list[Reading]:
     return [reading for reading in readings if reading.step is not None and reading.step == reading.total]
 
 
-def _between_times(readings: Sequence[Reading]) -> list[Reading]:
+def _steps_between(readings: Sequence[Reading]) -> list[Reading]:
     """Return the seconds of a step between each two readings of a step's number and a time; others as they are."""
     found: list[Reading] = []
     before: Reading | None = None

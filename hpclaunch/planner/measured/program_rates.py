@@ -38,7 +38,7 @@ def measured_rate(run: Run, formats: Sequence[LogFormat], *, typed: bool) -> Log
     ranks = ranks_of(run.spec()) or 1
     best = TooLittle(why="it printed nothing")
     if not typed:
-        rate = _in_metrics(run)
+        rate = _read_metrics(run)
         if isinstance(rate, LogRate):
             return rate
         best = rate or best
@@ -52,15 +52,15 @@ def measured_rate(run: Run, formats: Sequence[LogFormat], *, typed: bool) -> Log
     return best
 
 
-def _in_metrics(run: Run) -> LogRate | TooLittle | None:
+def _read_metrics(run: Run) -> LogRate | TooLittle | None:
     """Return the rate by the run's events; None if it wrote none that has a speed."""
     steps: list[Reading] = []
     done = 0
     for event in run.metrics():
-        seconds, number = _positive(event.get("seconds")), event.get("steps")
+        seconds, number = _positive_number(event.get("seconds")), event.get("steps")
         if event.get("event") == "steps" and seconds and isinstance(number, int) and number > 0:
             done += number
-            samples = _positive(event.get("samples"))
+            samples = _positive_number(event.get("samples"))
             if samples:
                 steps.append(Reading(kind="samples_per_s", value=samples / seconds, step=done))
             else:
@@ -68,7 +68,7 @@ def _in_metrics(run: Run) -> LogRate | TooLittle | None:
     return rate_of(steps, METRICS, 1) if steps else None
 
 
-def _positive(value: Any) -> float | None:
+def _positive_number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e300 else None
 
