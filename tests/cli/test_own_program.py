@@ -122,7 +122,7 @@ def test_a_budget_needs_the_work_and_is_kept(site: Desk) -> None:
     found = site.type("plan", "./train.py", *FLAGS, "--work", "10M", "--deadline", "2h", "--json").json
     chosen = next(row for row in found["rows"] if row["nodes"] == found["nodes"])
     assert found["nodes"] > 1 and chosen["candidate"]["time_s"]["middle"] <= 7200
-    late = site.type("plan", "./train.py", *FLAGS, "--work", "10T", "--deadline", "1m")
+    late = site.type("plan", "./train.py", *FLAGS, "--work", "10M", "--deadline", "1m")
     assert late.code == 1 and "no node count is feasible" in late.err
 
 
