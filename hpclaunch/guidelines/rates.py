@@ -11,17 +11,20 @@ from hpclaunch.guidelines.optimizers import NOTHING_KNOWN, rules_of
 from hpclaunch.guidelines.published import TaskFacts, published_for
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
-Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
+Rule = Literal["none", "linear", "sqrt", "power23", "adascale"]
+"""A scaling rule by the name that programs know it by: a choice of ``scale_learning_rate`` in parameters.json."""
+_IN_WORDS = {"power23": "power 2/3", "inverse": "1/t"}
+"""Rule or decay -> how a person reads it, where that is not its name."""
 
 SOURCE = f"{GUIDELINES}, learning rate scheduling"
 SOURCES: dict[Rule, str] = {
     "none": SOURCE,
     "linear": f"{SOURCE}; Goyal et al. 2017, arXiv 1706.02677",
     "sqrt": f"{SOURCE}; You et al. 2017, arXiv 1708.03888",
-    "power 2/3": "a project's article on Horovod; AdamW's rates for OC20 in MLPerf HPC's logs have powers .67 to .79",
+    "power23": "a project's article on Horovod; AdamW's rates for OC20 in MLPerf HPC's logs have powers .67 to .79",
     "adascale": "Johnson et al. 2020, arXiv 2007.05105",
 }
-POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power 2/3": 2 / 3}
+POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power23": 2 / 3}
 LARGE_STEP = 8.0
 """If the batch grows by this factor or more, the warm-up is long."""
 WARMUP_EPOCHS, LONG_WARMUP_EPOCHS = 2.0, 5.0
@@ -32,11 +35,13 @@ LONGEST_SHARE, MOST_EPOCHS = 0.2, 10.0
 DECAYS: dict[str, str] = {
     "step": "times a factor at chosen epochs",
     "exponential": "exp(-k epoch)",
-    "1/t": "1 / (1 + k epoch)",
+    "inverse": "1 / (1 + k epoch)",
     "polynomial": "(1 - epoch / epochs)^p",
     "cosine": "(1 + cos(pi epoch / epochs)) / 2",
 }
-"""The decay schedules of the guidelines, as factors of the scaled rate; in epochs, so that they do not depend on B."""
+"""The decay schedules of the guidelines, by the names of parameters.json, as factors of the scaled rate.
+
+They are in epochs, so that they do not depend on B."""
 
 
 @record
@@ -54,6 +59,16 @@ class Rate:
 HIGH_MOMENTUM = 0.95
 """Momentum from which on SGD's rate is not scaled linearly: that was shown for 0.9 (Goyal et al. 2017), and a step with
 0.99 is already ten times as long (hpclaunch's own bound)."""
+
+
+def in_words(name: str) -> str:
+    """Return the name of a rule or of a decay as a person reads it."""
+    return _IN_WORDS.get(name, name)
+
+
+def rule_named(name: str) -> Rule | None:
+    """Return the scaling rule of this name; None if there is none."""
+    return next((rule for rule in SOURCES if rule == name), None)
 
 
 def rule_for(optimizer: str, momentum: float | None = None) -> Rule:
@@ -133,7 +148,7 @@ def scale_rate(
         reason=Reason(
             rule="weak scaling: the learning rate grows with the global batch size",
             numbers=numbers,
-            verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen} scaling{stops})",
+            verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({in_words(chosen)} scaling{stops})",
             source=f"{SOURCES[chosen]}; {row.source}" if row and chosen == "linear" else SOURCES[chosen],
         ),
     )
@@ -252,7 +267,7 @@ def choose_decay(optimizer: str, *, own: str = "") -> Decay:
     """
     power = 0.0 if own else rules_of(optimizer).decay_power
     name = own or ("polynomial" if power else "cosine")
-    name = {"inverse": "1/t"}.get(name, name)
+    words = f"{in_words(name)}: {DECAYS[name]}" if name in DECAYS else in_words(name)
     return Decay(
         name=name,
         power=power,
@@ -260,7 +275,7 @@ def choose_decay(optimizer: str, *, own: str = "") -> Decay:
         reason=Reason(
             rule="consider a decay schedule",
             numbers=(Number(name="power", value=power),) if power else (),
-            verdict=": ".join(filter(None, (name, DECAYS.get(name)))) + (", the job's own schedule" if own else ""),
+            verdict=words + (", the job's own schedule" if own else ""),
             source=SOURCE,
         ),
     )
@@ -269,7 +284,7 @@ def choose_decay(optimizer: str, *, own: str = "") -> Decay:
 def decay_factor(name: str, epoch: float, epochs: float, *, power: float = 1.0, rate: float = 1.0) -> float:
     """Return the factor of the scaled rate at a (fractional) ``epoch`` of ``epochs``.
 
-    ``power`` is that of the polynomial. ``rate`` is k of the exponential and the 1/t schedule, and the factor that
+    ``power`` is that of the polynomial. ``rate`` is k of the exponential and the inverse schedule, and the factor that
     ``step`` applies after one and two thirds of the run. Raises ValueError for an unknown name. Source: guidelines.
     """
     positive(epochs=epochs)
@@ -279,7 +294,7 @@ def decay_factor(name: str, epoch: float, epochs: float, *, power: float = 1.0, 
     factors: dict[str, float] = {
         "step": math.pow(rate, min(2, math.floor(3 * done))),
         "exponential": math.exp(-rate * epoch),
-        "1/t": 1 / (1 + rate * epoch),
+        "inverse": 1 / (1 + rate * epoch),
         "polynomial": math.pow(1 - done, power),
         "cosine": (1 + math.cos(math.pi * done)) / 2,
     }

@@ -10,8 +10,8 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch, typed_batch
-from hpclaunch.guidelines.rates import factor
-from hpclaunch.planner.workload import RULES, Workload, workload_of
+from hpclaunch.guidelines.rates import factor, rule_named
+from hpclaunch.planner.workload import Workload, workload_of
 
 
 @record
@@ -75,7 +75,7 @@ def _rate(work: Workload, before: int, after: int) -> tuple[str, str]:
 
     ``before`` and ``after``: the batches of a rank in one step, which the ranks' scaling rule counts.
     """
-    rule = RULES.get(work.scaling, "none")
+    rule = rule_named(work.scaling) or "none"
     if rule == "adascale" and before != after:
         return "", "AdaScale measures its factor again, because the batches of a step are others"
     if work.learning_rate is None or rule in ("none", "adascale") or before == after:

@@ -24,15 +24,15 @@ from hpclaunch.guidelines.rates import (
     factor,
     lamb_rate,
     lars_rate,
+    rule_named,
     scale_rate,
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.epochs import RunEpochs, facts_of, optimizer_of, run_epochs
 from hpclaunch.planner.fit import ENOUGH
-from hpclaunch.planner.workload import RULES, WRITTEN, Workload
+from hpclaunch.planner.workload import WRITTEN, Workload
 
-_JOB_NAMES = {rule: word for word, rule in RULES.items()}
 ROLES: tuple[Role, ...] = (
     *("epochs", "steps", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
     *("warmup_epochs", "decay", "decay_power"),
@@ -242,7 +242,7 @@ def _rate_settings(rate: Rate, batch: Batch, work: Workload, *, as_number: bool)
     own, base = _own_factor(rate.rule, batch), work.base_batch or batch.total
     if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
         # The factors differ where linear scaling stops at B_crit.
-        return {"scale_learning_rate": _JOB_NAMES[rate.rule]} if batch.total > base else {}
+        return {"scale_learning_rate": rate.rule} if batch.total > base else {}
     return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}
 
 
@@ -256,7 +256,7 @@ def _other_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> float
 
     ``scaling`` is the job's name for its rule.
     """
-    own = _own_factor(RULES.get(scaling, "none"), batch)
+    own = _own_factor(rule_named(scaling) or "none", batch)
     if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
         return None
     kept = work.learning_rate * own

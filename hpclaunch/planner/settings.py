@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import Arithmetic, unmeasured_compute
 from hpclaunch.guidelines.precision import PrecisionAdvice, choose_precision, recommended
-from hpclaunch.guidelines.rates import DECAYS
+from hpclaunch.guidelines.rates import DECAYS, in_words
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.recipe import Recipe
@@ -28,7 +28,7 @@ def recipe_sections(recipe: Recipe | None) -> tuple[PlanSection, ...]:
         PlanSection(
             title="learning rate",
             reasons=recipe.reasons,
-            remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in recipe.decay.others),
+            remarks=tuple(f"another decay to try: {in_words(name)}, {DECAYS[name]}" for name in recipe.decay.others),
         ),
     )
 

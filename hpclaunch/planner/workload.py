@@ -16,21 +16,11 @@ from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import SLOTS, Precision
 from hpclaunch.guidelines.precision import HALVES
-from hpclaunch.guidelines.rates import Rule
+from hpclaunch.guidelines.rates import Rule, rule_named
 from hpclaunch.guidelines.reasoning import Origin
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.hardware import Arithmetic
-
-RULES: dict[str, Rule] = {
-    "none": "none",
-    "linear": "linear",
-    "sqrt": "sqrt",
-    "power23": "power 2/3",
-    "adascale": "adascale",
-}
-"""A job's name for a learning-rate rule -> that of ``guidelines.rates``."""
-
 
 OF_A_SPLIT: tuple[Figure, ...] = (
     *("replicated_parameters", "first_stage_parameters", "last_stage_parameters"),
@@ -186,7 +176,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         epochs=_positive_number(values, "epochs") or _epochs_of_steps(steps, base, samples),
         steps=steps if "steps" in typed else None,
         learning_rate=_positive_number(values, "learning_rate"),
-        rule=RULES.get(scaling) if "scale_learning_rate" in typed else None,
+        rule=rule_named(scaling) if "scale_learning_rate" in typed else None,
         scaling=scaling,
         decay_power=_positive_number(values, "decay_power"),
         task=training.task,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hpclaunch
 from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.optimizers import choose_optimizer
 from hpclaunch.guidelines.published import PUBLISHED, TaskFacts
 from hpclaunch.guidelines.rates import (
     DECAYS,
+    SOURCES,
     BaseRate,
     choose_decay,
     decay_factor,
     factor,
     lars_rate,
     rule_for,
+    rule_named,
     scale_rate,
     warm_up,
 )
@@ -26,7 +31,7 @@ from hpclaunch.guidelines.rates import (
 
 @pytest.mark.parametrize(
     ("rule", "growth", "expected"),
-    [("none", 8, 1), ("linear", 8, 8), ("sqrt", 16, 4), ("power 2/3", 8, 4), ("linear", 0.5, 0.5)],
+    [("none", 8, 1), ("linear", 8, 8), ("sqrt", 16, 4), ("power23", 8, 4), ("linear", 0.5, 0.5)],
 )
 def test_factors(rule: str, growth: float, expected: float) -> None:
     assert factor(rule, growth) == pytest.approx(expected)  # type: ignore[arg-type]
@@ -80,8 +85,17 @@ def test_or_at_the_published_batch_of_the_task(batch: int, rate: float) -> None:
 
 
 def test_a_typed_rule_wins() -> None:
-    found = scale_rate(BaseRate(rate=0.1, batch=256), 2048, "adam", rule="power 2/3")
+    found = scale_rate(BaseRate(rate=0.1, batch=256), 2048, "adam", rule="power23")
     assert (found.scaled, found.origin) == (pytest.approx(0.4), "typed")
+    assert found.reason.verdict.endswith("(power 2/3 scaling)")
+
+
+def test_rules_and_decays_have_the_names_of_the_parameters() -> None:
+    file = Path(hpclaunch.__file__).parent / "training" / "parameters.json"
+    row = json.loads(file.read_text())["groups"]["learning_rate"]
+    assert [rule_named(name) for name in row["scale_learning_rate"]["choices"]] == [*SOURCES]
+    assert {"constant", *DECAYS} == {*row["decay"]["choices"]}
+    assert rule_named("power 2/3") is None
 
 
 def test_adascale_uses_the_measured_noise_scale() -> None:
@@ -89,7 +103,7 @@ def test_adascale_uses_the_measured_noise_scale() -> None:
     assert found.factor == pytest.approx(4 / (1 + 768 / 2048))
 
 
-@given(st.floats(1, 1e4), st.floats(1, 1e4), st.sampled_from(["none", "sqrt", "power 2/3", "linear", "adascale"]))
+@given(st.floats(1, 1e4), st.floats(1, 1e4), st.sampled_from(["none", "sqrt", "power23", "linear", "adascale"]))
 def test_a_larger_batch_never_has_a_smaller_rate_and_never_more_than_linear(
     one: float, other: float, rule: str
 ) -> None:
@@ -142,7 +156,7 @@ def test_warm_up_is_never_most_of_the_run() -> None:
         ("cosine", 90, 0),
         ("polynomial", 45, 0.25),
         ("exponential", 10, math.exp(-1)),
-        ("1/t", 10, 0.5),
+        ("inverse", 10, 0.5),
         ("step", 29, 1),
         ("step", 30, 0.1),
         ("step", 60, 0.01),
@@ -159,15 +173,16 @@ def test_decay_never_rises(name: str, one: float, other: float) -> None:
     assert 1 >= decay_factor(name, early, 90, rate=0.1) >= decay_factor(name, late, 90, rate=0.1) >= 0
 
 
-@pytest.mark.parametrize(("own", "name"), [("step", "step"), ("inverse", "1/t")])
-def test_the_jobs_own_decay_is_kept(own: str, name: str) -> None:
+@pytest.mark.parametrize(("own", "words"), [("step", "step: "), ("inverse", "1/t: "), ("own", "own, ")])
+def test_the_jobs_own_decay_is_kept(own: str, words: str) -> None:
     found = choose_decay("sgd", own=own)
-    assert found.name == name and name not in found.others
+    assert found.name == own and own not in found.others
+    assert found.reason.verdict.startswith(words)
     assert found.reason.verdict.endswith("the job's own schedule")
 
 
 def test_an_unknown_decay_lists_the_five() -> None:
-    with pytest.raises(ValueError, match="step, exponential, 1/t, polynomial, cosine"):
+    with pytest.raises(ValueError, match="step, exponential, inverse, polynomial, cosine"):
         decay_factor("linear", 1, 2)
 
 
