@@ -20,7 +20,16 @@ TITLES = {
     "Nodes and batch": ("batch", "choice", "candidates", "distribution", "dataset"),
     "Learning rate, optimizer and epochs": ("rates", "optimizers", "epochs"),
     "How ranks share the work": ("parallelism", "fit", "framework", "precision", "memory", "sections", "own_program"),
-    "Time and cost": ("throughput", "hardware", "communication", "machine", "overhead", "calibration", "queue"),
+    "Time and cost": (
+        "throughput",
+        "hardware",
+        "communication",
+        "machine",
+        "overhead",
+        "calibration",
+        "program_plan",
+        "queue",
+    ),
     "Checkpoints": ("checkpoints", "saving"),
 }
 # Where a rule or source depends on the job: what it can be, from the same constants.
@@ -36,6 +45,7 @@ VARIES = {
     "rates.warm_up.source": "f'{SOURCE}; Goyal et al. 2017; LEGW, You et al. 2019, arXiv 1901.08256'",
     "machine.source": "'hpclaunch doctor; nccl-tests PERFORMANCE.md'",
     "own_program.source": "f'{SOURCE}; the data sheet of the GPU'",
+    "program_plan.rule": "'step = fixed + per sample x batch of a rank + communication'",
     "sections.rule": "'the first rung of the ladder that fits a GPU'",
     "sections.source": "'the table of rungs below'",
 }

@@ -100,7 +100,7 @@ class PlanOptions(PlaceOptions, total=False):
 
     ``global_batch`` in samples; ``deadline``: the longest time; ``budget``: the highest cost, in the unit of the site;
     ``weight``: of time against cost, between 0 and 1, or ``prefer`` one of them; ``calibration``: a file with
-    measurements.
+    measurements; ``work``: how much a measured program of one's own is to train, such as ``"5M"``.
     """
 
     node_type: str | None
@@ -111,6 +111,7 @@ class PlanOptions(PlaceOptions, total=False):
     weight: float | None
     prefer: Literal["time", "cost"] | None
     calibration: Name | None
+    work: str | None
 
 
 def refuse_unknown(verb: str, options: Mapping[str, object], allowed: type) -> None:
@@ -157,6 +158,11 @@ def plan_objective(options: PlanOptions) -> Objective:
 def global_batch_of(options: PlanOptions) -> int | None:
     """Return the global batch size in samples, if one is given. Raises InvalidRequest."""
     return _whole_number("global_batch", options.get("global_batch"))
+
+
+def work_of(options: PlanOptions) -> float | None:
+    """Return how much is to be trained, in what the program's rate counts. Raises InvalidRequest."""
+    return typed_values.amount_of_work(_text("work", options.get("work")))
 
 
 def _program_of(
@@ -269,7 +275,7 @@ def _quote_value(key: str, value: Value) -> str:
 
 
 _OF_THE_PROGRAM = ("arguments", "from_script", "as_is", "runs_dir")
-_OF_THE_PLAN = ("global_batch", "deadline", "budget", "weight", "prefer", "calibration")
+_OF_THE_PLAN = ("global_batch", "deadline", "budget", "weight", "prefer", "calibration", "work")
 """Keywords that are no flag of a request."""
 _FLAGS = {"settings": "set_", "modules": "module", "environment": "env", "environment_name": "environment"}
 _FLAGS |= {"from_trial": "from_"}

@@ -120,6 +120,7 @@ def plan(job: Name, **options: Unpack[PlanOptions]) -> Plan:
         keywords.plan_objective(options),
         global_batch=keywords.global_batch_of(options),
         calibration=None if calibration is None else Path(calibration),
+        work=keywords.work_of(options),
     )
     return plan_of(forecast)
 
