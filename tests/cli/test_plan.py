@@ -108,11 +108,11 @@ def test_the_json_has_the_five_lines_with_their_numbers(desk: Desk) -> None:
     assert (found["time"]["unit"], found["cost"]["unit"]) == ("s", f"{done.json['unit']}s")
 
 
-def test_a_calibration_without_figures_of_the_model_is_refused(desk: Desk) -> None:
+def test_a_calibration_without_points_is_refused(desk: Desk) -> None:
     desk.write("train.py", "print(1)\n")
     desk.write("c.json", "{}")
     done = desk.type("plan", "./train.py", "--site", "perlmutter", "--calibration", "c.json")
-    assert done.code == 1 and "--calibration: c.json cannot be used" in done.err and not done.out
+    assert done.code == 1 and "c.json: points: this key is required, but missing" in done.err and not done.out
 
 
 def test_a_calibration_is_used(desk: Desk) -> None:
