@@ -27,6 +27,8 @@ DryRun = Annotated[
 _Nodes = Annotated[
     int | None,
     typer.Option(
+        "--nodes",
+        "-N",
         min=1,
         help="Nodes of the last run, such as 2 or 4; 1: measure one node only. [default: 2]",
         rich_help_panel=help_text.SITE,

@@ -21,6 +21,8 @@ _NUMBER = re.compile("[1-9][0-9]{0,6}")
 _GPUS = re.compile("(?:gpu:)?(?:(?P<type>[A-Za-z][A-Za-z0-9_.-]*):)?(?P<number>[0-9]+)")
 _TELLING = {"help": "--help", "usage": "--help", "parsable": "--json", "quiet": "--quiet", "verbose": "--verbose"}
 """Options without a value, and the flag of every verb that does the same."""
+_VALUELESS = "hqv"
+"""The letters of every verb that take no value, so that others may follow them in one word."""
 _LONGEST = 400
 """Of a longer command line only the words that change are shown."""
 
@@ -36,9 +38,12 @@ def fault_for(option: str, words: Sequence[str], path: str) -> Fault | None:
     if place is None or found is None:
         return None
     asked, used = found
-    what, instead = _translate(asked, words)
+    what, instead = _translate(asked, words[:end])
     name = option if option.startswith("--") else f"{option} ({asked.name})"
-    if isinstance(instead, str):
+    if asked.name == "wrap":
+        others = [*words[:place], *words[place + used : end]]
+        next_step = _command(["hpclaunch", *others, "--", "bash", "-c", asked.value])
+    elif isinstance(instead, str):
         next_step = instead
     else:
         whole = _command(["hpclaunch", *words[:place], *instead, *words[place + used :]])
@@ -53,7 +58,7 @@ def _command(words: Sequence[str]) -> str:
 def _is_that(word: str, option: str) -> bool:
     if option.startswith("--"):
         return word.partition("=")[0] == option
-    return word.startswith("-") and not word.startswith("--") and option[1:] in word
+    return re.match(f"-[{_VALUELESS}]*{re.escape(option[1:])}", word) is not None
 
 
 def _translate(asked: Directive, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
@@ -134,11 +139,6 @@ def _variables(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | s
     return what, [part for word in given for part in ("--env", word)]
 
 
-def _wrap_value(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
-    del words
-    return "; here a command stands behind --", _command(["hpclaunch", "submit", "--", "bash", "-c", value])
-
-
 def _version(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
     del value, words
     return "; here it stands before the verb", "hpclaunch --version"
@@ -154,7 +154,7 @@ _SPECIAL: dict[str, Callable[[str, Sequence[str]], tuple[str, Sequence[str] | st
     "mem": _memory,
     "ntasks": _ranks,
     "version": _version,
-    "wrap": _wrap_value,
+    "wrap": lambda value, words: ("; here a command stands behind --", []),
 }
 
 
@@ -166,4 +166,6 @@ def _value_of(words: Sequence[str], *flags: str) -> str:
         name, sign, value = word.partition("=")
         if sign and name in flags:
             return value
+        if word[:2] in flags:  # -N2
+            return word[2:]
     return ""

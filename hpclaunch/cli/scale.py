@@ -30,6 +30,8 @@ def scale(
     nodes: Annotated[
         str | None,
         typer.Option(
+            "--nodes",
+            "-N",
             metavar="N,N,...",
             help="The node counts, such as 1,2,4,8. One process comes first.",
             rich_help_panel=help_text.SITE,

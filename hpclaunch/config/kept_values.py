@@ -18,7 +18,7 @@ from typing import Any
 from hpclaunch.config.plain_files import read_text_file
 from hpclaunch.core.files import is_own_folder, json_object, read_text, write_text
 
-_READERS = ("hpclaunch.config.documents", "yaml")
+_READERS = ("hpclaunch.config.documents", "hpclaunch.config.plain_files", "yaml")
 """The modules that read YAML: with another version of them, what is kept does not count."""
 
 
@@ -47,7 +47,8 @@ def _keep(place: Path, text: str, values: dict[str, Any]) -> None:
         content = json.dumps({"text": text, "readers": _readers(), "values": values})
         if _readers() and json.loads(content)["values"] == values:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_own_folder(place.parent):
+            # A file that only its owner may read is not to be read here by others.
+            if is_own_folder(place.parent) and not place.parent.stat().st_mode & 0o077:
                 write_text(place, content, durable=False)
 
 

@@ -36,7 +36,7 @@ ENDS = {
     "NOT_SUBMITTED": End("it was never queued", again=True, own=True),
     "FORGOTTEN": End("it was closed with hpclaunch runs forget", own=True),
 }
-"""The library of a script (``may_follow`` in templates/hpclaunch.sh) has those of the scheduler:
+"""The library of a script (``may_follow`` in templates/library/run.sh) has those of the scheduler:
 ``python tools/generated.py --write``."""
 FINAL = frozenset(ENDS)
 OF_SCHEDULER = frozenset(state for state, end in ENDS.items() if not end.own)

@@ -394,7 +394,7 @@ def _commonest_reason(found: Iterable[Run | TaskState]) -> str:
 def counts_of(run: Run) -> Mapping[str, int]:
     """Return state -> the number of an array's runs that are in it; of any other run 1.
 
-    The runs of an array without recorded counts have its state, or nobody has looked at them since its state changed.
+    Without recorded counts, as before anybody has looked at its runs, all runs of an array count as having its state.
     """
     return run.counts or {run.state: max(run.tasks, 1)}
 

@@ -12,6 +12,7 @@ from hpclaunch import cli
 # sbatch(1) of Slurm 22.05, and what 23.02 to 24.05 have added; with a value as a person would type it.
 HAS_A_FLAG = {
     "--dependency=afterok:1:2": "--after 1 --after 2",
+    "--dependency=singleton": "--after singleton",
     "--export=ALL,DEPTH=3": "--env DEPTH=3",
     "--gres=gpu:4": "--gpus-per-node 4",
     "--gres=gpu:a100:4": "--gpus-per-node 4",
@@ -51,7 +52,7 @@ DONE_IN_ANOTHER_WAY = {
     "--open-mode=append": "",
     "--output=log.out": "",
     "--version": "hpclaunch --version",
-    "--wrap=ls -l": "hpclaunch submit -- bash -c 'ls -l'",
+    "--wrap=ls -l": "hpclaunch submit ./train.py --account m1 --dry-run -- bash -c 'ls -l'",
 }
 LETTERS = {
     "-n 4": "--nodes 1",
@@ -157,6 +158,22 @@ def test_what_sbatch_has_not_either_is_compared_with_the_options_here(typed) -> 
 def test_the_program_s_own_arguments_are_its_own(typed) -> None:  # type: ignore[no-untyped-def]
     told = typed([*words_of("--mem 4G"), "--", "--mem", "8G", "a b"])
     assert told.splitlines()[1].endswith("--dry-run --memory 4G -- --mem 8G 'a b'")
+
+
+@pytest.mark.parametrize(
+    ("attached", "instead"),
+    [
+        ("-pdebug -d afterok:1", "-pdebug --after 1"),
+        ("-Jtrain -n 4", "-Jtrain --nodes 1 --tasks-per-node 4"),
+        ("-N2 -n 8", "-N2 --tasks-per-node 4"),
+        ("--nodes=2 -n 8", "--nodes=2 --tasks-per-node 4"),
+        ("-n 8 -- -N 4", "--nodes 1 --tasks-per-node 8 -- -N 4"),
+    ],
+)
+def test_values_beside_their_letters_and_behind_the_dashes_are_no_options(  # type: ignore[no-untyped-def]
+    attached: str, instead: str, typed
+) -> None:
+    assert typed(words_of(attached)).splitlines()[1].endswith(f"--dry-run {instead}")
 
 
 def test_a_long_command_line_is_not_repeated(typed) -> None:  # type: ignore[no-untyped-def]

@@ -107,6 +107,9 @@ def flags_for(dependency: str) -> str:
     words = []
     for clause in dependency.split(","):
         condition, *jobs = (part.strip() for part in clause.split(":"))
+        if condition in SAME_NAME and not jobs:
+            words.append(f"--after {condition}")
+            continue
         flag = _CONDITIONS.get(condition, "")
         if not flag or not jobs or "?" in clause:
             return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,22 @@ def test_the_same_script_given_by_hand_is_the_same_to_sbatch(slurm: Path) -> Non
     submitted = (slurm / "script").read_bytes()
     subprocess.run(["sbatch", slurm / "job.sh"], check=True, capture_output=True)
     assert (slurm / "script").read_bytes() == submitted
+
+
+def test_submitit_leaves_the_logging_of_its_caller_alone(tmp_path: Path) -> None:
+    code = (
+        "import logging, os; from pathlib import Path\n"
+        "logging.basicConfig(filename='own.log', filemode='w', level='INFO'); logging.info('before')\n"
+        "from hpclaunch.schedulers.slurm.executor import script_executor\n"
+        "script_executor(Path('x'), (), 9); logging.info('after')\n"
+        "print(logging.getLogger('submitit').handlers, os.environ['SUBMITIT_LOG_LEVEL'])\n"
+    )
+    variables = {**os.environ, "SUBMITIT_LOG_LEVEL": "no level"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path, env=variables
+    )
+    assert done.stdout == "[] no level\n"
+    assert (tmp_path / "own.log").read_text().splitlines() == ["INFO:root:before", "INFO:root:after"]
 
 
 def test_submitit_is_loaded_by_a_submission_alone_and_as_it_is(slurm: Path) -> None:
