@@ -229,7 +229,7 @@ def feed_job_file(scene: Scene, job: Any, edits: Any, junk: bytes, site: str) ->
     (folder / "train.py").write_text("print()\n")
     content = as_yaml(changed(job, edits))
     (folder / "job.yaml").write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
-    with shipped_templates(), scene.met():
+    with shipped_templates(), scene.met(place / KEPT):
         a_script(bundled_site(site), load_job(System(cwd=place / "project").catalog, "hostile", place))
 
 
@@ -399,7 +399,7 @@ def read_everything(scene: Scene, path: Path) -> None:
         patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
         patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         patch.setattr(scheduler, "submit", lambda *_: QueuedJob(job_id="4"))
-        with scene.met(place / "project/runs", place / "home/.local"):
+        with scene.met(place / "project/runs", place / "home/.local", place / KEPT):
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)
             for run in found:
