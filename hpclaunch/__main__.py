@@ -18,7 +18,10 @@ def main() -> None:
     gc.set_threshold(100_000)
     from hpclaunch.cli import main as run  # after the threshold: the imports make most of the objects
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # as Python ends it would look through all objects for circles, whose memory is free then anyway
 
 
 def _enter_utf8_mode() -> None:
