@@ -108,6 +108,8 @@ def test_the_file_of_two_points_is_used_or_refused(site: Desk) -> None:
     for content, why in (
         (json.dumps({"format": 2, "points": points}), "newer than this hpclaunch"),
         (json.dumps({"points": [{**points[0], "low": 900, "high": 1000}]}), "low <= samples_per_s <= high"),
+        (json.dumps({"points": [{**points[0], "samples_per_s": 1e308}]}), "from 1e-06 to 1e+12"),
+        (json.dumps({"points": [{**points[0], "samples_per_s": 1e-300}]}), "from 1e-06 to 1e+12"),
         (json.dumps({"points": [{**points[0], "ranks_per_node": 2}]}), "no measured point has 1 rank a node"),
     ):
         site.write("bad.json", content)

@@ -18,6 +18,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.measured.log_formats import LEAST_RATE, MOST_RATE
 from hpclaunch.planner.question import Evidence
 
 
@@ -43,11 +44,13 @@ class Point:
     runs: tuple[Line, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.samples_per_s < float("inf"):
+        if not self.samples_per_s > 0:
             raise ValueError(f"samples_per_s must be above zero, not {self.samples_per_s}")
-        low, high = self.low or self.samples_per_s, self.high or self.samples_per_s
-        if not 0 < low <= self.samples_per_s <= high < float("inf"):
+        ends = [self.samples_per_s if end is None else end for end in (self.low, self.high)]
+        if not 0 < ends[0] <= self.samples_per_s <= ends[1]:
             raise ValueError("the range of a point needs 0 < low <= samples_per_s <= high")
+        if not LEAST_RATE <= ends[0] <= ends[1] <= MOST_RATE:
+            raise ValueError(f"samples_per_s, low and high must be from {LEAST_RATE:g} to {MOST_RATE:g}")
 
 
 @record

@@ -34,6 +34,11 @@ FURTHER = ("step", "total", "time")
 """Groups beside them: the number of the step, the last one of a loop, and seconds since the start."""
 LONGEST_LINE = 1000
 """Characters of a line that are looked at."""
+LEAST_RATE, MOST_RATE = 1e-6, 1e12
+"""Steps, samples or tokens per second that a program can have; another figure is no speed."""
+_MOST_STEPS = 10**15
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_EXPONENT = re.compile(r"[eE][-+]?\d{1,4}(?!\d)")
 
 
 @record
@@ -74,25 +79,50 @@ def _reader_of(pattern: str) -> Callable[[str], Reading | None]:
 
 
 def reading_of(match: re.Match[str] | None) -> Reading | None:
-    """Return the reading in a match of a pattern with the named `GROUPS`; None without a number above zero."""
+    """Return the reading in a match of a pattern with the named `GROUPS`; None without a speed that can be."""
     if match is None:
         return None
-    groups = {name: text for name, text in match.groupdict().items() if text is not None}
-    step, total = (_whole_number(groups.get(name)) for name in ("step", "total"))
+    step, total = (_whole_number(match.groupdict().get(name)) for name in ("step", "total"))
     for name, (kind, factor, reciprocal, by_rank) in GROUPS.items():
-        value = _number(groups.get(name))
-        if value is not None:
-            figure = factor / value if reciprocal else factor * value
-            rounding = _half_a_digit(groups[name]) / value
-            return Reading(kind=kind, value=figure, by_rank=by_rank, step=step, total=total, rounding=rounding)
-    seconds = _number(groups.get("time"))
+        text = _text_of(match, name)
+        value = _number(text)
+        if value is None:
+            continue
+        figure = _speed(kind, factor, value, reciprocal)
+        if figure is None:
+            return None
+        rounding = _half_a_digit(text) / value
+        return Reading(kind=kind, value=figure, by_rank=by_rank, step=step, total=total, rounding=rounding)
+    seconds = _number(_text_of(match, "time"))
     return None if seconds is None or step is None else Reading(kind=None, value=seconds, step=step, total=total)
 
 
+def can_be(kind: Kind, value: float) -> bool:
+    """Whether a program can have this speed, in seconds of a step or per second."""
+    low, high = (1 / MOST_RATE, 1 / LEAST_RATE) if kind == "step_s" else (LEAST_RATE, MOST_RATE)
+    return low <= value <= high
+
+
+def _speed(kind: Kind, factor: float, value: float, reciprocal: bool) -> float | None:
+    """Return a figure in the unit of its kind; None for one that no program can have."""
+    if not 1e-15 < value < 1e15:
+        return None
+    figure = factor / value if reciprocal else factor * value
+    return figure if can_be(kind, figure) else None
+
+
+def _text_of(match: re.Match[str], name: str) -> str:
+    """Return the text of a group, with the exponent that follows it; empty if the pattern or the line lacks it."""
+    text = match.groupdict().get(name) or ""
+    exponent = _EXPONENT.match(match.string, match.end(name)) if text[-1:].isdigit() else None
+    return text + exponent[0] if exponent and not re.search("[eE]", text) else text
+
+
 def _number(text: str | None) -> float | None:
-    """Return a number above zero; commas between its digits are left out."""
+    """Return a number above zero; commas are left out where they part groups of three digits, else it is none."""
+    text = (text or "").strip()
     try:
-        value = float((text or "").replace(",", ""))
+        value = float(text.replace(",", "") if _GROUPED.fullmatch(text) else text)
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
@@ -131,12 +161,14 @@ def _json(line: str) -> Reading | None:
         key: value for key, value in values.items() if isinstance(value, int | float) and not isinstance(value, bool)
     }
     step = plain.get("step", plain.get("global_step"))
+    if not (isinstance(step, int) and 0 <= step < _MOST_STEPS):
+        step = None
     for key, group in _JSON_KEYS.items():
         kind, factor, reciprocal, by_rank = GROUPS[group]
         value = plain.get(key)
-        if value is not None and 0 < value < math.inf:
-            figure = factor / value if reciprocal else factor * value
-            return Reading(kind=kind, value=figure, by_rank=by_rank, step=step if isinstance(step, int) else None)
+        figure = None if value is None else _speed(kind, factor, value, reciprocal)
+        if figure is not None:
+            return Reading(kind=kind, value=figure, by_rank=by_rank, step=step)
     return None
 
 
@@ -155,8 +187,8 @@ _HUGGINGFACE = re.compile(
 
 def _whole_training(match: re.Match[str] | None) -> Reading | None:
     """Return the mean step of a training; its ``total`` is the number of its steps."""
-    reading, seconds = reading_of(match), _number(match["time"]) if match else None
-    if reading is None or seconds is None:
+    reading, seconds = reading_of(match), _number(_text_of(match, "time")) if match else None
+    if reading is None or seconds is None or seconds > _MOST_STEPS:
         return None
     return Reading(kind="step_s", value=reading.value, total=round(seconds / reading.value))
 

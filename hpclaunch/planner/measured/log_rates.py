@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from hpclaunch.core.records import record
-from hpclaunch.planner.measured.log_formats import LONGEST_LINE, Kind, LogFormat, Reading
+from hpclaunch.planner.measured.log_formats import LONGEST_LINE, Kind, LogFormat, Reading, can_be
 
 LEAST_STEPS, LEAST_READINGS = 10, 3
 """What a rate rests on at least, after the first steps."""
@@ -109,7 +109,7 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
     steps = _steps_of(kept, row)
     least_lines = 1 if row.ends_of_epochs else LEAST_READINGS
     if kind is None or len(kept) < least_lines or steps < LEAST_STEPS:
-        words = f"{row.name}: {len(readings)} lines with a speed"
+        words = f"{row.name}: {_count(len(readings), 'line')} with a speed"
         after = f"{_count(steps, 'step')} after the first {left_out} {'lines' if left_out > 1 else 'line'}"
         least = f"at least {LEAST_STEPS} steps in {_count(least_lines, 'line')}"
         return TooLittle(why=f"{words}, {after}: too few ({least})")
@@ -177,7 +177,7 @@ def _steps_between(readings: Sequence[Reading]) -> list[Reading]:
             continue
         if before is not None and reading.step is not None and before.step is not None:
             steps, seconds = reading.step - before.step, reading.value - before.value
-            if steps > 0 and seconds > 0:
+            if steps > 0 and can_be("step_s", seconds / steps):
                 found.append(Reading(kind="step_s", value=seconds / steps, step=reading.step))
         before = reading
     return found

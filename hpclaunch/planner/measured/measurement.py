@@ -16,6 +16,7 @@ from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.stragglers import of_a_rank
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point
+from hpclaunch.planner.measured.log_formats import can_be
 from hpclaunch.runs import Run, swept
 
 WARM_UP = 1
@@ -101,7 +102,7 @@ def _read_measurements(run: Run, job: Job) -> MeasuredRun:
         raise Refused(Fault(where=str(run.path), what="its parameters contain no batch size per rank"))
     events = [event for event in run.metrics() if event.get("event") in _READ_EVENTS]
     epochs = [event for event in events if event.get("event") == "epoch"]
-    rates = [rate for event in epochs if (rate := rate_of(event)) is not None]
+    rates = [rate for event in epochs if (rate := rate_of(event)) is not None and can_be("samples_per_s", rate)]
     accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node

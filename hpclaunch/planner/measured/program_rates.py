@@ -14,7 +14,7 @@ from typing import Any
 
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.planner.measured.log_formats import GROUPS, LogFormat, Reading
+from hpclaunch.planner.measured.log_formats import GROUPS, LogFormat, Reading, can_be
 from hpclaunch.planner.measured.log_rates import LogRate, TooLittle, lines_of, rate_in, rate_of
 from hpclaunch.runs import Run
 from hpclaunch.runs.recorded_layout import ranks_of
@@ -27,7 +27,7 @@ MOST_SECONDS = 20
 """Processor time for all lines of a log. A pattern may need exponentially many attempts for one line."""
 _BLOCK = 2**20
 METRICS = LogFormat(name="metrics.jsonl", words="lines of hpclaunch's own events", wanted="", read=lambda line: None)
-"""The events ``steps`` (hpclaunch.training.throughput) and ``epoch`` (docs/contract.md)."""
+"""The events ``steps``, which hpclaunch.training.throughput writes (docs/contract.md)."""
 
 
 def measured_rate(run: Run, formats: Sequence[LogFormat], *, typed: bool) -> LogRate | TooLittle:
@@ -58,12 +58,12 @@ def _read_metrics(run: Run) -> LogRate | TooLittle | None:
     done = 0
     for event in run.metrics():
         seconds, number = _positive_number(event.get("seconds")), event.get("steps")
-        if event.get("event") == "steps" and seconds and isinstance(number, int) and number > 0:
+        if event.get("event") == "steps" and seconds and isinstance(number, int) and 0 < number < 10**15:
             done += number
             samples = _positive_number(event.get("samples"))
-            if samples:
+            if samples and can_be("samples_per_s", samples / seconds):
                 steps.append(Reading(kind="samples_per_s", value=samples / seconds, step=done))
-            else:
+            elif not samples and can_be("step_s", seconds / number):
                 steps.append(Reading(kind="step_s", value=seconds / number, step=done))
     return rate_of(steps, METRICS, 1) if steps else None
 

@@ -107,7 +107,7 @@ def test_the_first_readings_are_left_out_and_counted() -> None:
         (["loss 3.2"] * 100, "no line has a speed"),
         ([f"iter {n}: loss 3.2, time 100.00ms" for n in range(4)], "3 steps after the first 1 line: too few"),
         ([f"iter {n}: loss 3.2, time 100.00ms" for n in (0, 50, 100)], "too few"),
-        (["390/390 [====] - 34s 88ms/step - loss: 1.6"], "keras: 1 lines with a speed, 0 steps"),
+        (["390/390 [====] - 34s 88ms/step - loss: 1.6"], "keras: 1 line with a speed, 0 steps"),
         (PRINTED["huggingface"][0][:1], "no line has a speed"),
     ],
 )
@@ -181,3 +181,37 @@ def test_a_pattern_that_would_never_end_is_ended(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(Refused, match="too many ways to match"), program_rates.time_limit():
         rate(["a" * 900 + "!"], r"(?P<rate>(a+)+)$")
     assert signal.getsignal(signal.SIGVTALRM) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"step": 1, "samples_per_s": {"9" * 400}}}',
+        f'{{"step": {"9" * 400}, "step_ms": 5e-324}}',
+        '{"steps_per_s": 5e-324}',
+        '{"steps_per_s": 1e300}',
+        f"{{'train_runtime': {'9' * 200}, 'train_samples_per_second': 1, 'train_steps_per_second': {'9' * 200}, }}",
+        f"{{'train_runtime': {'9' * 200}, 'train_samples_per_second': 1, 'train_steps_per_second': 0.8, }}",
+        "iter 1: loss 3.2, time 0." + "0" * 40 + "1ms",
+    ],
+)
+def test_a_figure_that_no_program_can_have_is_passed_over(line: str) -> None:
+    assert isinstance(rate([line] * 40), TooLittle)
+    good = [f'{{"step": {n}, "samples_per_s": 810.0}}' for n in range(0, 60, 10)]
+    found = rate([line, *good])
+    assert isinstance(found, LogRate) and (found.source, found.middle) == ("json", 810.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,234.5", 1234.5), ("12,345", 12345.0), ("810", 810.0), ("1e-3", 1e-3), ("0,345", None), ("1,5", None)],
+)
+def test_a_comma_counts_only_between_thousands_and_an_exponent_always(text: str, value: float | None) -> None:
+    for pattern in (r"speed=(?P<rate>[\d,.e-]+)", *([r"speed=(?P<rate>[\d.]+)"] * ("," not in text))):
+        found = rate([f"step {n} speed={text}" for n in range(40)], pattern)
+        assert (found.middle if isinstance(found, LogRate) else None) == value
+
+
+def test_the_summary_of_a_training_may_have_an_exponent() -> None:
+    found = rate(["{'train_runtime': 5e4, 'train_samples_per_second': 1e-2, 'train_steps_per_second': 1e-3, }"])
+    assert isinstance(found, LogRate) and found.middle == 1000.0
