@@ -125,6 +125,7 @@ def _profile_program(
     from hpclaunch.actions.following import states
     from hpclaunch.actions.measuring import profile, program_profile, short_runs
     from hpclaunch.cli.show import profile_tables
+    from hpclaunch.planner.proposal import plan_command
 
     if from_:
         case = short_runs.keyed_case(system, request)
@@ -136,4 +137,4 @@ def _profile_program(
             return
         watcher = program_profile.Watcher(system, wish)
         case, found = design.case, profile.measure(system, design, one_by_one, watcher)
-    profile_tables.show_program(program_profile.keep(case, found, wish), request.target, json)
+    profile_tables.show_program(program_profile.keep(case, found, wish), plan_command(request), json)

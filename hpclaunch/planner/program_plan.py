@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch
@@ -23,9 +22,9 @@ from hpclaunch.planner.decision import add_marginals
 from hpclaunch.planner.forecasting import gpus_of, refuse_impossible
 from hpclaunch.planner.gate import what_it_takes
 from hpclaunch.planner.headlines import headlines_of
-from hpclaunch.planner.proposal import Length, command_of, length_of
+from hpclaunch.planner.proposal import Length, command_of, length_of, profile_command
 from hpclaunch.planner.question import Question, Trial, trials_of
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, ProgramMeasured, Trust
+from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, ProgramMeasured, Trust
 
 FURTHEST = 8
 """No speed is predicted beyond so many times the largest measured node count (hpclaunch's own)."""
@@ -61,7 +60,7 @@ def plan_of_program(question: Question, facts: ProgramFacts) -> Forecast:
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
     _refuse_unanswerable(question, facts)
-    steps, usable = _steps_of(facts, first.ranks_per_node)
+    steps, usable = _steps_of(question, facts, first.ranks_per_node)
     largest = max(point.nodes for point in usable)
     per_rank = max(int(point.per_rank) for point in usable)
     amount = facts.amount if facts.amount is not None else _work_of_an_hour(steps, first, per_rank)
@@ -79,11 +78,11 @@ def _refuse_unanswerable(question: Question, facts: ProgramFacts) -> None:
         raise Refused(Fault(where=flag, what=what, next=f"add --work N, in {facts.unit}: --work 5M"))
     if question.global_batch is not None and not facts.batch_argument:
         what = f"how the batch of {question.case.job.name} is typed is not known"
-        hint = f"hpclaunch profile {shell_word(question.case.request.target)} --batch-argument NAME -- NAME 64"
+        hint = profile_command(question.case.request, "--batch-argument", "NAME", "--", "NAME", "64")
         raise Refused(Fault(where="--global-batch", what=what, next=hint))
 
 
-def _steps_of(facts: ProgramFacts, ranks_per_node: int) -> tuple[ProgramSteps, list[StepPoint]]:
+def _steps_of(question: Question, facts: ProgramFacts, ranks_per_node: int) -> tuple[ProgramSteps, list[StepPoint]]:
     """Return the divisions that fit, and the points with so many ranks a node."""
     usable = []
     for nodes, ranks, per_rank, _, low, high in facts.points:
@@ -93,13 +92,27 @@ def _steps_of(facts: ProgramFacts, ranks_per_node: int) -> tuple[ProgramSteps, l
     if not usable:
         measured = ", ".join(sorted({str(point[1]) for point in facts.points}))
         what = f"no measured point has {count(ranks_per_node, 'rank')} a node; they have {measured}"
-        hint = "--tasks-per-node with a measured number, or measure again: hpclaunch profile"
+        again = profile_command(question.case.request, *_arguments_again(facts))
+        hint = f"--tasks-per-node with a measured number, or measure again: {again}"
         raise Refused(Fault(where="--calibration", what=what, next=hint))
     try:
         return fitted(usable), usable
     except ValueError as error:
-        hint = "measure again, on nodes that no other job uses: hpclaunch profile --sbatch --exclusive"
+        further = ["--sbatch=--exclusive"] if _has_more_nodes(question) else []
+        again = profile_command(question.case.request, *further, *_arguments_again(facts))
+        hint = f"measure again, on nodes that no other job uses: {again}"
         raise Refused(Fault(where="--calibration", what=str(error), next=hint)) from None
+
+
+def _arguments_again(facts: ProgramFacts) -> list[str]:
+    """Return the words that measure the program again as it was measured, as far as they are known."""
+    name = [f"--batch-argument={facts.batch_argument}"] if facts.batch_argument else []
+    return [*name, "--", *facts.arguments] if facts.arguments else name
+
+
+def _has_more_nodes(question: Question) -> bool:
+    """Whether the site has a scheduler, which can give more than one node."""
+    return question.case.site.scheduler_row.has_queue
 
 
 def _trials_to_show(trials: Sequence[Trial]) -> list[Trial]:
@@ -130,7 +143,9 @@ def _row(
     batch = Batch(per_rank=per_rank, replicas=ranks)
     if step is None:
         measured = f"{steps.fewest}" if steps.fewest == largest else f"{steps.fewest} to {largest}"
-        why = f"not known: measured on {measured} node{'s' * (largest > 1)} (hpclaunch profile --nodes {trial.nodes})"
+        again = profile_command(question.case.request, "--nodes", f"{trial.nodes}", *_arguments_again(facts))
+        more = f" ({again})" if trial.nodes == 1 or _has_more_nodes(question) else ""
+        why = f"not known: measured on {measured} node{'s' * (largest > 1)}{more}"
         return replace(bare, batch=batch, obstacles=(why,))
     rate = Interval(
         low=batch.total / step.high, middle=batch.total / step.middle, high=batch.total / step.low, origin="profile"
@@ -221,7 +236,7 @@ def _forecast(
         command="" if refusals else " ".join([command, *_words_of_the_program(facts, row)]),
         jobs=length.jobs,
         measured=facts.origin,
-        assumed=_assumptions(facts, steps, amount),
+        assumed=_assumptions(question, facts, steps, amount),
         warnings=_warnings(choice, length, steps),
         refusals=refusals,
         trust=_trust(facts),
@@ -230,7 +245,20 @@ def _forecast(
             unit=facts.unit, own_batch=facts.own_batch, amount=amount, amount_typed=facts.amount is not None
         ),
     )
-    return replace(plan, headlines=headlines_of(plan))
+    return replace(plan, headlines=tuple(_marked(line, facts, row, rows) for line in headlines_of(plan)))
+
+
+def _marked(line: Headline, facts: ProgramFacts, row: PlanRow, rows: Sequence[PlanRow]) -> Headline:
+    """Return a line with what the measured points say of it; a batch beyond theirs makes it a guess."""
+    measured = {point[2] for point in facts.points}
+    batch = row.batch.per_rank if row.batch is not None and not facts.own_batch else None
+    is_beyond = batch is not None and not min(measured) <= batch <= max(measured)
+    known = [row for row in rows if row.candidate is not None]
+    if line.name == "nodes" and len(known) == 1 and line.low is not None:
+        line = replace(line, range="no other is known")
+    if line.name == "batch" and batch is not None and batch not in measured:
+        line = replace(line, range="beyond what was measured" if is_beyond else "between those that were measured")
+    return replace(line, trust="guess") if is_beyond else line
 
 
 def _choose_nodes(question: Question, choice: NodeChoice | None) -> tuple[int, str]:
@@ -268,7 +296,7 @@ def _words_of_the_program(facts: ProgramFacts, row: PlanRow) -> list[str]:
     return ["--", shlex.join(words)]
 
 
-def _assumptions(facts: ProgramFacts, steps: ProgramSteps, amount: float) -> tuple[str, ...]:
+def _assumptions(question: Question, facts: ProgramFacts, steps: ProgramSteps, amount: float) -> tuple[str, ...]:
     lines = []
     if facts.amount is None:
         one = count(steps.fewest, "node")
@@ -278,14 +306,18 @@ def _assumptions(facts: ProgramFacts, steps: ProgramSteps, amount: float) -> tup
     if facts.unit == "steps" and facts.own_batch:
         lines.append("batch: the program's own on every rank; a step of each rank counts, so N ranks count N a step")
     if not steps.has_communication:
-        lines.append("communication: not measured, so that no other node count is known (hpclaunch profile --nodes 2)")
+        again = profile_command(question.case.request, "--nodes", f"{2 * steps.fewest}", *_arguments_again(facts))
+        more = f" ({again})" if _has_more_nodes(question) else ""
+        lines.append(f"communication: not measured, so that no other node count is known{more}")
     else:
         lines.append(
             "communication: does not fall with more nodes, and grows at most as their number; between these, anything"
         )
     fixed, each = steps.part("fixed"), steps.part("per_sample")
     if fixed[1] > 2 * max(fixed[0], each[0]) and not facts.own_batch and fixed[0] == 0.0:
-        lines.append("fixed part of a step: one batch does not tell it from the samples'; other batches are uncertain")
+        batches = {point[2] for point in facts.points if point[0] == steps.fewest}
+        why = "one batch does not tell it" if len(batches) == 1 else "the batches are too near to tell it"
+        lines.append(f"fixed part of a step: {why} from the samples'; other batches are uncertain")
     if facts.overhead_s is None:
         lines.append("start-up, evaluation, checkpoints and the wait in the queue: not measured, and not counted")
     return tuple(lines)
@@ -301,7 +333,7 @@ def _warnings(choice: NodeChoice | None, length: Length, steps: ProgramSteps) ->
 
 
 def _trust(facts: ProgramFacts) -> Trust:
-    return "measured at scale" if len({point[0] for point in facts.points}) > 1 else "one node measured"
+    return "measured at scale" if any(point[0] > 1 for point in facts.points) else "one node measured"
 
 
 def _sections(row: PlanRow, choice: NodeChoice | None) -> tuple[PlanSection, ...]:

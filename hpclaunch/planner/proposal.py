@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping, Sequence
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.choice import NodeChoice, Objective, relaxed
@@ -57,17 +59,40 @@ def measuring_command(question: Question, work: Workload) -> str:
 
 def measuring_program(question: Question) -> str:
     """Return the command that measures a program as this request would run it."""
-    request = question.case.request
-    words = ["hpclaunch", "profile", request.target]
-    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
-    flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
-    flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
+    return profile_command(question.case.request)
+
+
+def profile_command(request: Request, *further: str) -> str:
+    """Return the command that measures what a request names, with its flags; ``further`` words come last."""
+    flags = {**_flags_of_a_node(request), "--account": request.account, "--partition": request.partition}
+    flags["--qos"] = request.qos
+    # A profile has no recipes: all values are typed.
+    return _command("profile", request, flags, further)
+
+
+def plan_command(request: Request, *further: str) -> str:
+    """Return the command that plans with the measurements of a request: with the flags that they depend on."""
+    return _command("plan", request, _flags_of_a_node(request), further)
+
+
+def _flags_of_a_node(request: Request) -> dict[str, str | int | None]:
+    """Return the typed flags that the key of a measurement depends on."""
+    return {
+        "--site": request.site,
+        "--node-type": request.node_type,
+        "--tasks-per-node": request.tasks_per_node,
+        "--cpus-per-task": request.cpus_per_task,
+        "--gpus-per-node": request.gpus_per_node,
+    }
+
+
+def _command(verb: str, request: Request, flags: Mapping[str, str | int | None], further: Sequence[str]) -> str:
+    words = ["hpclaunch", verb, request.target]
     for flag, value in flags.items():
         words += [flag, str(value)] if value is not None else []
-    # A profile has no recipes: all values are typed.
     for key, text in request.settings:
         words += ["--set", f"{key}={text}"]
-    return shlex.join(words)
+    return shlex.join([*words, *further])
 
 
 @record

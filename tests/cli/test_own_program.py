@@ -87,7 +87,8 @@ def test_three_runs_with_two_batches_give_a_plan(site: Desk) -> None:
 def test_without_the_batch_two_runs_give_a_plan_in_its_own_steps(site: Desk) -> None:
     done = site.type("profile", "./train.py", *FLAGS)
     assert done.code == 0, done.err
-    assert "40 (nanogpt; first" not in done.out and "(nanogpt; first 10 left out)" in done.out
+    assert "40 (nanogpt; first" not in done.out and "(nanogpt; first 10 lines left out)" in done.out
+    assert done.err.rstrip().endswith("\n  hpclaunch plan ./train.py --tasks-per-node 1")
     plan = site.type("plan", "./train.py", *FLAGS)
     assert plan.code == 0, plan.err
     assert "the program's own, on each of" in plan.out and "steps/s" in plan.out
@@ -119,6 +120,8 @@ def test_the_file_of_two_points_is_used_or_refused(site: Desk) -> None:
 
 def test_a_budget_needs_the_work_and_is_kept(site: Desk) -> None:
     site.type("profile", "./train.py", *FLAGS, "--batch-argument", "--batch-size", "--", "--batch-size", "64")
+    other = site.type("plan", "./train.py", "--tasks-per-node", "2", "--work", "10M")
+    assert other.code == 1 and "hpclaunch profile ./train.py --tasks-per-node 2" in other.err
     asked_for = site.type("plan", "./train.py", *FLAGS, "--deadline", "1h")
     assert asked_for.code == 1 and "add --work N, in samples" in asked_for.err
     found = site.type("plan", "./train.py", *FLAGS, "--work", "10M", "--deadline", "2h", "--json").json
@@ -160,3 +163,57 @@ def test_an_ended_run_is_read_again_by_a_typed_pattern(site: Desk, tmp_path: Pat
     done = site.type("profile", "./train.py", *FLAGS, *words, "--rate-from", pattern)
     assert done.code == 0, done.err
     assert "pattern" in done.out
+
+
+def planned(site: Desk, points: list[dict[str, object]], *words: str, **more: object) -> str:
+    values = {"batch_argument": "--b", "arguments": ["--b", "64"], "points": points, **more}
+    site.write("c.json", json.dumps(values))
+    done = site.type("plan", "./train.py", *FLAGS, "--calibration", "c.json", *words)
+    return " ".join((done.out if done.code == 0 else done.err).split())
+
+
+def point(nodes: int, per_rank: int, rate: float) -> dict[str, object]:
+    return {"nodes": nodes, "ranks_per_node": 1, "per_rank": per_rank, "samples_per_s": rate}
+
+
+def test_a_plan_says_what_was_measured_and_how_to_measure_the_rest(site: Desk) -> None:
+    one = planned(site, [point(1, 64, 864)])
+    measuring = "hpclaunch profile ./train.py --tasks-per-node 1 --nodes 2 --batch-argument=--b -- --b 64"
+    assert f"no other node count is known ({measuring})" in one
+    assert "(no other is known)" in one and "one batch does not tell it from the samples'" in one
+    assert "(as measured)" in one and "one node measured" in one
+    near = planned(site, [point(1, 64, 864), point(1, 62, 862)])
+    assert "the batches are too near to tell it from the samples'" in near
+    four = planned(site, [point(4, 64, 3000)])
+    assert "measured at scale" in four and "one node measured" not in four
+    two = [point(1, 64, 864), point(1, 32, 762), point(2, 64, 1641)]
+    beyond = planned(site, two, "--nodes", "2", "--global-batch", "1024")
+    assert "(beyond what was measured)" in beyond and "measured at scale" not in beyond
+    between = planned(site, two, "--nodes", "2", "--global-batch", "96")
+    assert "(between those that were measured)" in between and "measured at scale" in between
+
+
+def test_a_site_of_one_machine_is_told_of_no_further_nodes(site: Desk) -> None:
+    site.write("c.json", json.dumps({"points": [point(1, 64, 864)]}))
+    plan = site.type("plan", "./train.py", "--site", "local", *FLAGS, "--calibration", "c.json")
+    assert plan.code == 0 and "communication: not measured" in plan.out and "--nodes 2" not in plan.out
+
+
+def test_a_script_that_does_not_exist_is_refused(site: Desk) -> None:
+    for target in ("./nope.py", "python train.py"):
+        done = site.type("plan", target, *FLAGS)
+        assert done.code == 1 and "the script does not exist" in done.err and done.out == ""
+
+
+def test_a_file_of_a_program_is_none_of_a_job_and_names_its_batch(site: Desk) -> None:
+    assert "batch_argument must be among the arguments" in planned(site, [point(1, 64, 864)], arguments=["--c=64"])
+    for more in ({"unit": "tokens"}, {"own_batch": True}, {"batch_argument": "--b", "arguments": ["--b=64"]}):
+        site.write("c.json", json.dumps({"points": [point(1, 64, 864)], **more}))
+        done = site.type("plan", "cifar", *FLAGS, "--calibration", "c.json")
+        assert done.code == 1 and "the measurements of a program of its own" in done.err, done.err
+
+
+def test_scale_says_what_measures_a_program(site: Desk) -> None:
+    done = site.type("scale", "./train.py", *FLAGS, "--nodes", "1,2")
+    assert done.code == 1 and "scale takes jobs" in done.err
+    assert "hpclaunch profile ./train.py --nodes N measures a program" in done.err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.actions.preparing.load import load
 from hpclaunch.actions.preparing.this_machine import is_foreign
 from hpclaunch.actions.system import System
+from hpclaunch.config.job import looks_like_path
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.recipes import as_typed, recipe_faults
@@ -17,7 +18,7 @@ from hpclaunch.resolve.recipes import as_typed, recipe_faults
 if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective
     from hpclaunch.guidelines.figures import ModelFigures
-    from hpclaunch.planner.question import Question, Queue
+    from hpclaunch.planner.question import Evidence, Question, Queue
     from hpclaunch.planner.values import Forecast
     from hpclaunch.resolve.case import Case
 
@@ -56,7 +57,6 @@ def plan_case(
     finished runs.
     """
     from hpclaunch.planner.forecasting import forecast
-    from hpclaunch.planner.measured.calibration_file import read_evidence
     from hpclaunch.planner.measured.calibrations import with_key
     from hpclaunch.planner.measured.finished_runs import evidence_for, with_links
     from hpclaunch.planner.question import Question
@@ -68,6 +68,8 @@ def plan_case(
     case = with_key(as_typed(case))
     site, request = case.site, case.request
     if case.job.training is None:
+        if missing := _missing_script(system, case):
+            raise Refused(missing)
         found = _plan_of_program(case, objective, global_batch, calibration, work)
         if found is not None:
             return found
@@ -80,7 +82,7 @@ def plan_case(
         case=case,
         figures=figures,
         unknown=unknown,
-        evidence=with_links(read_evidence(calibration), case) if calibration else evidence_for(case),
+        evidence=with_links(_evidence_in(calibration, case), case) if calibration else evidence_for(case),
         objective=objective,
         global_batch=global_batch or divided_batch(case.job, request),
     )
@@ -134,13 +136,38 @@ def _plan_of_program(
     return plan_of_program(question, facts)
 
 
+def _evidence_in(place: Path, case: Case) -> Evidence:
+    """Return the evidence in a calibration file. Raises Refused if it is that of a program without a job file."""
+    from hpclaunch.planner.measured.calibration_file import evidence_of, read_calibration
+
+    measured = read_calibration(place)
+    if measured.unit != "samples" or measured.own_batch or measured.batch_argument or measured.arguments:
+        what = f"{place} has the measurements of a program of its own, and {case.job.name} is a job"
+        from hpclaunch.planner.proposal import profile_command
+
+        hint = f"{profile_command(case.request)}; or leave --calibration out"
+        raise Refused(Fault(where="--calibration", what=what, next=hint))
+    return evidence_of(measured, measured.origin or str(place))
+
+
+def _missing_script(system: System, case: Case) -> list[Fault]:
+    """Return why a script that was typed as a path cannot be run, as ``submit`` says it."""
+    place = system.cwd / case.request.target
+    if not case.job.source_only or case.job.recorded or not looks_like_path(case.request.target) or place.is_file():
+        return []
+    missing = "is not a file" if place.exists() else "does not exist"
+    return [Fault(where=str(place), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
+
+
 def _unused_work(case: Case) -> Fault:
     """Return why ``--work`` has no effect."""
+    from hpclaunch.planner.proposal import profile_command
+
     name = case.job.name
     if case.job.training is not None:
         what, hint = f"the job file of {name} says how much it trains", "leave --work out, or --set its epochs"
         return Fault(where="--work", what=what, next=hint)
-    return Fault(where="--work", what=f"{name} was not measured", next=f"hpclaunch profile {case.request.target}")
+    return Fault(where="--work", what=f"{name} was not measured", next=profile_command(case.request))
 
 
 def _unused_calibration(calibration: Path, case: Case) -> Fault:

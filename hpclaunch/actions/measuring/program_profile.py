@@ -108,11 +108,12 @@ def batch_in(arguments: Sequence[str], name: str) -> int:
     """Return the whole number that an argument has, typed as ``NAME N`` or ``NAME=N``. Raises InvalidRequest."""
     values = [word[len(name) + 1 :] for word in arguments if word.startswith(f"{name}=")]
     values += [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == name]
-    if len(values) != 1 or not (values[0].isascii() and values[0].isdigit() and 0 < int(values[0]) < 10**9):
+    digits = values[0] if len(values) == 1 and name.isprintable() else ""
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) > 0):
         what = f"{name} must be among the program's arguments once, with the samples of a rank and step"
         hint = f"hpclaunch profile ./train.py --batch-argument {name} -- {name} 64"
         raise InvalidRequest(Fault(where="--batch-argument", what=what, allowed=f"{name} N or {name}=N", next=hint))
-    return int(values[0])
+    return int(digits)
 
 
 def with_batch(arguments: Sequence[str], name: str, batch: int) -> tuple[str, ...]:
@@ -173,8 +174,10 @@ class ProgramResult:
 def keep(case: Case, runs: Sequence[Run], wish: ProgramWish) -> ProgramResult:
     """Compute the calibration from the runs, and store it for later plans of the program.
 
-    Raises Refused with every run that gave no speed; nothing is stored then.
+    Raises Refused with every run that gave no speed, InvalidRequest without the batch; nothing is stored then.
     """
+    if wish.batch_argument:
+        batch_in(case.request.arguments, wish.batch_argument)  # the plan types them again
     faults: list[Fault] = []
     found: list[MeasuredProgram] = []
     for run in runs:
@@ -213,16 +216,19 @@ def _measure(case: Case, run: Run, wish: ProgramWish) -> MeasuredProgram | Fault
     middle, low, high = rate.middle, rate.low, rate.high
     if rate.kind == "step_s":
         middle, low, high = of_a_step / middle, of_a_step / high, of_a_step / low
-    point = Point(
-        nodes=nodes,
-        ranks_per_node=ranks_per_node,
-        per_rank=batch or 1,
-        samples_per_s=middle,
-        low=low,
-        high=high,
-        steps=rate.steps,
-        runs=(run.id,),
-    )
+    try:
+        point = Point(
+            nodes=nodes,
+            ranks_per_node=ranks_per_node,
+            per_rank=batch or 1,
+            samples_per_s=middle,
+            low=low,
+            high=high,
+            steps=rate.steps,
+            runs=(run.id,),
+        )
+    except ValueError as error:
+        return _silence(run, str(error), wish)
     return MeasuredProgram(run=run, rate=rate, point=point)
 
 

@@ -59,8 +59,8 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
     say(f"stored in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
 
 
-def show_program(result: ProgramResult, target: str, as_json: bool) -> None:
-    """Show the measured speed of a program, with its range and what it rests on, and the file that holds it."""
+def show_program(result: ProgramResult, next_step: str, as_json: bool) -> None:
+    """Show the measured speed of a program, its range and what it rests on, its file, and what to type next."""
     if as_json:
         from hpclaunch.planner.measured.calibration_file import as_values
 
@@ -75,13 +75,13 @@ def show_program(result: ProgramResult, target: str, as_json: bool) -> None:
             "own" if result.calibration.own_batch else str(one.point.per_rank),
             f"{one.point.samples_per_s:.4g}",
             f"{one.point.low:.4g} to {one.point.high:.4g}",
-            f"{one.rate.steps} ({one.rate.source}; first {one.rate.left_out} left out)",
+            f"{one.rate.steps} ({one.rate.source}; first {count(one.rate.left_out, 'line')} left out)",
             one.run.label,
         )
         for one in result.runs
     ]
     table(("nodes", "ranks", "batch per rank", f"{result.calibration.unit}/s", "range", "steps", "run"), rows)
-    say(f"stored in {result.place}; later plans use it\n  hpclaunch plan {target}")
+    say(f"stored in {result.place}; later plans use it\n  {next_step}")
 
 
 def _result_values(result: Result) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class Calibration:
     def __post_init__(self) -> None:
         if self.format > FORMAT:
             raise ValueError(f"format {self.format} is newer than this hpclaunch, which reads up to {FORMAT}")
+        name = self.batch_argument
+        if name and not any(word == name or word.startswith(f"{name}=") for word in self.arguments):
+            raise ValueError(f"batch_argument must be among the arguments, and {name} is not")
 
 
 def read_evidence(path: Path) -> Evidence:
