@@ -16,6 +16,8 @@ GRID = 200
 """The fixed part is tried at so many equally spaced values."""
 DOUBLINGS = 8
 """If no parts fit all points, the noise is doubled up to so often."""
+CLEARLY_SHORTER = 0.85
+"""A step on more nodes that takes at most so much of one on fewer divides a batch over all ranks (hpclaunch's own)."""
 SOURCE = "fixed + per sample + communication; all parts that fit the measured points (hpclaunch's own)"
 
 
@@ -109,6 +111,12 @@ def _communication(part: StepParts, nodes: int, fewest: int) -> tuple[float, flo
         low = max(low, least * min(1.0, growth))
         high = min(high, most * max(1.0, growth))
     return low, max(low, high)
+
+
+def divides_a_batch(few: tuple[float, float], more: tuple[float, float]) -> bool:
+    """Whether a step, as a range of seconds, gets clearly shorter with more nodes at the same batch of a rank."""
+    is_apart = more[1] < few[0]
+    return is_apart and (more[0] * more[1]) ** 0.5 < CLEARLY_SHORTER * (few[0] * few[1]) ** 0.5
 
 
 def fitted(points: Sequence[StepPoint]) -> ProgramSteps:

@@ -14,7 +14,7 @@ from hpclaunch.guidelines.candidates import TrainingLength, candidate
 from hpclaunch.guidelines.choice import NodeChoice, choose
 from hpclaunch.guidelines.intervals import Interval, spread
 from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, measured_overhead
-from hpclaunch.guidelines.program_steps import SOURCE, ProgramSteps, StepPoint, fitted
+from hpclaunch.guidelines.program_steps import SOURCE, ProgramSteps, StepPoint, divides_a_batch, fitted
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.planner.amounts import shorten
@@ -95,6 +95,14 @@ def _steps_of(question: Question, facts: ProgramFacts, ranks_per_node: int) -> t
         again = profile_command(question.case.request, *_arguments_again(facts))
         hint = f"--tasks-per-node with a measured number, or measure again: {again}"
         raise Refused(Fault(where="--calibration", what=what, next=hint))
+    for few in usable:
+        for more in usable:
+            is_same = few.per_rank == more.per_rank and few.nodes < more.nodes
+            if is_same and divides_a_batch((few.low, few.high), (more.low, more.high)):
+                sizes = f"{more.nodes} nodes than on {few.nodes}"
+                what = f"a step takes less time on {sizes}: its steps seem to divide one batch over all ranks"
+                hint = "measure samples/s of all ranks: profile --rate-from 'speed=(?P<samples_per_s>[0-9.]+)'"
+                raise Refused(Fault(where="--calibration", what=what, next=hint))
     try:
         return fitted(usable), usable
     except ValueError as error:

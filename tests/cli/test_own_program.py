@@ -217,3 +217,14 @@ def test_scale_says_what_measures_a_program(site: Desk) -> None:
     done = site.type("scale", "./train.py", *FLAGS, "--nodes", "1,2")
     assert done.code == 1 and "scale takes jobs" in done.err
     assert "hpclaunch profile ./train.py --nodes N measures a program" in done.err
+
+
+def test_steps_that_divide_one_batch_over_all_ranks_are_refused(site: Desk) -> None:
+    divided = SBATCH.replace("{network} * (nodes > 1)", "{network} * (nodes > 1) - batch * {sample} / 2 * (nodes > 1)")
+    numbers = {"fixed": FIXED_S, "sample": SAMPLE_S, "network": NETWORK_S}
+    site.program("sbatch", divided.format(python=sys.executable, spool=str(site.spool), **numbers))
+    done = site.type("profile", "./train.py", *FLAGS)
+    assert done.code == 1 and "its steps seem to divide one batch over all ranks" in done.err
+    assert "0.074 s on 1 node and 0.046 s on 2" in done.err
+    plan = planned(site, [point(1, 64, 864), point(2, 64, 2800)])
+    assert "its steps seem to divide one batch over all ranks" in plan

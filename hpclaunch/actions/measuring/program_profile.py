@@ -19,6 +19,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.program_steps import divides_a_batch
 from hpclaunch.planner.measured.calibration_file import Calibration, Point, store
 from hpclaunch.planner.measured.log_formats import LogFormat, Unit, formats_for
 from hpclaunch.planner.measured.log_rates import LogRate
@@ -190,12 +191,29 @@ def keep(case: Case, runs: Sequence[Run], wish: ProgramWish) -> ProgramResult:
     if len(kinds) > 1:
         what = f"the runs printed different figures: {', '.join(sorted(kinds))}"
         faults.append(Fault(what=what, next="--rate-from FORMAT takes one of them"))
+    faults += _shorter_steps(found)
     if faults:
         raise Refused(faults)
     calibration = _calibration_of(case, found, wish)
     place = place_of_case(case)
     store(place, calibration)
     return ProgramResult(runs=tuple(found), calibration=calibration, place=place)
+
+
+def _shorter_steps(found: Sequence[MeasuredProgram]) -> list[Fault]:
+    """Return that steps of the same batch of a rank get shorter with more nodes: then it is not that of a rank."""
+    for few in found:
+        for more in found:
+            is_same = few.point.per_rank == more.point.per_rank and few.rate.kind == more.rate.kind == "step_s"
+            if not is_same or few.point.nodes >= more.point.nodes:
+                continue
+            if divides_a_batch((few.rate.low, few.rate.high), (more.rate.low, more.rate.high)):
+                times = f"{few.rate.middle:.3g} s on {count(few.point.nodes, 'node')}"
+                times += f" and {more.rate.middle:.3g} s on {more.point.nodes}"
+                hint = "let it print samples/s of all ranks: --rate-from 'speed=(?P<samples_per_s>[0-9.]+)'"
+                what = f"a step takes {times}: its steps seem to divide one batch over all ranks"
+                return [Fault(where=more.run.label, what=what, next=hint)]
+    return []
 
 
 def _measure(case: Case, run: Run, wish: ProgramWish) -> MeasuredProgram | Fault:

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean
@@ -193,6 +194,21 @@ def _whole_training(match: re.Match[str] | None) -> Reading | None:
     return Reading(kind="step_s", value=reading.value, total=round(seconds / reading.value))
 
 
+_MEGATRON = re.compile(
+    r"iteration {1,12}(?P<step>\d+)/.{0,300}?elapsed time per iteration \(ms\): (?P<step_ms>[\d.]+)"
+    r"(?:.{0,300}?global batch size: {1,12}(?P<batch>\d+))?"
+)
+
+
+def _iteration(match: re.Match[str] | None) -> Reading | None:
+    """Return an iteration of Megatron: samples/s of all ranks if its line has their batch, else its seconds."""
+    reading, batch = reading_of(match), _whole_number(match["batch"]) if match else None
+    if reading is None or not batch:
+        return reading
+    rate = batch / reading.value
+    return replace(reading, kind="samples_per_s", value=rate) if can_be("samples_per_s", rate) else None
+
+
 FORMATS: tuple[LogFormat, ...] = (
     LogFormat(
         name="torchtitan",
@@ -202,11 +218,9 @@ FORMATS: tuple[LogFormat, ...] = (
     ),
     LogFormat(
         name="megatron",
-        words="iteration 10/ 500 | … elapsed time per iteration (ms): 512.3 |",
+        words="iteration 10/ 500 | … elapsed time per iteration (ms): 512.3 | … global batch size: 256 |",
         wanted="elapsed time per iteration (ms):",
-        read=_reader_of(
-            r"iteration {1,12}(?P<step>\d+)/.{0,300}?elapsed time per iteration \(ms\): (?P<step_ms>[\d.]+)"
-        ),
+        read=lambda line: _iteration(_MEGATRON.search(line)),
     ),
     LogFormat(
         name="nanogpt",

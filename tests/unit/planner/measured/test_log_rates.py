@@ -215,3 +215,10 @@ def test_a_comma_counts_only_between_thousands_and_an_exponent_always(text: str,
 def test_the_summary_of_a_training_may_have_an_exponent() -> None:
     found = rate(["{'train_runtime': 5e4, 'train_samples_per_second': 1e-2, 'train_steps_per_second': 1e-3, }"])
     assert isinstance(found, LogRate) and found.middle == 1000.0
+
+
+def test_an_iteration_of_megatron_with_its_global_batch_gives_samples_of_all_ranks() -> None:
+    line = " iteration {:8d}/     500 | elapsed time per iteration (ms): 512.0 | global batch size:   256 |"
+    found = rate([line.format(step) for step in range(10, 60, 10)], ranks=4)
+    assert isinstance(found, LogRate)
+    assert (found.kind, found.middle, found.source) == ("samples_per_s", 500.0, "megatron")
