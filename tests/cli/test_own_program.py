@@ -228,3 +228,18 @@ def test_steps_that_divide_one_batch_over_all_ranks_are_refused(site: Desk) -> N
     assert "0.074 s on 1 node and 0.046 s on 2" in done.err
     plan = planned(site, [point(1, 64, 864), point(2, 64, 2800)])
     assert "its steps seem to divide one batch over all ranks" in plan
+
+
+def test_a_program_of_few_lines_is_told_to_train_longer(site: Desk) -> None:
+    telling = SBATCH.replace('(run / "logs").mkdir', 'tell(run)\n(run / "logs").mkdir').replace(
+        "spool = ",
+        "tell = lambda run: (run / 'metrics.jsonl').write_text("
+        "json.dumps(dict(event='steps', steps=20, seconds=1.0)) + chr(10))\nspool = ",
+        1,
+    )
+    numbers = {"fixed": FIXED_S, "sample": SAMPLE_S, "network": NETWORK_S}
+    (site.spool / "short").touch()
+    site.program("sbatch", telling.format(python=sys.executable, spool=str(site.spool), **numbers))
+    done = site.type("profile", "./train.py", *FLAGS)
+    assert done.code == 1 and "metrics.jsonl: 1 line with a speed" in done.err
+    assert "four lines are needed" in done.err and "--rate-from" not in done.err

@@ -51,7 +51,7 @@ class ProfileRun:
     def words(self) -> str:
         """A description of the run."""
         nodes = count(self.nodes, "node")
-        return nodes if self.per_rank is None else f"{nodes}, {self.per_rank} samples per rank"
+        return nodes if self.per_rank is None else f"{nodes}, {count(self.per_rank, 'sample')} per rank"
 
 
 @record

@@ -23,12 +23,14 @@ from hpclaunch.guidelines.program_steps import divides_a_batch
 from hpclaunch.planner.measured.calibration_file import Calibration, Point, store
 from hpclaunch.planner.measured.log_formats import LogFormat, Unit, formats_for
 from hpclaunch.planner.measured.log_rates import LogRate
-from hpclaunch.planner.measured.program_rates import measured_rate
+from hpclaunch.planner.measured.program_rates import METRICS, measured_rate
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
 
 _ENOUGH_READINGS = 8
 """A run may be ended before its program is, if so many readings count and they stand for enough steps."""
+_LEAST_LOOP_S = 60
+"""A run whose loops have an end is not ended before the measured one took so many seconds: another may follow."""
 _MEASURED = ("COMPLETED", "CANCELLED", "TIMEOUT")
 """The final states of runs whose speed counts: hpclaunch or the walltime ended the program, or it ended well."""
 
@@ -93,6 +95,11 @@ def design(system: System, request: Request, wish: ProgramWish, runs_dir: str | 
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
+    if wish.batch_argument:
+        remarks.append(
+            "a step must cover the typed batch of each rank once; a program that adds up gradients over several, or "
+            "divides a batch over all ranks, prints samples/s: --rate-from with samples_per_s"
+        )
     remarks.append(f"a run is ended when {wish.steps} steps are measured, or after its walltime")
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks), flags=_flags_of(request, wish))
 
@@ -145,6 +152,7 @@ class Watcher:
             return ""
         readings_left_out = max(1, rate.left_out)
         is_enough = rate.steps >= self._wish.steps and 3 * readings_left_out >= _ENOUGH_READINGS
+        is_enough = is_enough and (rate.loop is None or rate.loop_s >= _LEAST_LOOP_S)
         if is_enough and run.id not in self._ended:
             self._ended.add(run.id)
             try:
@@ -253,6 +261,9 @@ def _measure(case: Case, run: Run, wish: ProgramWish) -> MeasuredProgram | Fault
 def _silence(run: Run, why: str, wish: ProgramWish) -> Fault:
     """Return why a run gave no speed, and what to type."""
     hints = [f"hpclaunch logs {run.label} shows its lines"]
+    if why.startswith(METRICS.name):
+        hint = "train longer: throughput writes a line for about 1 s of steps, and four lines are needed"
+        return Fault(where=run.label, what=f"gave no speed: {why}", next=hint)
     if wish.rate_from is None:
         hints.append("--rate-from 'speed=(?P<samples_per_s>[0-9.]+)' reads one of them")
     hints.append("or call hpclaunch.training.throughput (hpclaunch docs any-program)")

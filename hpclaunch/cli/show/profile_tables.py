@@ -7,8 +7,9 @@ from typing import Any
 
 from hpclaunch.actions.measuring.profile import Design, Result
 from hpclaunch.actions.measuring.program_profile import ProgramResult
-from hpclaunch.cli.show.console import say, table, write_json
+from hpclaunch.cli.show.console import say, table, warn, write_json
 from hpclaunch.core.units import count, format_walltime
+from hpclaunch.planner.measured.log_rates import LogRate
 
 
 def show_design(design: Design, as_json: bool) -> None:
@@ -75,13 +76,25 @@ def show_program(result: ProgramResult, next_step: str, as_json: bool) -> None:
             "own" if result.calibration.own_batch else str(one.point.per_rank),
             f"{one.point.samples_per_s:.4g}",
             f"{one.point.low:.4g} to {one.point.high:.4g}",
-            f"{one.rate.steps} ({one.rate.source}; first {count(one.rate.left_out, 'line')} left out)",
+            f"{one.rate.steps} ({_loop_in_words(one.rate)}; first {count(one.rate.left_out, 'line')} left out)",
             one.run.label,
         )
         for one in result.runs
     ]
     table(("nodes", "ranks", "batch per rank", f"{result.calibration.unit}/s", "range", "steps", "run"), rows)
+    for one in result.runs:
+        if one.rate.other_loops:
+            others = ", ".join(map(str, one.rate.other_loops))
+            warn(
+                f"{one.run.label}: the loop of {one.rate.loop or 'no known number of'} steps is measured, as it took "
+                f"the most time; its log has other loops, of {others} steps"
+            )
     say(f"stored in {result.place}; later plans use it\n  {next_step}")
+
+
+def _loop_in_words(rate: LogRate) -> str:
+    """Return the format of a rate, and the loop that it is of."""
+    return rate.source if rate.loop is None else f"{rate.source}, the loop of {count(rate.loop, 'step')}"
 
 
 def _result_values(result: Result) -> dict[str, Any]:

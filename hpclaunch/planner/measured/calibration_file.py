@@ -155,7 +155,8 @@ def evidence_of(calibration: Calibration, origin: str, remarks: tuple[str, ...] 
 
 
 def _describe_point(point: Point) -> str:
-    shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples per rank"
+    shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, "
+    shape += f"{count(point.per_rank, 'sample')} per rank"
     if point.accumulation > 1:
         shape += f" x {point.accumulation} micro-batches"
     if point.ranks_per_replica > 1:

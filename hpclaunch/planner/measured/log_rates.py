@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -30,7 +31,8 @@ class LogRate:
     """A measured speed: ``kind`` says what of, ``low`` and ``high`` are the ends of the range of its median.
 
     ``steps``: how many it rests on, if their numbers are printed, else its readings. ``left_out``: readings at the
-    start that do not count. ``source``: the format.
+    start that do not count. ``source``: the format. ``loop``: the last step of the loop that was measured, if it is
+    printed, ``loop_s``: about how long the loop took so far, and ``other_loops``: the last steps of others.
     """
 
     kind: Kind
@@ -40,6 +42,9 @@ class LogRate:
     steps: int
     left_out: int
     source: str
+    loop: int | None = None
+    loop_s: float = 0.0
+    other_loops: tuple[int, ...] = ()
 
 
 @record
@@ -99,8 +104,8 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
     """Return the rate of all ``ranks`` by the readings of one format."""
     if row.whole:
         return _rate_of_a_whole(readings[-1], row)
-    usual = _select_loop(readings)
-    usual = _ends_of_epochs(usual) if row.ends_of_epochs else _steps_between(usual)
+    loop = _select_loop(readings, row)
+    usual = _ends_of_epochs(loop) if row.ends_of_epochs else _steps_between(loop)
     kinds = Counter(reading.kind for reading in usual)
     kind = kinds.most_common(1)[0][0] if kinds else None
     usual = [reading for reading in usual if reading.kind == kind]
@@ -115,7 +120,11 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
         return TooLittle(why=f"{words}, {after}: too few ({least})")
     values = [reading.value * (ranks if reading.by_rank else 1) for reading in kept]
     rounding = median(reading.rounding for reading in kept)
-    return _summary(kind, values, steps, left_out, row.name, rounding)
+    found = _summary(kind, values, steps, left_out, row.name, rounding)
+    others = {reading.total for reading in readings} - {loop[0].total, None}
+    return replace(
+        found, loop=loop[0].total, loop_s=_seconds_of(loop, row), other_loops=tuple(sorted(filter(None, others)))
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -155,11 +164,31 @@ def _rate_of_a_whole(reading: Reading, row: LogFormat) -> LogRate | TooLittle:
     )
 
 
-def _select_loop(readings: Sequence[Reading]) -> list[Reading]:
-    """Return the readings of the loop that printed most: a validation has another number of steps."""
-    totals = Counter(reading.total for reading in readings)
-    usual = totals.most_common(1)[0][0]
-    return [reading for reading in readings if reading.total == usual]
+def _select_loop(readings: Sequence[Reading], row: LogFormat) -> list[Reading]:
+    """Return the readings of the loop that took the most time; a validation or the reading of files takes less.
+
+    A loop within another takes nearly its time: of all that take at least half of the longest, the one that printed
+    most counts.
+    """
+    loops: dict[int | None, list[Reading]] = {}
+    for reading in readings:
+        loops.setdefault(reading.total, []).append(reading)
+    seconds = {total: _seconds_of(loop, row) for total, loop in loops.items()}
+    least = max(seconds.values()) / 2
+    return max((loop for total, loop in loops.items() if seconds[total] >= least), key=len)
+
+
+def _seconds_of(loop: Sequence[Reading], row: LogFormat) -> float:
+    """Return about how long a loop took, by its own figures; 0 if they do not tell it."""
+    if row.ends_of_epochs:
+        return sum(reading.value * (reading.step or 0) for reading in _ends_of_epochs(loop))
+    found = 0.0
+    for before, after in pairwise(loop):
+        if after.kind is None:
+            found += max(0.0, after.value - before.value)
+        elif after.kind == "step_s" and before.step is not None and after.step is not None:
+            found += max(0, after.step - before.step) * after.value
+    return found
 
 
 def _ends_of_epochs(readings: Sequence[Reading]) -> list[Reading]:

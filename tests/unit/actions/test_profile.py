@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from hpclaunch.actions.measuring import program_profile
 from hpclaunch.actions.measuring.profile import EPOCHS, design
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
+from hpclaunch.planner.measured.log_rates import LogRate
 from tests.unit.actions.conftest import calls
 
 REQUEST = Request(target="cifar", site="perlmutter", account="m1234_g", data_dir="/data")
@@ -50,3 +54,27 @@ def test_node_counts_that_the_site_refuses_are_left_out_unless_they_were_typed(s
 
 def test_one_node_alone_is_measured_where_one_is_typed(system: System) -> None:
     assert [trial.nodes for trial in design(system, replace(REQUEST, nodes=1)).trials] == [1, 1]
+
+
+def test_a_run_is_not_ended_by_its_first_short_loop(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(program_profile, "cancel", ended.extend)
+    watch = program_profile.Watcher(system, program_profile.ProgramWish())
+    run = cast("Any", SimpleNamespace(id="1", final=False, state="RUNNING", label="train-1"))
+    files = LogRate(kind="step_s", middle=1e-3, low=1e-3, high=1e-3, steps=4000, left_out=20, source="tqdm", loop=5000)
+    for rate, is_ended in (
+        (replace(files, loop_s=5.0), False),
+        (replace(files, loop=313, loop_s=61.0), True),
+    ):
+        monkeypatch.setattr(program_profile, "measured_rate", lambda *_, rate=rate, **__: rate)
+        assert watch(run) == ", 4000 steps measured" and bool(ended) == is_ended
+
+
+def test_a_loop_without_an_end_is_ended_at_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(program_profile, "cancel", ended.extend)
+    rate = LogRate(kind="step_s", middle=0.1, low=0.1, high=0.1, steps=100, left_out=20, source="nanogpt")
+    monkeypatch.setattr(program_profile, "measured_rate", lambda *_, **__: rate)
+    watch = program_profile.Watcher(system, program_profile.ProgramWish())
+    watch(cast("Any", SimpleNamespace(id="1", final=False, state="RUNNING", label="train-1")))
+    assert len(ended) == 1

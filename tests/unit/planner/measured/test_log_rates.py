@@ -222,3 +222,18 @@ def test_an_iteration_of_megatron_with_its_global_batch_gives_samples_of_all_ran
     found = rate([line.format(step) for step in range(10, 60, 10)], ranks=4)
     assert isinstance(found, LogRate)
     assert (found.kind, found.middle, found.source) == ("samples_per_s", 500.0, "megatron")
+
+
+def test_the_loop_with_the_most_time_counts_and_of_nested_ones_the_inner() -> None:
+    files = [f"files: 1%| | {n}/5000 [00:01<00:02, 1000.00it/s]" for n in range(0, 5001, 50)]
+    found = rate(files)
+    assert isinstance(found, LogRate) and (found.loop, found.other_loops) == (5000, ())
+    assert found.loop_s == pytest.approx(5.0)
+    train = [f"train: 1%| | {n}/313 [00:05<00:38,  8.00it/s]" for n in range(0, 300, 10)]
+    found = rate([*files, *train])
+    assert isinstance(found, LogRate)
+    assert (found.middle, found.loop, found.other_loops) == (0.125, 313, (5000,))
+    epochs = [f"epochs: 1%| | {n}/20 [00:50<01:00, 39.00s/it]" for n in range(20)]
+    nested = [line for epoch in epochs for line in (epoch, *train)]
+    found = rate(nested)
+    assert isinstance(found, LogRate) and (found.loop, found.other_loops) == (313, (20,))
