@@ -253,10 +253,10 @@ def _forecast(
             unit=facts.unit, own_batch=facts.own_batch, amount=amount, amount_typed=facts.amount is not None
         ),
     )
-    return replace(plan, headlines=tuple(_marked(line, facts, row, rows) for line in headlines_of(plan)))
+    return replace(plan, headlines=tuple(_mark_line(line, facts, row, rows) for line in headlines_of(plan)))
 
 
-def _marked(line: Headline, facts: ProgramFacts, row: PlanRow, rows: Sequence[PlanRow]) -> Headline:
+def _mark_line(line: Headline, facts: ProgramFacts, row: PlanRow, rows: Sequence[PlanRow]) -> Headline:
     """Return a line with what the measured points say of it; a batch beyond theirs makes it a guess."""
     measured = {point[2] for point in facts.points}
     batch = row.batch.per_rank if row.batch is not None and not facts.own_batch else None
