@@ -89,7 +89,7 @@ def reading_of(match: re.Match[str] | None) -> Reading | None:
         value = _number(text)
         if value is None:
             continue
-        figure = _speed(kind, factor, value, reciprocal)
+        figure = _speed_of(kind, factor, value, reciprocal)
         if figure is None:
             return None
         rounding = _half_a_digit(text) / value
@@ -104,7 +104,7 @@ def can_be(kind: Kind, value: float) -> bool:
     return low <= value <= high
 
 
-def _speed(kind: Kind, factor: float, value: float, reciprocal: bool) -> float | None:
+def _speed_of(kind: Kind, factor: float, value: float, reciprocal: bool) -> float | None:
     """Return a figure in the unit of its kind; None for one that no program can have."""
     if not 1e-15 < value < 1e15:
         return None
@@ -167,7 +167,7 @@ def _json(line: str) -> Reading | None:
     for key, group in _JSON_KEYS.items():
         kind, factor, reciprocal, by_rank = GROUPS[group]
         value = plain.get(key)
-        figure = None if value is None else _speed(kind, factor, value, reciprocal)
+        figure = None if value is None else _speed_of(kind, factor, value, reciprocal)
         if figure is not None:
             return Reading(kind=kind, value=figure, by_rank=by_rank, step=step)
     return None
