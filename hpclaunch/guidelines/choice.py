@@ -246,13 +246,19 @@ def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | 
     if not best.worthwhile and objective.deadline_s is not None:
         found.append(f"throughput per node fell to {best.marginal:.0%} at the last doubling, which the deadline needs")
     if single is not None and chosen.ranks > 1 and chosen.time_s.middle > single.time_s.middle:
-        many, one = (f"{time_words(run.time_s.middle)} for {run.cost.middle:.2g}" for run in (chosen, single))
-        found.append(f"slower than one process ({many}, instead of {one} {single.unit}s): do not distribute this run")
+        many, one = (f"{time_words(run.time_s.middle)} for {_cost_words(run)}" for run in (chosen, single))
+        found.append(f"slower than one process ({many}, instead of {one}): do not distribute this run")
     if objective.deadline_s is not None and chosen.time_s.high + chosen.wait_s > objective.deadline_s:
         found.append("the deadline is met in at least half of all cases, but in fewer than 90 %")
     if objective.budget is not None and chosen.cost.high > objective.budget:
         found.append("the budget is kept in at least half of all cases, but in fewer than 90 %")
     return found
+
+
+def _cost_words(run: Candidate) -> str:
+    """Return the cost with its unit, in two digits; from 99.5 on, where .2g would write an exponent, in whole units."""
+    cost = run.cost.middle
+    return f"{cost:.2g} {run.unit}s" if cost < 99.5 else f"{cost:.0f} {run.unit}s"
 
 
 def _verdict(best: Appraisal | None, nearest: Candidate, objective: Objective) -> Reason:

@@ -193,9 +193,16 @@ def test_the_impossible_gets_reasons_and_the_nearest() -> None:
 def test_a_distributed_run_slower_than_one_process_is_said_so() -> None:
     single = a_candidate(1, 1000)
     found = choose([a_candidate(2, 125)], Objective(), single=single)
-    times = "09:00:00 for 18, instead of 01:03:45 for 1.1 node-hours"
+    times = "09:00:00 for 18 node-hours, instead of 01:03:45 for 1.1 node-hours"
     assert found.warnings[0] == f"slower than one process ({times}): do not distribute this run"
     assert not choose([single], Objective(), single=single).warnings
+
+
+def test_a_cost_above_99_is_written_without_an_exponent() -> None:
+    bill = Bill(per_node_hour=7.5, unit="SBU")
+    found = choose([a_candidate(2, 125, bill=bill)], Objective(), single=a_candidate(1, 1000, bill=bill))
+    times = "09:00:00 for 135 SBUs, instead of 01:03:45 for 8 SBUs"
+    assert found.warnings[0] == f"slower than one process ({times}): do not distribute this run"
 
 
 def test_a_deadline_that_is_met_by_a_hair_is_told() -> None:
