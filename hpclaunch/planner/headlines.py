@@ -27,6 +27,8 @@ STARTING_VALUE = 2.0
 """The rate of LARS and LAMB, or of a decoder of this size, is a starting value: its range reaches this factor to each
 side (hpclaunch's own)."""
 UNKNOWN = "not known"
+IMPOSSIBLE = "not feasible"
+"""In place of the range of nodes, where deadline, budget or a limit excludes every count that may be taken."""
 
 
 def trust_of(evidence: Evidence) -> Trust:
@@ -48,7 +50,8 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     ranks, value = row.ranks if row else plan.nodes, _size_in_words(plan, row)
     close = _close_rows(plan, row)
     if not close:
-        return Headline(name="nodes", value=value, range=UNKNOWN, trust=plan.trust, number=plan.nodes, unit="nodes")
+        why = IMPOSSIBLE if row is not None and row.candidate is not None and row.obstacles else UNKNOWN
+        return Headline(name="nodes", value=value, range=why, trust=plan.trust, number=plan.nodes, unit="nodes")
     most_per_node = max(other.ranks / other.nodes for other in plan.rows)
     in_ranks = any(other.ranks / other.nodes < most_per_node for other in close)
     unit = "ranks" if in_ranks else "nodes"

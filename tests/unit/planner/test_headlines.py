@@ -89,7 +89,7 @@ def test_counts_that_miss_the_deadline_are_in_no_range() -> None:
     assert nodes.low is not None and nodes.high is not None
     assert not any(nodes.low <= count <= nodes.high for count in late)
     impossible = plan_of(objective=Objective(deadline_s=1.0))
-    assert (line(impossible, "nodes").low, line(impossible, "nodes").range) == (None, "not known")
+    assert (line(impossible, "nodes").low, line(impossible, "nodes").range) == (None, "not feasible")
 
 
 def test_a_measured_noise_scale_bounds_the_batch_with_its_interval() -> None:
