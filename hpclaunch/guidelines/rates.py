@@ -216,27 +216,37 @@ class Warmup:
     reason: Reason
 
 
-def warm_up(growth: float, optimizer: str, *, epochs: float | None = None, own: float = 0.0) -> Warmup:
+def warm_up(
+    growth: float, optimizer: str, *, epochs: float | None = None, own: float = 0.0, typed: bool = False
+) -> Warmup:
     """Return the warm-up: none if the batch does not grow, 2 epochs, or 5 beyond 8 times the base batch.
 
     ``growth``: the global batch size relative to the base batch. The job's ``own`` warm-up (epochs; 0: none) is kept:
     CosmoFlow's runs in MLPerf HPC used the same one at every batch size. For LARS and LAMB it grows in proportion to
     the batch. It is at most a fifth of a run of ``epochs``, the share of LAMB at its largest batch (You et al. 2020),
-    and at most 10 epochs.
+    and at most 10 epochs; so is the job's own where it is as long as the run, which would never reach its rate. A
+    ``typed`` one is kept, with a warning there.
     Source: guidelines ("start with single worker/rank/node LR and scale up to desired value linearly over a couple of
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
     positive(growth=growth)
     climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
-    source, verdict = f"{SOURCE}; Goyal et al. 2017", ""
-    if own:
-        climb, verdict = own, ", the job's own"
+    source, verdict, warning = f"{SOURCE}; Goyal et al. 2017", "", ""
+    too_long = epochs is not None and own >= epochs
+    if typed:
+        climb, verdict = own, ", as typed"
+    elif own:
+        climb, verdict = own, f": the job's own is {count(own, 'epoch')}" if too_long else ", the job's own"
     elif rules_of(optimizer).long_warmup and growth > LARGE_STEP:
         # LEGW needs a warm-up of the base batch. Two epochs at 8 x the base batch agree with the rule below 8 x.
         climb, source = WARMUP_EPOCHS * growth / LARGE_STEP, "LEGW, You et al. 2019, arXiv 1901.08256"
-    if epochs is not None and not own:
+    if typed and too_long:
+        warning = (
+            f"warm-up of {count(own, 'epoch')} kept as typed: the run of {count(epochs or 0.0, 'epoch')} ends in it"
+        )
+    if epochs is not None and not typed and (too_long or not own):
         climb = min(climb, LONGEST_SHARE * epochs)
-    climb = min(climb, MOST_EPOCHS)
+    climb = climb if typed else min(climb, MOST_EPOCHS)
     return Warmup(
         epochs=climb,
         reason=Reason(
@@ -244,6 +254,7 @@ def warm_up(growth: float, optimizer: str, *, epochs: float | None = None, own: 
             numbers=(Number(name="B / B0", value=growth), Number(name="warm-up", value=climb, unit="epochs")),
             verdict=f"{count(climb, 'epoch')} of warm-up{verdict}" if climb else "no warm-up: the batch does not grow",
             source=source,
+            warning=warning,
         ),
     )
 

@@ -189,10 +189,18 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
         optimizer=optimizer,
         is_start=is_start,
         rate=OWN_RATES[optimizer.name](total) if is_start else _scaled_rate(total, work, facts),
-        warm_up=warm_up(total / base, optimizer.name, epochs=epochs.made, own=own_warmup),
+        warm_up=warm_up(
+            total / base, optimizer.name, epochs=epochs.made, own=own_warmup, typed=_types_warm_up(work, own_warmup)
+        ),
         decay=choose_decay(optimizer.name, own=own_decay),
         epochs=epochs,
     )
+
+
+def _types_warm_up(work: Workload, own: float) -> bool:
+    """Whether a person typed a warm-up in epochs other than the job's; other typed parameters may decide it too."""
+    row = work.rows.get("warmup_epochs")
+    return own > 0 and "warmup_epochs" in work.typed and row is not None and own != row.default
 
 
 def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, str]:
@@ -209,8 +217,10 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
         as_number = rules.is_start or work.global_batch is not None
         wanted |= _rate_settings(rules.rate, batch, work, as_number=as_number)
-    if batch.total > (work.base_batch or batch.total):
+    grows = batch.total > (work.base_batch or batch.total)
+    if grows or (rules.epochs.made <= work.warmup_epochs and not rules.is_start):
         wanted["warmup_epochs"] = f"{rules.warm_up.epochs:.3g}"
+    if grows:
         wanted |= {"decay": decay.name} if rules.is_start or not work.decay else {}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
     return wanted

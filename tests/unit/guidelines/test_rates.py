@@ -130,7 +130,23 @@ def test_warm_up(optimizer: str, batch: int, epochs: float) -> None:
 
 @pytest.mark.parametrize(("own", "epochs"), [(1.0, 1), (4.0, 4), (30.0, 10)])
 def test_the_jobs_own_warm_up_is_kept_up_to_10_epochs(own: float, epochs: float) -> None:
-    assert warm_up(16, "sgd", epochs=12, own=own).epochs == epochs
+    assert warm_up(16, "sgd", epochs=60, own=own).epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("own", "run", "epochs"),
+    [(5.0, 1.0, 0.2), (5.0, 5.0, 1.0), (5.0, 6.0, 5.0), (80.0, 60.0, 10)],
+)
+def test_the_jobs_own_warm_up_never_fills_the_run(own: float, run: float, epochs: float) -> None:
+    assert warm_up(16, "sgd", epochs=run, own=own).epochs == pytest.approx(epochs)
+
+
+def test_a_typed_warm_up_is_kept_and_one_that_fills_the_run_is_warned_of() -> None:
+    long = warm_up(16, "sgd", epochs=3, own=30, typed=True)
+    assert long.epochs == 30
+    assert long.reason.warning == "warm-up of 30 epochs kept as typed: the run of 3 epochs ends in it"
+    short = warm_up(16, "sgd", epochs=90, own=30, typed=True)
+    assert (short.epochs, short.reason.warning) == (30, "")
 
 
 @given(
