@@ -292,7 +292,8 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     question, work = predictor.question, predictor.work
     sections = sections_of(outcome)
     part = row.ranks if is_part_of_node(predictor, row) else None
-    length = length_of(question, _trial_of_row(outcome, row), row.candidate)
+    trial = _trial_of_row(outcome, row)
+    length = length_of(question, trial, row.candidate)
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
@@ -339,7 +340,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         links=links_in_words(predictor.node.links),
         queue=question.queue.words,
         assumed=assumed_of(predictor, row, doubts),
-        notes=notes_of(predictor, row),
+        notes=notes_of(predictor, trial, row),
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=(*_too_large_batch(predictor, row), *decision.refusals),
         mfu=mfu_of(predictor, row.throughput.samples_per_s, row.ranks) if row.throughput else None,

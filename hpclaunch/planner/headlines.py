@@ -58,6 +58,8 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     sizes = [other.ranks if in_ranks else other.nodes for other in close]
     low, high = min(sizes), max(sizes)
     words = f"{low} to {high}{' ranks' if in_ranks else ''} are as good" if low < high else "no other is as good"
+    if low == high and plan.typed:
+        words = "as typed"
     better = _best_row(plan, row)
     if better is not None:
         words = f"{count(better.ranks, 'rank') if in_ranks else count(better.nodes, 'node')} is better"

@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import math
 
+from hpclaunch.config.job import Role
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, below_square_root, bound_of
+from hpclaunch.planner.amounts import shorten, time_of
 from hpclaunch.planner.epochs import known_batches
 from hpclaunch.planner.prediction import Predictor
+from hpclaunch.planner.question import Trial
+from hpclaunch.planner.rows import freer_row
 from hpclaunch.planner.values import PlanRow
 
 
-def notes_of(predictor: Predictor, row: PlanRow) -> tuple[str, ...]:
-    """Return the lines for the chosen ``row``; none for what a person typed, which has its own words."""
-    found = []
+def notes_of(predictor: Predictor, trial: Trial, row: PlanRow) -> tuple[str, ...]:
+    """Return the lines for the chosen ``row`` of a trial; none for what a person typed, which has its own words."""
+    found = _better_batch(predictor, trial, row)
     if row.batch is not None and not predictor.own_batch and predictor.question.global_batch is None:
         found += [*_explain_bound(predictor, row.batch.total), *_few_samples(predictor, row)]
     if row.nodes > MOST_NODES and predictor.question.typed_nodes is None:
         found.append(f"more than the {MOST_NODES} nodes that the guidelines recommend: no fewer meet the deadline")
     return tuple(found)
+
+
+def _better_batch(predictor: Predictor, trial: Trial, row: PlanRow) -> list[str]:
+    """Return that another batch is sooner and cheaper than the whole printed range, where typed nodes keep the job's.
+
+    The batch per rank stays the job's own beside typed nodes, as a person expects who changes nothing else.
+    """
+    freer = freer_row(predictor, trial) if row.candidate is not None else None
+    if freer is None or freer.candidate is None or freer.batch is None or row.candidate is None:
+        return []
+    run, own, batch, names = freer.candidate, row.candidate, freer.batch, predictor.work.names
+    if run.time_s.middle >= own.time_s.low or run.cost.middle >= own.cost.low:
+        return []
+    values: dict[Role, int] = {"batch_size_per_rank": batch.per_rank, "accumulation": batch.accumulation}
+    changed = [
+        f"--set {names[role]}={value}"
+        for role, value in values.items()
+        if role in names and (role != "accumulation" or value != predictor.work.accumulation)
+    ]
+    figures = f"{time_of(run.time_s.middle)} and {shorten(run.cost.middle)} {run.unit}s"
+    return [f"typed nodes keep the job's own batch; {' '.join(changed)} (B = {batch.total}) would make it {figures}"]
 
 
 def _explain_bound(predictor: Predictor, batch: int) -> list[str]:

@@ -9,7 +9,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, possible_batches, typed_batch
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.question import Trial
-from hpclaunch.planner.recipe import in_pipeline, own_batch
+from hpclaunch.planner.recipe import in_pipeline, names_batch, own_batch
 from hpclaunch.planner.values import PlanRow
 
 USELESS = 2
@@ -41,6 +41,15 @@ def further_rows(predictor: Predictor, trials: Iterable[Trial]) -> list[PlanRow]
     return [row for row in rows if row.candidate is not None]
 
 
+def freer_row(predictor: Predictor, trial: Trial) -> PlanRow | None:
+    """Return the row of a trial with the best batch, where typed nodes keep the job's own; None in any other case."""
+    question, work = predictor.question, predictor.work
+    is_kept = question.typed_nodes is not None and question.global_batch is None and not names_batch(work)
+    if not is_kept or work.per_rank is None or work.pipeline_stages > 1:
+        return None
+    return _row(predictor, trial, 0, is_free=True)
+
+
 def _is_over(rows: Sequence[PlanRow]) -> bool:
     """Whether the last doublings, to several nodes, only made a run slower and dearer."""
     runs = [row.candidate for row in rows if row.candidate is not None]
@@ -51,8 +60,11 @@ def _is_over(rows: Sequence[PlanRow]) -> bool:
     return all(run.done_s > soonest and run.cost.middle > least for run in last)
 
 
-def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
-    """Return the row of one trial; ``before``: the global batch of the trial with fewer ranks (0: the first one)."""
+def _row(predictor: Predictor, trial: Trial, before: int, *, is_free: bool = False) -> PlanRow:
+    """Return the row of one trial; ``before``: the global batch of the trial with fewer ranks (0: the first one).
+
+    ``is_free``: every batch may be chosen, also where the job's own would be kept.
+    """
     ranks = trial.nodes * trial.ranks_per_node
     whole = trial.sizing.layout.whole_nodes
     empty = PlanRow(nodes=trial.nodes, ranks=ranks, whole_nodes=whole, obstacles=trial.refused)
@@ -66,7 +78,8 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     # The samples of a replica in a pipeline are several micro-batches, each of which must fit.
     most = largest if stages == 1 else largest * MICRO_BATCHES * stages
     try:
-        batches = [in_pipeline(batch, predictor.work, largest) for batch in _batches(predictor, replicas, before, most)]
+        possible = _free_batches if is_free else _batches
+        batches = [in_pipeline(batch, predictor.work, largest) for batch in possible(predictor, replicas, before, most)]
     except ValueError as error:
         return replace(empty, obstacles=(str(error),))
     if not batches:
@@ -105,7 +118,12 @@ def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> 
         # With a typed batch per rank, the node count is still hpclaunch's choice: it ends where B reaches the bound.
         is_free = predictor.question.typed_nodes is None
         return [] if is_free and before and own.total > cap else [own]
-    work = predictor.work
+    return _free_batches(predictor, replicas, before, largest)
+
+
+def _free_batches(predictor: Predictor, replicas: int, before: int, largest: int) -> list[Batch]:
+    """Return the batches to choose from where none is typed."""
+    work, cap = predictor.work, predictor.cap.batch
     # Where no time is known, nothing says what micro-batches are good for.
     accumulates = "accumulation" in work.names and work.pipeline_stages == 1 and predictor.timing is not None
     found = possible_batches(cap, replicas, largest, accumulates=accumulates)

@@ -213,6 +213,7 @@ def _dominated(asked: Asked, plan: Forecast, row: PlanRow, dice: random.Random) 
     """No typed alternative may be better in time and in cost by more than the printed range.
 
     A batch above the plan's bound is none: its epochs are not known. Nor is another number format, which is advised.
+    With typed nodes the job's own batch is kept, as a person expects; then a note must name the better one.
     """
     if plan.program is not None:
         alternatives = [{"nodes": dice.choice([16, 64, 128, 256])} for _ in range(2)]
@@ -230,6 +231,8 @@ def _dominated(asked: Asked, plan: Forecast, row: PlanRow, dice: random.Random) 
             continue
         if plan.program is None and other.batch.total > max(bound, other.batch.replicas):
             continue
+        if any(note.startswith("typed nodes keep the job's own batch") for note in plan.notes):
+            continue
         if other.candidate.time_s.middle < time.low and other.candidate.cost.middle < cost.low:
             yield (
                 f"{request} makes {other.candidate.time_s.middle:.4g} s and {other.candidate.cost.middle:.4g},"
@@ -244,8 +247,7 @@ def _alternative(asked: Asked, dice: random.Random) -> dict[str, Any]:
     if "nodes" not in asked.request:
         request["nodes"] = dice.choice([1, 1, 2, 3, 4, 8, 16, 32, 48, 64, 100])
     is_free = asked.global_batch is None and asked.request.get("recipe") is None
-    # With typed nodes the job's own batch is kept, as a person expects.
-    if is_free and "nodes" not in asked.request and "batch_size_per_rank" not in settings:
+    if is_free and "batch_size_per_rank" not in settings:
         settings["batch_size_per_rank"] = str(dice.choice([1, 2, 8, 32, 64, 128, 512, 1024]))
         if "accumulation" in asked.job.parameters and dice.random() < 0.3:
             settings["accumulation"] = str(dice.choice([2, 4]))

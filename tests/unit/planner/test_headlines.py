@@ -137,3 +137,18 @@ def test_every_site_gets_five_lines_of_80_columns_and_plain_json(site: str) -> N
 def test_a_typed_node_count_is_compared_with_what_is_clearly_better() -> None:
     nodes = line(plan_of(bundled_job("mnist"), nodes=16), "nodes")
     assert "better" in nodes.range and "as good" not in nodes.range, nodes
+
+
+def test_a_typed_node_count_that_was_compared_with_no_other_is_as_typed() -> None:
+    plan = plan_of(nodes=6)
+    assert line(plan, "nodes").range == "as typed"
+
+
+def test_typed_nodes_keep_the_jobs_batch_and_a_note_names_a_better_one() -> None:
+    job = bundled_job("resnet50")
+    (note,) = plan_of(job, nodes=6).notes
+    found = re.match(r"typed nodes keep the job's own batch; --set batch_size_per_rank=(\d+) \(B = (\d+)\) would", note)
+    assert found and int(found[2]) == 24 * int(found[1])
+    better = plan_of(job, nodes=6, settings=(("batch_size_per_rank", found[1]),))
+    assert better.chosen is not None and better.chosen.candidate is not None and not better.notes
+    assert note.endswith(f"{line(better, 'time').value} and {line(better, 'cost').value}")
