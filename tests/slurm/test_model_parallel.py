@@ -135,7 +135,7 @@ def test_a_model_that_one_gpu_holds_is_data_parallel(small: Desk) -> None:
 def test_no_layout_holds_a_model_that_is_too_large(small: Desk) -> None:
     typed = (*FOUR, "--site", "small-1", "--recipe", "several-nodes", "--set", "hidden=1024")
     done = small.run("submit", "transformer", *typed)
-    assert done.returncode == 1 and "the model of transformer does not fit the GPUs of small-1" in done.stderr
+    assert done.returncode == 1 and "the model of transformer does not fit the memory of small-1" in done.stderr
     whole = small.run("submit", "transformer", *typed[:-2], "--set", "tensor_parallel=1", "--set", "pipeline_stages=1")
     assert whole.returncode == 1 and "does not fit" in whole.stderr
 
