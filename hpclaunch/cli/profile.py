@@ -1,17 +1,12 @@
 """``profile``: measures a job in a few short runs, for later plans."""
 
 # Annotations stay types here: Typer would compile the text of each at every start.
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags, help_text
-
-if TYPE_CHECKING:
-    from hpclaunch.actions.measuring.program_profile import ProgramWish
-    from hpclaunch.actions.system import System
-    from hpclaunch.core.spec import Request
 
 OneByOne = Annotated[
     bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
@@ -91,50 +86,26 @@ def profile(
     from hpclaunch.actions.measuring import profile, program_profile, short_runs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
+    from hpclaunch.planner.proposal import plan_command
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = typed_values.request_of(system, typed, target=target, arguments=tuple(context.obj or ()))
     wish = program_profile.ProgramWish(steps=steps, rate_from=rate_from, batch_argument=batch_argument or "")
-    if program_profile.is_program(system, request, wish):
-        _profile_program(system, request, wish, runs_dir, from_, one_by_one, dry_run, json)
-        return
+    is_program = program_profile.is_program(system, request, wish)
     if from_:
         case = short_runs.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
     else:
-        design = profile.design(system, request, steps, runs_dir)
+        if is_program:
+            design = program_profile.design(system, request, wish, runs_dir)
+        else:
+            design = profile.design(system, request, steps, runs_dir)
         profile_tables.show_design(design, json and dry_run)
         if dry_run:
             return
-        case, found = design.case, profile.measure(system, design, one_by_one)
-    profile_tables.show_result(profile.keep(case, found), target, json)
-
-
-def _profile_program(
-    system: "System",
-    request: "Request",
-    wish: "ProgramWish",
-    runs_dir: str | None,
-    from_: list[str],
-    one_by_one: bool,
-    dry_run: bool,
-    json: bool,
-) -> None:
-    """Measure a program without a ``training`` section by what it prints or writes."""
-    from hpclaunch import runs
-    from hpclaunch.actions.following import states
-    from hpclaunch.actions.measuring import profile, program_profile, short_runs
-    from hpclaunch.cli.show import profile_tables
-    from hpclaunch.planner.proposal import plan_command
-
-    if from_:
-        case = short_runs.keyed_case(system, request)
-        found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
-    else:
-        design = program_profile.design(system, request, wish, runs_dir)
-        profile_tables.show_design(design, json and dry_run)
-        if dry_run:
-            return
-        watcher = program_profile.Watcher(system, wish)
+        watcher = program_profile.Watcher(system, wish) if is_program else None
         case, found = design.case, profile.measure(system, design, one_by_one, watcher)
-    profile_tables.show_program(program_profile.keep(case, found, wish), plan_command(request), json)
+    if is_program:
+        profile_tables.show_program(program_profile.keep(case, found, wish), plan_command(request), json)
+    else:
+        profile_tables.show_result(profile.keep(case, found), target, json)

@@ -104,14 +104,24 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
         short = replace(case, request=leave_out_export(case.job, shorten(request, work, shape, steps)))
         prepared = prepare_case(system, advised(with_run_dir(system, short, runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
+    trials, remarks = possible_trials(trials, request)
+    return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
+
+
+def possible_trials(trials: list[ProfileRun], request: Request) -> tuple[list[ProfileRun], list[str]]:
+    """Return the runs without the last one if only that is impossible and nobody typed its nodes; and remarks.
+
+    Raises Refused if another run is impossible.
+    """
     remarks = []
-    if request.nodes is None and trials[-1].prepared.faults and not trials[0].prepared.faults:
-        remarks.append(f"{more} nodes cannot be measured: {trials[-1].prepared.faults[0].what}")
+    last = trials[-1]
+    if request.nodes is None and last.prepared.faults and not trials[0].prepared.faults:
+        remarks.append(f"{last.nodes} nodes cannot be measured: {last.prepared.faults[0].what}")
         trials = trials[:-1]
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
-    return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
+    return trials, remarks
 
 
 def place_of_case(case: Case) -> Path:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hpclaunch.actions.following.cancel import cancel
-from hpclaunch.actions.measuring.profile import NODES, Design, ProfileRun, place_of_case
+from hpclaunch.actions.measuring.profile import NODES, Design, ProfileRun, place_of_case, possible_trials
 from hpclaunch.actions.measuring.short_runs import STEPS, WALLTIME, keyed_case
 from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.actions.preparing.load import load, with_run_dir
@@ -88,13 +88,7 @@ def design(system: System, request: Request, wish: ProgramWish, runs_dir: str | 
         short = replace(request, nodes=nodes, arguments=arguments, walltime=request.walltime or WALLTIME, restarts=0)
         prepared = prepare_case(system, advised(with_run_dir(system, replace(case, request=short), runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
-    remarks = []
-    if request.nodes is None and trials[-1].prepared.faults and not trials[0].prepared.faults:
-        remarks.append(f"{more} nodes cannot be measured: {trials[-1].prepared.faults[0].what}")
-        trials = trials[:-1]
-    faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
-    if faults:
-        raise Refused(list(faults))
+    trials, remarks = possible_trials(trials, request)
     if wish.batch_argument:
         remarks.append(
             "a step must cover the typed batch of each rank once; a program that adds up gradients over several, or "
