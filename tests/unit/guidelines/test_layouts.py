@@ -312,6 +312,25 @@ def test_seven_billion_parameters_need_no_split_on_a_gh200() -> None:
     assert 0.35 <= utilization(llama, found.time.tokens_per_s, 64, 990) <= 0.55
 
 
+@pytest.mark.parametrize(
+    ("layers", "hidden", "heads", "context", "parameters", "tflops"),
+    [
+        (24, 2048, 16, 2048, 1_315_819_520, 196),
+        (24, 2048, 16, 8192, 1_315_819_520, 220),
+        (32, 2560, 32, 2048, 2_651_000_000, 205),
+        (32, 2560, 32, 8192, 2_651_000_000, 225),
+    ],
+)
+def test_models_with_flash_attention_are_as_fast_as_published(
+    layers: int, hidden: int, heads: int, context: int, parameters: float, tflops: float
+) -> None:
+    # Training of GPT on 8 A100 with 80 GB, TFLOP/s a GPU by the same count: Dao 2023, FlashAttention-2, table 1.
+    decoder = gpt(layers, hidden, heads, context, parameters)
+    found = fastest_layout(decoder, A100, 8, 64)
+    assert found is not None
+    assert 1 / 1.1 < utilization(decoder, found.time.tokens_per_s, 8, 312) / (tflops / 312) < 1.1
+
+
 def test_a_long_context_is_recomputed_or_divided_among_ranks() -> None:
     long = replace(gpt(32, 4096, 32, 131072, 6.7e9, 32000), dense=3 * 4096 * 11008)
     found = fastest_layout(long, A100, 64, 64)
@@ -337,5 +356,7 @@ def test_every_layout_uses_all_ranks_fits_and_waits_little(
     assert found.layout.samples <= samples
     assert found.memory.total <= one.usable_bytes
     assert found.layout.bubble < MOST_BUBBLE
-    assert 0 < utilization(decoder, found.time.tokens_per_s, ranks, one.peak) < 0.8
+    # Model operations count the half of attention's square that a causal kernel leaves out: long contexts reach more
+    # than 80 % of the peak by them. No kernel computes as much.
+    assert 0 < decoder.executed_flops * found.time.tokens_per_s < 0.8 * ranks * one.peak * 1e12
     assert math.isfinite(found.time.total_s)
