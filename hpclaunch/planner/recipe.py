@@ -138,7 +138,7 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         settings["scale_learning_rate"] = possible["scale_learning_rate"]
     rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
-    doubt = "" if rate is None or rules.is_start else _doubt_of(work)
+    doubt = "" if rate is None or rules.is_start or work.rate_is_typed else _doubt_of(work)
     kept = None if rate is None else _kept_rate(rate, other, batch.total)
     return Recipe(
         batch=batch,
@@ -182,7 +182,8 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     facts = facts_of(work, noise)
     epochs = run_epochs(work, total, facts)
     optimizer = optimizer_of(work, total, facts)
-    foreign = work.learning_rate is not None and not work.rate_fits
+    has_no_rule = "scale_learning_rate" not in work.typed or work.rate_is_typed
+    foreign = work.learning_rate is not None and not work.tuned_rate_fits and has_no_rule
     is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
     own_warmup, own_decay = (0.0, "") if is_start else (work.warmup_epochs, work.decay)
     return _Rules(
@@ -214,8 +215,9 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rules.rate is not None:
-        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
-        as_number = rules.is_start or work.global_batch is not None
+        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown. A rate that a
+        # person types is that of the batch: no rule scales it, unless one is typed as well.
+        as_number = rules.is_start or work.global_batch is not None or work.rate_is_typed
         wanted |= _rate_settings(rules.rate, batch, work, as_number=as_number)
     grows = batch.total > (work.base_batch or batch.total)
     if grows or (rules.epochs.made <= work.warmup_epochs and not rules.is_start):
@@ -227,14 +229,22 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
 
 
 def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:
-    """Return the job's own rate, scaled; None if the job has no rate, or measures the factor while it trains."""
+    """Return the job's own rate, scaled; None if the job has no rate, or measures the factor while it trains.
+
+    A typed rate does not replace it, but is compared with it. Only where no rate was tuned for the optimizer, the typed
+    one is that of the batch.
+    """
     if work.learning_rate is None or (work.rule == "adascale" and facts.noise is None):
         return None
+    base = BaseRate(rate=work.tuned_rate or work.learning_rate, batch=work.base_batch or total)
+    if work.rate_is_typed and (work.tuned_rate is None or not work.tuned_rate_fits):
+        base = BaseRate(rate=work.learning_rate, batch=(work.base_batch if work.rule else None) or total)
     return scale_rate(
-        BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
+        base,
         total,
         "sgd" if work.optimizer == "momentum" else work.optimizer,
-        rule=work.rule,
+        # Beside a typed rate, none scales no rate: what the optimizer's rule gives from the job's is compared with it.
+        rule=None if work.rate_is_typed and work.rule == "none" else work.rule,
         momentum=work.momentum,
         facts=facts,
     )

@@ -45,6 +45,8 @@ class Workload:
     """A job as the planner sees it. Batches are in samples; None means not known. ``typed``: roles that were typed.
 
     ``steps``: the typed ones of the whole training; those of a job without epochs are its ``epochs`` at its base batch.
+    ``tuned_rate``: the learning rate of the job file or of the named recipe, which ``base_batch`` is for; a person may
+    have typed another ``learning_rate`` (``rate_is_typed``).
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
@@ -69,6 +71,8 @@ class Workload:
     epochs: float | None
     steps: int | None
     learning_rate: float | None
+    tuned_rate: float | None
+    rate_is_typed: bool
     rule: Rule | None
     scaling: str
     decay_power: float | None
@@ -108,10 +112,14 @@ class Workload:
         return self.gradient_lag or self.update_groups > 1
 
     @property
+    def tuned_rate_fits(self) -> bool:
+        """Whether the job's rate was tuned for an optimizer with rates of the same size."""
+        return RATE_OF.get(self.tuned_for, self.tuned_for) == RATE_OF.get(self.optimizer, self.optimizer)
+
+    @property
     def rate_fits(self) -> bool:
         """Whether the learning rate suits the optimizer: it was typed, or tuned for one with rates of the same size."""
-        alike = RATE_OF.get(self.tuned_for, self.tuned_for) == RATE_OF.get(self.optimizer, self.optimizer)
-        return alike or not self.typed.isdisjoint(("learning_rate", "scale_learning_rate"))
+        return self.tuned_rate_fits or not self.typed.isdisjoint(("learning_rate", "scale_learning_rate"))
 
     def total_of(self, replicas: int) -> int | None:
         """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""
@@ -162,6 +170,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     samples = min(training.samples, fewer) if fewer else training.samples
     steps = _positive_whole(values, "steps")
     base = None if training.rate_is_alone else training.base_batch or _default_batch(job, names)
+    as_written = _values_of(job, names, {})[0]
     scaling, number_format = str(values.get("scale_learning_rate", "none")), str(values.get("precision", "float32"))
     return Workload(
         samples=samples,
@@ -176,6 +185,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         epochs=_positive_number(values, "epochs") or _epochs_of_steps(steps, base, samples),
         steps=steps if "steps" in typed else None,
         learning_rate=_positive_number(values, "learning_rate"),
+        tuned_rate=training.recipe_rate or _positive_number(as_written, "learning_rate"),
+        rate_is_typed="learning_rate" in typed and training.recipe_rate is None,
         rule=rule_named(scaling) if "scale_learning_rate" in typed else None,
         scaling=scaling,
         decay_power=_positive_number(values, "decay_power"),
@@ -185,7 +196,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         momentum=_positive_number(values, "momentum"),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
-        tuned_for=_optimizer(_values_of(job, names, {})[0]),
+        tuned_for=_optimizer(as_written),
         optimizers=_optimizers(job, training.names.get("optimizer", "optimizer")),
         precision="mixed" if number_format in HALVES else "float32",
         number_format=number_format,

@@ -188,7 +188,13 @@ def _other_plan_of_its_command(asked: Asked, plan: Forecast, row: PlanRow) -> It
     if again is None or same is None or same.candidate is None or same.batch is None:
         yield f"its command gives no plan: {plan.command}"
         return
+    yield from _unequal_plans(plan, again, row, same)
+
+
+def _unequal_plans(plan: Forecast, again: Forecast, row: PlanRow, same: PlanRow) -> Iterator[str]:
+    """What differs between a plan and that of its command, and between their chosen rows."""
     assert row.candidate is not None and row.batch is not None
+    assert same.candidate is not None and same.batch is not None
     pairs = {
         "ranks": (row.ranks, same.ranks),
         "batch": (row.batch.total, same.batch.total),
@@ -196,10 +202,22 @@ def _other_plan_of_its_command(asked: Asked, plan: Forecast, row: PlanRow) -> It
         "time": (row.candidate.time_s.middle, same.candidate.time_s.middle),
         "cost": (row.candidate.cost.middle, same.candidate.cost.middle),
         "rate": (_rate(plan), _rate(again)),
+        **{f"{end} end of the rate": _rate_ends(plan, again, end) for end in ("low", "high")},
     }
     for name, (one, other) in pairs.items():
         if abs(one - other) > 1e-3 * abs(one):
             yield f"{name}: {one} is planned, and its command gives {other}: {plan.command}"
+
+    told, retold = ({text for text in found.warnings if "learning rate" in text} for found in (plan, again))
+    if told != retold:
+        yield f"warnings of the rate: {sorted(told)}, and of its command {sorted(retold)}: {plan.command}"
+
+
+def _rate_ends(plan: Forecast, again: Forecast, end: str) -> tuple[float, float]:
+    """One end of the rate's range in both plans; 0 where there is none."""
+    lines = [next(line for line in found.headlines if line.name == "rate") for found in (plan, again)]
+    one, other = (getattr(line, end) or 0.0 for line in lines)
+    return one, other
 
 
 def _rate(plan: Forecast) -> float:

@@ -221,10 +221,26 @@ def test_a_typed_or_default_rule_of_the_ranks_is_not_applied_twice(
 def test_a_typed_learning_rate_is_kept_and_what_the_rule_says_is_told() -> None:
     plan = plan_of(settings=(("learning_rate", "0.5"),))
     assert plan.nodes == 64 and value_of(plan, "learning_rate") is None
-    assert "learning rate kept as typed: 0.5 in training; the rule for B = 8192 gives 16" in plan.warnings
-    by_rule = plan_of(nodes=8, settings=(("learning_rate", "0.5"),))  # 32 x 256: linear, by the ranks themselves
-    assert value_of(by_rule, "scale_learning_rate") == "linear"
-    assert not any("kept as typed: 0.5" in warning for warning in by_rule.warnings)
+    assert "learning rate kept as typed: 0.5 in training; the rule for B = 8192 gives 3.2" in plan.warnings
+    free = plan_of(nodes=8)  # 32 x 256: linear, by the ranks themselves
+    assert value_of(free, "scale_learning_rate") == "linear"
+    typed = plan_of(nodes=8, settings=(("learning_rate", "0.5"),))
+    assert value_of(typed, "scale_learning_rate") is None
+    assert any("kept as typed: 0.5 in training" in warning for warning in typed.warnings)
+    by_rule = plan_of(nodes=8, settings=(("learning_rate", "0.1"), ("scale_learning_rate", "linear")))
+    assert not any("kept as typed" in warning for warning in by_rule.warnings)
+
+
+@pytest.mark.parametrize("asked", [{}, {"nodes": 2}, {"settings": (("optimizer", "lars"),)}])
+def test_the_rate_of_a_plan_typed_again_is_that_of_the_rule(asked: dict[str, Any]) -> None:
+    plan = plan_of(**asked)
+    assert plan.recipe is not None and plan.recipe.rate is not None
+    rate = ("learning_rate", f"{plan.recipe.rate.scaled:.4g}")
+    given = (*asked.get("settings", ()), ("batch_size_per_rank", str(plan.recipe.batch.per_rank)), rate)
+    again = plan_of(nodes=plan.nodes, settings=(*given, ("scale_learning_rate", "none")))
+    assert not any("kept as typed" in warning for warning in again.warnings)
+    rates = [next(line for line in found.headlines if line.name == "rate") for found in (plan, again)]
+    assert [rates[0].low, rates[0].high] == pytest.approx([rates[1].low, rates[1].high], rel=1e-3)
 
 
 def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
