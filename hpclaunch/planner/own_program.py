@@ -218,13 +218,13 @@ class _Search:
     def samples_on(self, ranks: int) -> tuple[int, str]:
         """Return the samples of a step, and what they are.
 
-        They are the typed batch, that of the rate, the job's on typed ranks, else the published one: its number of
-        tokens becomes the next power of two of samples. A step has at most all samples.
+        They are the typed batch, that of a recipe's rate, the job's on typed ranks, else the published one: its number
+        of tokens becomes the next power of two of samples. A step has at most all samples.
         """
         work, found = self.work, (self._published_samples, "as published for this size")
         if self.question.global_batch:
             found = (self.question.global_batch, "as typed")
-        elif work.base_batch and "learning_rate" in work.typed:
+        elif work.base_batch and "learning_rate" in work.typed and not work.rate_is_typed:
             found = (work.base_batch, "that of the rate")
         elif "batch_size_per_rank" in work.typed:
             found = (work.total_of(ranks) or found[0], "as typed for each rank")
@@ -482,8 +482,10 @@ def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, 
 
 
 def _rate(work: Workload, decoder: Decoder, batch: int) -> tuple[float, str]:
-    """Return the rate: the typed one or the recipe's, by the square root of the batch; else the published one."""
+    """Return the rate: the typed one as it is, or the recipe's, by the square root of the batch; else the published."""
     usual, tokens = usual_of(decoder.parameters), batch * decoder.context
+    if work.rate_is_typed and work.learning_rate is not None:
+        return work.learning_rate, "rate: as typed, for this batch"
     if "learning_rate" in work.typed and work.learning_rate is not None:
         base = work.base_batch
         if base is None:

@@ -33,14 +33,15 @@ def with_gpus(model: str, memory_gb: int) -> Site:
 
 def plan(site: str | Site, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
     """The plan of the bundled decoder at a site, with what was typed."""
+    batch = settings.pop("global_batch", None)
     request = {name: settings.pop(name) for name in ("nodes", "node_type") if name in settings}
     typed = tuple((name, str(value)) for name, value in settings.items())
     job = bundled_job("transformer")
     found = bundled_site(site) if isinstance(site, str) else site
     case = a_case(found, job, target=job.name, recipe=recipe, settings=typed, **request)
     case = as_typed(sized(case))
-    question = Question(case=case, figures=stored_figures(case.job), objective=objective or Objective())
-    return forecast(question)
+    figures, objective = stored_figures(case.job), objective or Objective()
+    return forecast(Question(case=case, figures=figures, objective=objective, global_batch=batch))
 
 
 def share_of(found: Forecast) -> float:
@@ -256,3 +257,12 @@ def test_the_command_of_a_long_training_asks_for_its_chain() -> None:
     found = plan("frontier", "gpt-65b-corpus")
     assert found.program is not None and found.jobs > 1
     assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 12:00:00" in found.command
+
+
+@pytest.mark.parametrize("typed", [{}, {"global_batch": 512}])
+def test_a_typed_rate_is_that_of_the_batch_which_is_chosen_without_it(typed: dict[str, int]) -> None:
+    asked = {**LLAMA_7B, **typed, "corpus_tokens": TRILLION}
+    free, found = plan("clariden", **asked), plan("clariden", **asked, learning_rate=0.0002)
+    assert free.program is not None and found.program is not None
+    assert found.program.tokens_per_step == free.program.tokens_per_step
+    assert (found.program.rate, found.program.rate_source) == (0.0002, "rate: as typed, for this batch")
