@@ -66,9 +66,15 @@ class RunQuestion:
         return tuple(pair for pair in self.named if pair[0] not in taken)
 
     def work(self, settings: Pairs) -> Workload:
-        """Return the job's workload with these settings."""
+        """Return the job's workload with these settings.
+
+        Swept learning rates are base rates, which every run scales by the rule of its own optimizer and batch.
+        """
         assert self.job.training is not None
-        return workload_of(self.job, self.job.training, settings)
+        work = workload_of(self.job, self.job.training, settings)
+        if work.names.get("learning_rate") in dict(self.axes):
+            return replace(work, rate_is_typed=False, tuned_rate=work.learning_rate, tuned_for=work.optimizer)
+        return work
 
     def recipe(self, settings: Pairs) -> Recipe | None:
         """Return the recipe with these settings, or None if the run's global batch size is not known."""

@@ -195,6 +195,15 @@ def test_every_run_of_a_sweep_has_what_submit_would_set_with_its_values(
         assert {**dict(spec.parameters), **own} == dict(alone.parameters)
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "lars"])
+def test_swept_rates_are_scaled_and_a_typed_one_is_that_of_its_batch(optimizer: str) -> None:
+    settings = (("optimizer", optimizer),)
+    swept = submitted(nodes=4, settings=settings, sweep=(("learning_rate", "0.001,0.004"),))
+    assert values(swept, "scale_learning_rate") == ("sqrt",)
+    typed = submitted(nodes=4, settings=(*settings, ("learning_rate", "0.001")))
+    assert values(typed, "scale_learning_rate") == ("none",)
+
+
 def test_a_sweep_that_changes_no_recipe_has_one_for_all() -> None:
     spec = submitted(nodes=4, sweep=(("seed", "1..100"),))
     assert spec.sweep is not None and spec.sweep.followers is None
