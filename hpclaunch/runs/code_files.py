@@ -113,8 +113,11 @@ def _is_code(folder: os.DirEntry[str]) -> bool:
 
 
 def _is_of_kernel(path: str) -> bool:
-    """Whether a link leads to a file that the kernel makes as it is read: it has no size, and may have no end."""
-    return os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/"))
+    """Whether a link leads to a file that the kernel makes as it is read: it has no size, and may have no end.
+
+    Those in /dev/shm are ordinary files, and a device is no file.
+    """
+    return os.path.realpath(path).startswith(("/proc/", "/sys/"))
 
 
 def code_files(folder: Path) -> CodeFiles:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -186,6 +187,19 @@ def test_a_link_out_of_the_folder_stays_a_link_unless_it_is_code(tmp_path: Path)
     assert (tmp_path / "run/set/a.bin").read_text() == "set/a.bin"
 
 
+def test_a_link_to_what_the_kernel_makes_as_it_is_read_is_no_code_but_one_to_memory_is(tmp_path: Path) -> None:
+    put(tmp_path, "train.py")
+    places = {"version.py": "/proc/version", "memory.py": "/sys/devices/system/cpu/online"}
+    places |= {"endless.py": "/dev/zero"}
+    for name, place in places.items():
+        assert os.path.exists(place), place
+        os.symlink(place, tmp_path / name)
+    assert choose(script(tmp_path)).files == ("train.py",)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".py") as file:
+        os.symlink(file.name, tmp_path / "net.py")
+        assert choose(script(tmp_path)).files == ("net.py", "train.py")
+
+
 @pytest.mark.parametrize(
     ("entry", "mode", "what", "todo"),
     [
@@ -327,12 +341,15 @@ def test_a_folder_too_large_to_copy_is_a_fault(tmp_path: Path) -> None:
 def test_only_a_closed_folder_that_would_be_copied_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "train.py", "secret/x.py", "open/y.py", ".git/z", "node_modules/z")
     closed = {tmp_path / name for name in ("secret", ".git", "node_modules")}
+    put(tmp_path, "removed/x.py")
     scandir = os.scandir
 
     def scan(folder: Path) -> object:
-        """Refuse some folders also to root, who may run this test."""
+        """Refuse some folders also to root, who may run this test; another one is removed meanwhile."""
         if Path(folder) in closed:
             raise PermissionError(13, "Permission denied")
+        if Path(folder) == tmp_path / "removed":
+            raise FileNotFoundError(2, "No such file or directory")
         return scandir(folder)
 
     monkeypatch.setattr("os.scandir", scan)
