@@ -13,7 +13,14 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.actions.following import states
-from hpclaunch.actions.following.identity import cluster_obstacle, controller_differs, may_be_own, obstacle, other_users
+from hpclaunch.actions.following.identity import (
+    cluster_obstacle,
+    controller_differs,
+    elsewhere,
+    may_be_own,
+    obstacle,
+    other_users,
+)
 from hpclaunch.actions.following.states import (
     all_runs,
     awaitable,
@@ -220,6 +227,15 @@ def test_on_which_cluster_a_job_is(slurm: FakeSlurm) -> None:
     assert ended is not None and "the cluster other; Slurm" in ended.what and "hpclaunch resume run-9" in ended.next
     for controller, differs in (("ctl", False), ("", False), ("ctl2", True)):
         assert controller_differs(replace(elsewhere, controller=controller)) is differs
+
+
+def test_what_holds_for_a_run_is_asked_of_the_cluster_where_it_goes(slurm: FakeSlurm) -> None:
+    assert elsewhere(slurm.run("7")) == elsewhere(slurm.run("", cluster="")) == ""
+    assert elsewhere(slurm.run("8", "FAILED", cluster="other", via="lab", controller="")) == "other"
+    unsent = slurm.run("", "CREATED", cluster="", controller="")
+    for clusters in ("other", "lab", "other,lab"):
+        (unsent.path / "spec.json").write_text(json.dumps({"clusters": clusters}))
+        assert elsewhere(unsent) == ("" if clusters == "lab" else clusters)
 
 
 def test_a_run_of_another_cluster_is_not_asked_about_unless_its_end_is_known(slurm: FakeSlurm) -> None:

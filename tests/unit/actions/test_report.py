@@ -44,6 +44,17 @@ def test_a_study_has_a_page_of_its_own(tmp_path: Path) -> None:
             find(system, names)
 
 
+def test_the_page_of_a_task_or_of_several_runs_has_one_name_in_the_folder(tmp_path: Path) -> None:
+    array = load(fabricated.array(tmp_path / "c"))
+    task, run = task_of(array, 1), load(fabricated.finished(tmp_path / "a"))
+    for subject in ((task,), (task, run), (run, task, array)):
+        page = ReportFiles(folder=tmp_path).page_for(ReportSubject(runs=subject))
+        assert page.parent == tmp_path, page
+    assert ReportSubject(runs=(task,)).name == f"{array.id}-0001"
+    assert ReportSubject(runs=(run, task)).name == f"{run.id}-and-{array.id}-0001"
+    assert ReportSubject(runs=(run, task, array)).name == f"{run.id}-and-{array.id}-0001-and-more"
+
+
 def test_the_results_of_a_study_are_read_from_no_link_and_not_if_they_are_too_large(tmp_path: Path) -> None:
     study = fabricated.study(tmp_path / "runs")
     system = System(cwd=tmp_path, environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})

@@ -18,6 +18,8 @@ from typing import Any
 
 from hpclaunch.training.checkpoints import folders, resuming
 from hpclaunch.training.checkpoints.state import State
+from hpclaunch.training.input import shards
+from hpclaunch.training.input.epoch_order import Part, Sampler
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
@@ -64,12 +66,12 @@ def facts(ranks: int, **others: Any) -> dict[str, Any]:
     return {**about, "replicas": ranks, "options": vars(asked()), "data": "", **others}
 
 
-def save(folder: Path, step: int, ranks: int) -> Path:
+def save(folder: Path, step: int, ranks: int, **others: Any) -> Path:
     partial = folders.begin(str(folder), step)
     files = [folders.write(partial, folders.SHARED, {"weight-000": np.full(3, step)}.items())]
     for rank in range(ranks):
         files.append(folders.write(partial, folders.own_file(rank), {"statistic-000": np.full(2, float(rank))}.items()))
-    return Path(folders.commit(partial, step, files, facts(ranks), keep=9))
+    return Path(folders.commit(partial, step, files, facts(ranks, **others), keep=9))
 
 
 def restored(run_dir: Path, size: int) -> tuple[list[Any], list[Given]]:
@@ -102,6 +104,49 @@ def test_a_restore_opens_each_file_at_most_twice(folder: Path, before: int, now:
     else:
         assert states[0].of_ranks == list(range(before))
         assert [state.made for state in states] == [14] * now
+
+
+SAMPLES, BATCH = 132, 8
+
+
+def continued(run_dir: Path, size: int) -> tuple[list[resuming.Place], list[int]]:
+    """The place of each rank, and every sample that the ranks read from there to the end of the epoch."""
+
+    def restore(world: World) -> Any:
+        sampler = Sampler(shards.shuffled(SAMPLES, 1), 1, world.size, BATCH)
+        given = (asked(f"--batch-size-per-rank={BATCH}"), sampler.steps, MetricsLog(None, False), "", sampler)
+        place = resuming.restore(world, Given(), *given)  # type: ignore[arg-type]
+        rest = sampler.rest(place.epoch, world.rank)
+        if rest is None:
+            order = sampler.places(place.epoch, world.rank)
+            rest = sampler.held(world.rank).indices[order[place.step * BATCH :]]
+        return place, [int(sample) for sample in rest]
+
+    ranks = on_ranks(size, run_dir, restore)
+    return [place for place, _ in ranks], [sample for _, rest in ranks for sample in rest]
+
+
+@pytest.mark.parametrize("now", [1, 2, 3, 5])
+def test_after_a_restore_the_ranks_read_exactly_what_was_left_of_the_epoch(folder: Path, now: int) -> None:
+    """Two ranks have read four batches each."""
+    sampler, order = Sampler(shards.shuffled(SAMPLES, 1), 1, 2, BATCH), shards.shuffled(SAMPLES, 1)
+    own = [sampler.held(rank).indices[sampler.places(1, rank)][: 4 * BATCH] for rank in (0, 1)]
+    before = {int(sample) for one in own for sample in one}
+    save(folder, 14, 2, steps_per_epoch=sampler.steps, epoch_parts=[[2, 4 * BATCH]])
+    places, rest = continued(folder.parent, now)
+    assert {(place.epoch, place.parts) for place in places} == {(1, (Part(2, 4 * BATCH),))}
+    assert len({place.step for place in places}) == 1
+    assert set(rest) == set(order.tolist()) - before
+    assert len(rest) - len(set(rest)) < max(now, 2), "to give all ranks as many"
+
+
+@pytest.mark.parametrize(("now", "step"), [(2, 4), (1, 7), (4, 2)])
+def test_where_it_is_not_known_what_was_read_training_goes_on_at_the_same_part_of_the_epoch(
+    folder: Path, now: int, step: int
+) -> None:
+    save(folder, 14, 2, steps_per_epoch=9)
+    places, _ = continued(folder.parent, now)
+    assert {(place.step, place.parts) for place in places} == {(step, (Part(now, step * BATCH),))}
 
 
 def test_as_many_ranks_that_shared_one_model_leave_a_sound_checkpoint_for_ranks_with_a_model_each(folder: Path) -> None:
