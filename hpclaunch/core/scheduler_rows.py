@@ -114,64 +114,6 @@ class SchedulerRow:
         """Return the command that submits a script by hand, without the script; ``clusters``: to which others."""
         return [self.start_command, *([self.clusters_option.format(clusters)] if clusters else [])]
 
-    def excluding(self, nodes: str) -> list[str]:
-        """Return the options that exclude these nodes from a job; none without nodes or without such an option."""
-        return [self.exclude_option.format(nodes)] if nodes and self.exclude_option else []
-
-    def without_nodes(self, text: str, nodes: str) -> str:
-        """Return a script with a directive that excludes these nodes, instead of those that it excludes already."""
-        options = self.excluding(nodes)
-        return self._replace_options(text, self.exclude_option, options) if options else text
-
-    def with_tasks(self, text: str, tasks: str) -> str:
-        """Return an array's script that starts these tasks only (``0,5-9%4``: four at once).
-
-        A directive may be longer than a word of a command line, which Linux limits to 128 KiB.
-        """
-        return self._replace_options(text, self.array_option, [self.array_option.format(tasks)])
-
-    def waits_in(self, text: str) -> str:
-        """Return what the job of a script waits for, as its directive says; empty if it waits for nothing."""
-        return self._value_in(text, self.wait_option)
-
-    def required_in(self, text: str) -> str:
-        """Return the nodes that the job of a script must have, as its directive names them; empty if it names none."""
-        return self._value_in(text, self.require_option)
-
-    def _value_in(self, text: str, option: str) -> str:
-        begin = self.directive.format(option.format(""))
-        found = (line.removeprefix(begin) for line in text.split("\n") if line.startswith(begin))
-        return next(found, "") if option else ""
-
-    def without_waiting(self, text: str) -> str:
-        """Return a script without what its job waits for, but that earlier jobs of its name have ended.
-
-        A scheduler forgets jobs that are over, and cannot wait for them then.
-        """
-        if not self.wait_option:
-            return text
-        lasting = [self.wait_same_name] if self.waits_for_same_name(text) else []
-        return self._replace_options(text, self.wait_option, list(map(self.wait_option.format, lasting)))
-
-    def waits_for_same_name(self, text: str) -> bool:
-        """Whether the job of a script waits for all earlier jobs of its name."""
-        return bool(self.wait_same_name) and self.wait_same_name in self.waits_in(text).split(",")
-
-    def _replace_options(self, text: str, replaced: str, options: list[str]) -> str:
-        """Return a script with the directives of ``options`` instead of those that ``replaced`` is the pattern of."""
-        if not self.directive:
-            return text
-        prefix, earlier = self.directive.format(""), self.directive.format(replaced.format(""))
-        lines = text.split("\n")
-        head = next((number for number, line in enumerate(lines) if line and not line.startswith("#")), len(lines))
-        kept = [line for line in lines[:head] if not line.startswith(earlier)]
-        separator = self.directive.format(self.component_directive)
-        # Slurm takes them from the first component for the others, too.
-        first = kept[: kept.index(separator)] if self.component_directive and separator in kept else kept
-        last = max((number for number, line in enumerate(first) if line.startswith(prefix)), default=0)
-        added = [self.directive.format(option) for option in options]
-        return "\n".join([*kept[: last + 1], *added, *kept[last + 1 :], *lines[head:]])
-
     def log_path(self, folder: str, *, is_array: bool) -> str:
         """Return the path of the log in ``folder``, as the directive of the log spells it."""
         for text, spelling in self.log_escapes:

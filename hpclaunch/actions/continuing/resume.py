@@ -59,19 +59,19 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     if changes.none and not run.allocation:  # the script of a run in an allocation has the options of that
-        text = script_of(run)
+        script = script_of(run)
         try:
             os.utime(run.script)  # the script counts its restarts from here
         except OSError as error:
             raise unwritable(run.script, error) from None
-        text = for_another_start(run, text, run.excluded)
+        text = for_another_start(run, script, run.excluded).text
         return hand_over(run, text, walltime_of(run.spec()), earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
     prepared = follow_live_limit(system, prepared)
     delays = check(prepared)
     _refuse_untrusted(system, run, prepared)
     warnings = [*prepared.notices, *remarks, *delays]
-    text = for_another_start(run, prepared.text, run.excluded)
+    text = for_another_start(run, prepared.job_script, run.excluded).text
     write = partial(_write, run, prepared, len(earlier))
     return hand_over(run, text, prepared.spec.walltime, write=write, earlier=earlier), warnings
 

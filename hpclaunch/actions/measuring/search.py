@@ -132,7 +132,7 @@ def start_search(system: System, ready: PreparedSearch) -> Run:
     except OSError as error:
         raise unwritable(run.path, error) from None
     if run.tasks:
-        return submit_array(run, prepared.text, range(run.tasks))
+        return submit_array(run, prepared.job_script, range(run.tasks))
     return hand_over(run, prepared.text, prepared.spec.walltime)
 
 

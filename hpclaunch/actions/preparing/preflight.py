@@ -114,15 +114,13 @@ def estimate(prepared: Prepared) -> str:
 
 def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> str:
     """Return the script; that of an array with as many tasks as one array may have."""
-    sweep, row = prepared.spec.sweep, scheduler_row(prepared.spec.scheduler)
+    sweep = prepared.spec.sweep
     if sweep is None:
         return prepared.text
     from hpclaunch.runs.array_parts import divide
 
-    whole = dict(prepared.spec.directives).get("array", "")
-    part = divide(range(sweep.count), largest_array(), sweep.at_once)[0].tasks
-    lines = [row.directive.format(row.array_option.format(tasks)) for tasks in (whole, part)]
-    return prepared.text.replace(f"\n{lines[0]}\n", f"\n{lines[1]}\n", 1)
+    part = divide(range(sweep.count), largest_array(), sweep.at_once)[0]
+    return prepared.job_script.with_tasks(part.tasks).text
 
 
 def _faults_of_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[Fault]]:

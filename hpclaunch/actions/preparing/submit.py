@@ -15,7 +15,9 @@ from hpclaunch.actions.preparing.programs import program_job
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import cache_folder
+from hpclaunch.core.job_script import JobScript, read_job_script
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Request, Script
 from hpclaunch.core.units import format_walltime
 from hpclaunch.resolve.case import Case
@@ -41,6 +43,11 @@ class Prepared:
     def text(self) -> str:
         """The script that is shown and submitted."""
         return self.script.text
+
+    @property
+    def job_script(self) -> JobScript:
+        """The script as its scheduler reads it."""
+        return read_job_script(self.text, scheduler_row(self.spec.scheduler))
 
 
 def prepare(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Prepared:

@@ -13,7 +13,7 @@ from hpclaunch import runs
 from hpclaunch.actions.following.identity import elsewhere
 from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
-from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
+from hpclaunch.core.job_script import JobScript
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpclaunch.runs import RecordChange
 
 
-def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[RecordChange]) -> Run:
+def submit_array(array: Run, script: JobScript, indices: Sequence[int], **news: Unpack[RecordChange]) -> Run:
     """Submit these runs of an array with its script, and return the array.
 
     Together the parts keep to the limit of runs at a time, also with those that still run or wait since earlier starts.
@@ -41,16 +41,16 @@ def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[R
     parts = divide(indices, largest, at_once)
     is_divided = bool(array.offsets) or any(part.offset for part in parts)
     busy = _busy_jobs(array) if is_divided and at_once else []
-    row, jobs = scheduler_row(array.scheduler), list[str]()
+    jobs = list[str]()
     first = parts[0].indices[0] - parts[0].offset if indices else 0
     for number, part in enumerate(parts):
         after = busy if part.after is None else [jobs[part.after]]
         try:
-            script = _script_of_part(text, row, array, part)
-            options = _wait_options(after, f"{jobs[0]}_{first}" if jobs else "", text, row)
+            text = _script_of_part(script, array, part).text
+            options = _wait_options(after, f"{jobs[0]}_{first}" if jobs else "", script)
             changes: RecordChange = {**news, **_new_start(array, part)}
             # Without reading the record again: if another process has submitted runs of it meanwhile, this one stops.
-            array = hand_over(array, script, walltime, options, **changes)
+            array = hand_over(array, text, walltime, options, **changes)
             jobs.append(array.job_id)
             if number + 1 < len(parts) and array.earlier != changes["earlier"]:
                 raise _overtaken(array)
@@ -77,27 +77,27 @@ def _busy_jobs(array: Run) -> list[str]:
     return list(dict.fromkeys(task.job_id.partition("_")[0] for task in unended))
 
 
-def _script_of_part(text: str, row: SchedulerRow, array: Run, part: ArrayPart) -> str:
+def _script_of_part(script: JobScript, array: Run, part: ArrayPart) -> JobScript:
     """Return the script that starts the tasks of a part, and tells the library the run of task 0. Raises Refused."""
     if len(part.indices) < array.tasks or part.offset:
-        text = row.with_tasks(text, part.tasks)
+        script = script.with_tasks(part.tasks)
     if part.offset == 0:
-        return text
-    line = f"\narray_task {digits_of(array.tasks)} {row.array_index}"
-    if text.count(f"{line}\n") != 1:
+        return script
+    numbered = script.with_first_run(part.offset, digits_of(array.tasks))
+    if numbered is None:
         what = "the script has no line 'array_task', so its array cannot be divided into several"
         raise Refused(Fault(where=str(array.script), what=what, next="sweep fewer values, in several submissions"))
-    return text.replace(f"{line}\n", f"{line} {part.offset}\n")
+    return numbered
 
 
-def _wait_options(after: Sequence[str], first: str, text: str, row: SchedulerRow) -> list[str]:
+def _wait_options(after: Sequence[str], first: str, script: JobScript) -> list[str]:
     """Return the option for what a part waits for beside the script; it replaces that of the script, and names both.
 
     A part has the name of the others. So where the script waits for earlier jobs of its name, a later part waits for
     the ``first`` task (empty: there is none yet) to begin, and not for it to end.
     """
-    waits = row.waits_in(text).split(",") if row.waits_in(text) else []
-    begins = bool(first) and row.waits_for_same_name(text)
+    row, waits = script.row, list(script.waits)
+    begins = bool(first) and script.waits_for_same_name
     if not row.wait_option or not (after or begins):
         return []
     if begins:

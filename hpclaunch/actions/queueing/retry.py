@@ -14,6 +14,7 @@ from hpclaunch.actions.queueing.hand_over import hand_over
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.job_script import JobScript, read_job_script
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count, format_walltime
@@ -45,9 +46,9 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     if not decision.again:
         raise _retry_refusal(run, decision.reason)
     script = script_of(run)
-    evidence, required = _divide_by_need(decision.exclude, run, script)
+    evidence, required = _divide_by_need(decision.exclude, script)
     excluded, because = _nodes_to_exclude(evidence, run)
-    text = for_another_start(run, script, excluded)
+    text = for_another_start(run, script, excluded).text
     tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, evidence) + required)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime_of(run.spec()), earlier=earlier, excluded=excluded, excluded_because=because)
@@ -92,7 +93,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
         reasons = [decision.reason for decision in decisions.values()]
         raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
     evidence = {node: why for decision in again.values() for node, why in decision.exclude.items()}
-    evidence, required = _divide_by_need(evidence, run, script_of(runs.whole_of(run)))
+    evidence, required = _divide_by_need(evidence, script_of(runs.whole_of(run)))
     excluded, because = _nodes_to_exclude(evidence, run)
     subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
@@ -100,12 +101,12 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     return start_in_array(run, list(again), excluded, because)
 
 
-def _divide_by_need(evidence: Mapping[str, str], run: Run, script: str) -> tuple[dict[str, str], str]:
+def _divide_by_need(evidence: Mapping[str, str], script: JobScript) -> tuple[dict[str, str], str]:
     """Return the evidence against nodes that the job can do without, and words for the others.
 
     Slurm refuses a job that excludes a node of its own --nodelist ("Invalid node name specified", seen with 22.05).
     """
-    required = [node for node in names_in(scheduler_row(run.scheduler).required_in(script)) if node in evidence]
+    required = [node for node in names_in(script.required_nodes) if node in evidence]
     words = f"; {', '.join(required)} cannot be avoided: --nodelist names it" if required else ""
     return {node: why for node, why in evidence.items() if node not in required}, words
 
@@ -127,28 +128,27 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str
     array = runs.whole_of(run)
     for task in runs.tasks_of(array, indices):
         runs.release(task)
-    text = for_another_start(array, script_of(array), excluded)
-    array = submit_array(array, text, indices, excluded=excluded, excluded_because=because)
+    script = for_another_start(array, script_of(array), excluded)
+    array = submit_array(array, script, indices, excluded=excluded, excluded_because=because)
     return runs.task_of(array, run.index) if run.index >= 0 else array
 
 
-def for_another_start(run: Run, text: str, excluded: str) -> str:
+def for_another_start(run: Run, script: JobScript, excluded: str) -> JobScript:
     """Return a script for a further start: without the nodes that the run must avoid.
 
     After a start that was queued, it does not wait again for other runs: Slurm may have forgotten their jobs.
     """
-    row = scheduler_row(run.scheduler)
     if (run.job_id or run.earlier) and run.spec().get("after"):
-        text = row.without_waiting(text)
-    return row.without_nodes(text, excluded)
+        script = script.without_waiting()
+    return script.without_nodes(excluded)
 
 
 _LARGEST_SCRIPT = 4 * 2**20
 """Bytes; slurmctld refuses a larger one, unless its max_script_size says otherwise (slurm.conf manual)."""
 
 
-def script_of(run: Run) -> str:
-    """Return the text of the run's script, to be submitted again.
+def script_of(run: Run) -> JobScript:
+    """Return the run's script, to be submitted again.
 
     Raises Refused if it cannot be read, is for another directory, or asks for more time than a job gets now.
     """
@@ -164,7 +164,7 @@ def script_of(run: Run) -> str:
     if why:
         next_step = f"a new run of its code: hpclaunch submit {shell_word(str(run.home / 'code'))}"
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {why}", next=next_step))
-    return text
+    return read_job_script(text, scheduler_row(run.scheduler))
 
 
 def _refuse_other_directory(run: Run) -> None:

@@ -40,7 +40,7 @@ def start(system: System, prepared: Prepared, named: Job | None = None) -> Run:
     if run.tasks:
         from hpclaunch.actions.queueing.array_parts import submit_array
 
-        return submit_array(run, prepared.text, range(run.tasks))
+        return submit_array(run, prepared.job_script, range(run.tasks))
     return hand_over(run, prepared.text, prepared.spec.walltime)
 
 

@@ -31,6 +31,8 @@ from hpclaunch.actions.queueing.retry import retry
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.job_script import read_job_script
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
 
@@ -322,7 +324,7 @@ class Simulation:
     def submit(self) -> None:
         text = (self.run.path / "job.sh").read_text()
         if self.run.tasks:
-            submit_array(self.run, text, range(self.run.tasks))
+            submit_array(self.run, read_job_script(text, scheduler_row(self.run.scheduler)), range(self.run.tasks))
         else:
             hand_over(self.run, text, 3600)
 

@@ -13,6 +13,8 @@ from hpclaunch.actions.following.states import refreshed
 from hpclaunch.actions.queueing.array_parts import submit_array
 from hpclaunch.actions.queueing.retry import retry
 from hpclaunch.core.errors import Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.job_script import read_job_script
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases, numbers
 from tests.processes.actions.conftest import FakeSlurm
 from tests.processes.actions.test_verbs import spec
@@ -80,7 +82,7 @@ def queued(slurm: FakeSlurm) -> Counter[int]:
 
 
 def submit(array: Run) -> Run:
-    return submit_array(array, array.script.read_text(), range(RUNS))
+    return submit_array(array, read_job_script(array.script.read_text(), scheduler_row(array.scheduler)), range(RUNS))
 
 
 def process_ended(array: Run) -> None:

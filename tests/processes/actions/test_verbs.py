@@ -34,6 +34,8 @@ from hpclaunch.core.errors import (
     SchedulerError,
     Unanswered,
 )
+from hpclaunch.core.job_script import read_job_script
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.ended import EndedRuns
 from hpclaunch.schedulers import QueuedJob
@@ -347,9 +349,10 @@ def test_only_a_run_that_no_start_was_queued_of_waits_again(
 ) -> None:
     run = slurm.run(job_id, "FAILED", earlier=earlier)
     text = "#!/bin/bash\n#SBATCH --dependency=afterok:5\ntrue\n"
-    assert ("afterok:5" in for_another_start(run, text, "n1")) is True, "nothing is known to wait for"
+    script = read_job_script(text, scheduler_row("slurm"))
+    assert ("afterok:5" in for_another_start(run, script, "n1").text) is True, "nothing is known to wait for"
     spec(run, after=["5"])
-    found = for_another_start(run, text, "n1")
+    found = for_another_start(run, script, "n1").text
     assert ("afterok:5" in found) is waits and "--exclude=n1" in found
 
 
@@ -482,7 +485,7 @@ def test_a_directory_by_another_name_is_the_one_where_it_was_made(slurm: FakeSlu
     (tmp_path / "other-mount").symlink_to(run.path)
     for made_in in (str(tmp_path / "other-mount"), None, 7):
         spec(run, run_dir=made_in)
-        assert script_to_submit(run) == run.script.read_text()
+        assert script_to_submit(run).text == run.script.read_text()
 
 
 # --- repair

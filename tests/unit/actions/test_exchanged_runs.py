@@ -33,7 +33,7 @@ def exchange(run: Run) -> None:
 
 
 def test_a_script_is_read_from_the_directory_that_was_made(run: Run) -> None:
-    assert script_of(run) == "#!/bin/bash\n"
+    assert script_of(run).text == "#!/bin/bash\n"
     exchange(run)
     with pytest.raises(Refused, match="is not the run directory that was made here"):
         script_of(run)
