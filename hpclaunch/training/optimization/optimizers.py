@@ -5,80 +5,74 @@ Modules that need TensorFlow are imported when an optimizer is made, because the
 
 from __future__ import annotations
 
+import argparse
 from typing import Any, Callable, NamedTuple
 
+from hpclaunch.training import options
+
 LARC_TRUST = 0.02  # apex's default; with LARS's 0.001 the global rate would have no effect
-
-
-class Wanted(NamedTuple):
-    """What an optimizer is made of: the arguments of `make`."""
-
-    rate: float
-    weight_decay: float
-    momentum: float
-    exclude_vectors: bool
-    momentum_correction: bool
-
-    @property
-    def layer(self) -> Any:
-        """The arguments of an optimizer with weight decay."""
-        return {"weight_decay": self.weight_decay, "exclude_vectors": self.exclude_vectors}
 
 
 class Row(NamedTuple):
     """One optimizer. is_adaptive: it divides by the gradient's size.
 
-    needs_matrices: its step of a weight depends on the whole matrix, so no rank may hold only a part of it.
+    make: gets the learning rate, and the options of the job (parameters.json). needs_matrices: its step of a weight
+    depends on the whole matrix, so no rank may hold only a part of it.
     """
 
-    make: Callable[[Wanted], Any]
+    make: Callable[[float, Any], Any]
     is_adaptive: bool = False
     needs_matrices: bool = False
 
 
-def _sgd(wanted: Wanted) -> Any:
+def _decay(asked: Any) -> Any:
+    """The arguments of an optimizer with weight decay."""
+    return {"weight_decay": asked.weight_decay, "exclude_vectors": asked.exclude_vectors}
+
+
+def _sgd(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.momentum import MomentumSGD
     from hpclaunch.training.rank import legacy_keras
 
-    corrected = wanted.momentum_correction and wanted.momentum > 0
+    corrected = asked.momentum_correction and asked.momentum > 0
     kind = MomentumSGD if corrected else legacy_keras.SGD
-    return kind(wanted.rate, momentum=wanted.momentum)
+    return kind(rate, momentum=asked.momentum)
 
 
-def _adam(wanted: Wanted) -> Any:
+def _adam(rate: float, asked: Any) -> Any:
     from hpclaunch.training.rank import legacy_keras
 
-    return legacy_keras.Adam(wanted.rate)
+    return legacy_keras.Adam(rate)
 
 
-def _adamw(wanted: Wanted) -> Any:
+def _adamw(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.lamb import AdamW
 
-    return AdamW(wanted.rate, **wanted.layer)
+    return AdamW(rate, **_decay(asked))
 
 
-def _lamb(wanted: Wanted) -> Any:
+def _lamb(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.lamb import Lamb
 
-    return Lamb(wanted.rate, **wanted.layer)
+    return Lamb(rate, **_decay(asked))
 
 
-def _lars(wanted: Wanted) -> Any:
+def _lars(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.lars import Lars
 
-    return Lars(wanted.rate, momentum=wanted.momentum, **wanted.layer)
+    return Lars(rate, momentum=asked.momentum, **_decay(asked))
 
 
-def _larc(wanted: Wanted) -> Any:
+def _larc(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.lars import Lars
 
-    return Lars(wanted.rate, momentum=wanted.momentum, trust=LARC_TRUST, clip=True, name="Larc", **wanted.layer)
+    return Lars(rate, momentum=asked.momentum, trust=LARC_TRUST, clip=True, name="Larc", **_decay(asked))
 
 
-def _muon(wanted: Wanted) -> Any:
+def _muon(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.muon import Muon
 
-    return Muon(wanted.rate, momentum=wanted.momentum, weight_decay=wanted.weight_decay)
+    return Muon(rate, momentum=asked.muon_momentum, weight_decay=asked.weight_decay)
 
 
 ROWS = {
@@ -95,32 +89,19 @@ OF_MATRICES = tuple(name for name, row in ROWS.items() if row.needs_matrices)
 ADAPTIVE = tuple(name for name, row in ROWS.items() if row.is_adaptive)
 
 
-def make(
-    name: str,
-    rate: float,
-    weight_decay: float = 0.0,
-    momentum: float = 0.9,
-    exclude_vectors: bool = True,
-    momentum_correction: bool = True,
-) -> Any:
-    """The optimizer `name` (one of NAMES) with learning rate `rate`.
+def make(name: str, rate: float, **chosen: Any) -> Any:
+    """The optimizer `name` (one of NAMES) with learning rate `rate`, and the options `chosen`.
 
-    momentum: of sgd, lars, larc and muon. weight_decay: of those that have it (parameters.json, effects).
-    exclude_vectors: exclude biases and normalization from weight decay and layer-wise rates. momentum_correction: of
-    sgd; without it, sgd is Keras's.
+    The others have their defaults. parameters.json tells both, and which of them an optimizer has.
     """
-    if name not in ROWS:
-        raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))
-    return ROWS[name].make(Wanted(rate, weight_decay, momentum, exclude_vectors, momentum_correction))
+    defaults = {option: row["default"] for option, row in options.rows_of({options.FROM: "optimizer"}).items()}
+    if not chosen.keys() <= defaults.keys():
+        raise TypeError("{} is not one of {}".format(", ".join(chosen.keys() - defaults.keys()), ", ".join(defaults)))
+    return from_options(argparse.Namespace(**{**defaults, **chosen, "optimizer": name}), rate)
 
 
 def from_options(asked: Any, rate: float) -> Any:
     """The optimizer of a job's options (parameters.json), with learning rate `rate`."""
-    return make(
-        asked.optimizer,
-        rate,
-        asked.weight_decay,
-        asked.muon_momentum if asked.optimizer == "muon" else asked.momentum,
-        asked.exclude_vectors,
-        asked.momentum_correction,
-    )
+    if asked.optimizer not in ROWS:
+        raise ValueError("{!r} is not one of {}".format(asked.optimizer, ", ".join(NAMES)))
+    return ROWS[asked.optimizer].make(rate, asked)

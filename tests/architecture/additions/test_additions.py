@@ -87,10 +87,10 @@ container: {runtime: charliecloud, options: [--write-fake]}
 environment: {container: /images/tf}
 """
 OPTIMIZER = """\
-def _lion(wanted: Wanted) -> Any:
+def _lion(rate: float, asked: Any) -> Any:
     from hpclaunch.training.optimization.lion import Lion
 
-    return Lion(wanted.rate, **wanted.layer)
+    return Lion(rate, **_decay(asked))
 
 
 """

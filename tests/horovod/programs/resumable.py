@@ -99,7 +99,9 @@ with failure.reported():
     model = training_step.in_parts(network(batch_norm.maker(asked.batch_norm, 4)), asked.accumulation)
     reduction.broadcast_weights(model, world)
     schedule = learning_rate.schedule(asked, world.size, steps)
-    optimizer = reduction.distributed(optimizers.make(asked.optimizer, schedule.rate, asked.weight_decay), world)
+    optimizer = reduction.distributed(
+        optimizers.make(asked.optimizer, schedule.rate, weight_decay=asked.weight_decay), world
+    )
     gain = adascale.gain_for(asked, optimizer, world)
     model.compile(precision.scaled(optimizer, asked.precision), "sparse_categorical_crossentropy", ["accuracy"])
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)

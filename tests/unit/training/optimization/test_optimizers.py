@@ -206,7 +206,7 @@ def test_rows_of_an_embedding_count_as_a_whole_variable() -> None:
 
 @pytest.mark.parametrize("name", optimizers.NAMES)
 def test_an_optimizer_made_anew_from_its_configuration_is_the_same(name: str) -> None:
-    made = optimizers.make(name, 0.03, 0.01, momentum=0.8, exclude_vectors=False)
+    made = optimizers.make(name, 0.03, weight_decay=0.01, momentum=0.8, exclude_vectors=False)
     again = type(made).from_config(made.get_config())  # what hvd.DistributedOptimizer does
     assert_equal(trained(again), trained(made))
 
@@ -222,6 +222,8 @@ def test_the_options_name_what_there_is() -> None:
     assert tuple(rows["decay"]["choices"]) == learning_rate.DECAYS
     with pytest.raises(ValueError, match="not one of adam"):
         optimizers.make("lion", 0.1)
+    with pytest.raises(TypeError, match="speed is not one of"):
+        optimizers.make("sgd", 0.1, speed=2)
 
 
 RATES = [0.1, 0.2, 0.2, 0.01]
