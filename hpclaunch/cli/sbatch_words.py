@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 
 from hpclaunch.actions.preparing.predecessors import flags_for
 from hpclaunch.config.batch_script import Directive, option_of
-from hpclaunch.config.batch_taking import NOT_TAKEN, WITHOUT_EFFECT
+from hpclaunch.config.batch_taking import NOT_TAKEN, WITHOUT_EFFECT, gpus_in
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.resolve.directives import EXCLUDED, OWNED
 
 _FLAG = re.compile("--[a-z][a-z-]*")
 _NUMBER = re.compile("[1-9][0-9]{0,6}")
-_GPUS = re.compile("(?:gpu:)?(?:(?P<type>[A-Za-z][A-Za-z0-9_.-]*):)?(?P<number>[0-9]+)")
 _TELLING = {"help": "--help", "usage": "--help", "parsable": "--json", "quiet": "--quiet", "verbose": "--verbose"}
 """Options without a value, and the flag of every verb that does the same."""
 _VALUELESS = "hqv"
@@ -85,16 +84,17 @@ def _translate(asked: Directive, words: Sequence[str]) -> tuple[str, Sequence[st
 def _gpus(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
     """``--gpus-per-node=a100:4`` and ``--gres=gpu:4``: the number of a node."""
     del words
-    found = _GPUS.fullmatch(value)
+    found = gpus_in(value)
     if found is None:
         return "; here it is --gpus-per-node", "--gpus-per-node N"
-    kind = f", and --node-type chooses nodes with GPUs of the type {found['type']}" if found["type"] else ""
-    return f"; here it is --gpus-per-node{kind}", ["--gpus-per-node", found["number"]]
+    kind, number = found
+    chosen = f", and --node-type chooses nodes with GPUs of the type {kind}" if kind else ""
+    return f"; here it is --gpus-per-node{chosen}", ["--gpus-per-node", str(number)]
 
 
 def _gres(value: str, words: Sequence[str]) -> tuple[str, Sequence[str] | str]:
     if "," not in value and value.startswith("gpu"):
-        return _gpus("1" if value == "gpu" else value, words)
+        return _gpus(value, words)
     if "gpu" in value:
         return "; here GPUs are asked for by --gpus-per-node", "--gpus-per-node N --sbatch --gres=THE_OTHERS"
     return "; hpclaunch passes it on", ["--sbatch", f"--gres={value}"]

@@ -24,7 +24,7 @@ from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _NUMBER = re.compile("[1-9][0-9]{0,6}")
-_GPUS = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?(?::([1-9][0-9]{0,3}))?|(?:([A-Za-z][\w.-]*):)?([1-9][0-9]{0,3})")
+_GPUS = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?(?::([0-9]{1,4}))?|(?:([A-Za-z][\w.-]*):)?([0-9]{1,4})")
 _PROGRAM = "BATCH_SCRIPT_PROGRAM"
 """The variable with the launched command, whose expansions the job's script makes, as the batch script did."""
 _FOLDER = "BATCH_SCRIPT_FOLDER"
@@ -333,8 +333,8 @@ def _launched_number(name: str, text: str, line: LaunchLine, taking: _Taking) ->
         text = f"${GPUS_ON_NODE}"
     number = number_of(text, taking.numbers)
     if name.startswith("gpus"):
-        named = _gpus_in(text) if number is None else None
-        return named[1] if named else number
+        named = gpus_in(text) if number is None else None
+        return named[1] if named and named[1] else number
     return number if number and number > 0 else None
 
 
@@ -369,8 +369,8 @@ def _ranks_per_node(
 def _take_gpus(sizes: dict[str, Directive], nodes: int, per_node: int, taking: _Taking) -> None:
     for name in ("gres", "gpus-per-node", "gpus-per-task", "gpus"):
         one = sizes.get(name)
-        found = _gpus_in(one.value if one else "")
-        if one is None or found is None:
+        found = gpus_in(one.value if one else "")
+        if one is None or found is None or not found[1]:
             if one is not None and "gpu" in one.value:
                 taking.fault(one.line, f"{one} cannot be taken", "--gpus-per-node N", "gpus_per_node")
             continue
@@ -395,8 +395,8 @@ def _gpus_of_launch(launched: dict[str, int], ranks: int) -> int | None:
     return launched.get("gpus_per_node", None if per_task is None else per_task * ranks)
 
 
-def _gpus_in(value: str) -> tuple[str, int] | None:
-    """Return (type, number) of the GPUs in a directive's value; None if it asks for none, or in a way of its own."""
+def gpus_in(value: str) -> tuple[str, int] | None:
+    """Return (type, number) of the GPUs in the value of Slurm's option; None if it names none, or in another way."""
     parts = [part.removeprefix("gres:").removeprefix("gres/") for part in value.split(",")]
     named = [part for part in parts if part.startswith("gpu")]
     parts = named or parts

@@ -32,15 +32,25 @@ HOUR = 3600
 
 
 @record
+class ProgramPoint:
+    """A measured layout: the samples of a rank and step, and the ends of the range of all ranks' rate."""
+
+    nodes: int
+    ranks_per_node: int
+    per_rank: int
+    low: float
+    high: float
+
+
+@record
 class ProgramFacts:
     """What was measured of a program: its points, what its rates count, and how its batch of a rank is typed.
 
-    ``points``: (nodes, ranks per node, samples of a rank and step, rate, its low and high end). ``own_batch``: the
-    batch is not known, and the same in all points. ``arguments``: the words that the program got. ``amount``: how much
-    is to be trained in the unit; None: not typed.
+    ``own_batch``: the batch is not known, and the same in all points. ``arguments``: the words that the program got.
+    ``amount``: how much is to be trained in the unit; None: not typed.
     """
 
-    points: tuple[tuple[int, int, int, float, float, float], ...]
+    points: tuple[ProgramPoint, ...]
     unit: str = "samples"
     own_batch: bool = False
     batch_argument: str = ""
@@ -85,12 +95,13 @@ def _refuse_unanswerable(question: Question, facts: ProgramFacts) -> None:
 def _steps_of(question: Question, facts: ProgramFacts, ranks_per_node: int) -> tuple[ProgramSteps, list[StepPoint]]:
     """Return the divisions that fit, and the points with so many ranks a node."""
     usable = []
-    for nodes, ranks, per_rank, _, low, high in facts.points:
-        if ranks == ranks_per_node:
-            work = nodes * ranks * per_rank
-            usable.append(StepPoint(nodes=nodes, per_rank=per_rank, low=work / high, high=work / low))
+    for point in facts.points:
+        if point.ranks_per_node == ranks_per_node:
+            work = point.nodes * point.ranks_per_node * point.per_rank
+            low, high = work / point.high, work / point.low
+            usable.append(StepPoint(nodes=point.nodes, per_rank=point.per_rank, low=low, high=high))
     if not usable:
-        measured = ", ".join(sorted({str(point[1]) for point in facts.points}))
+        measured = ", ".join(sorted({str(point.ranks_per_node) for point in facts.points}))
         what = f"no measured point has {count(ranks_per_node, 'rank')} a node; they have {measured}"
         again = profile_command(question.case.request, *_arguments_again(facts))
         hint = f"--tasks-per-node with a measured number, or measure again: {again}"
@@ -258,7 +269,7 @@ def _forecast(
 
 def _mark_line(line: Headline, facts: ProgramFacts, row: PlanRow, rows: Sequence[PlanRow]) -> Headline:
     """Return a line with what the measured points say of it; a batch beyond theirs makes it a guess."""
-    measured = {point[2] for point in facts.points}
+    measured = {point.per_rank for point in facts.points}
     batch = row.batch.per_rank if row.batch is not None and not facts.own_batch else None
     is_beyond = batch is not None and not min(measured) <= batch <= max(measured)
     known = [row for row in rows if row.candidate is not None]
@@ -323,7 +334,7 @@ def _assumptions(question: Question, facts: ProgramFacts, steps: ProgramSteps, a
         )
     fixed, each = steps.part("fixed"), steps.part("per_sample")
     if fixed[1] > 2 * max(fixed[0], each[0]) and not facts.own_batch and fixed[0] == 0.0:
-        batches = {point[2] for point in facts.points if point[0] == steps.fewest}
+        batches = {point.per_rank for point in facts.points if point.nodes == steps.fewest}
         why = "one batch does not tell it" if len(batches) == 1 else "the batches are too near to tell it"
         lines.append(f"fixed part of a step: {why} from the samples'; other batches are uncertain")
     if facts.overhead_s is None:
@@ -341,7 +352,7 @@ def _warnings(choice: NodeChoice | None, length: Length, steps: ProgramSteps) ->
 
 
 def _trust(facts: ProgramFacts) -> Trust:
-    return "measured at scale" if any(point[0] > 1 for point in facts.points) else "one node measured"
+    return "measured at scale" if any(point.nodes > 1 for point in facts.points) else "one node measured"
 
 
 def _sections(row: PlanRow, choice: NodeChoice | None) -> tuple[PlanSection, ...]:

@@ -347,13 +347,21 @@ def _examine(code: Code, folders: CodeFolders) -> tuple[Snapshot | None, list[Fa
     return found, []
 
 
+def missing_script(path: Path) -> list[Fault]:
+    """Return why there is no script at a path."""
+    if os.path.isfile(path):
+        return []
+    missing = "is not a file" if os.path.exists(path) else "does not exist"
+    return [Fault(where=str(path), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
+
+
 def _script_faults(code: Code) -> list[Fault]:
     entry = Path(code.folder) / code.entry
     if code.entry and os.path.isdir(code.folder) and not os.access(code.folder, os.X_OK):
         return [Fault(where=code.folder, what="you may not enter this folder", next=_owner_of(code.folder))]
-    if code.entry and not os.path.isfile(entry):
-        missing = "is not a file" if os.path.exists(entry) else "does not exist"
-        return [Fault(where=str(entry), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
+    missing = missing_script(entry) if code.entry else []
+    if missing:
+        return missing
     if code.entry and not os.access(entry, os.R_OK):
         return [Fault(where=str(entry), what="the script cannot be read", next=f"chmod u+r {entry}")]
     if code.entry and code.source_only and entry.suffix not in (".py", ".sh") and not os.access(entry, os.X_OK):

@@ -30,7 +30,7 @@ from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, LauncherOptions, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.spec import PYTORCH, TENSORFLOW
+from hpclaunch.core.spec import PYTORCH, TENSORFLOW, JobSpec
 from hpclaunch.render import ShellParts, library, render, render_shell, whole_library
 from hpclaunch.resolve import spec_of
 from hpclaunch.schedulers import scheduler_of
@@ -167,9 +167,18 @@ def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
 
     Of a shell: the command that opens it, and the file that it reads (.rc).
     """
-    site = bundled_site(site_name)
     if typed.get("shell"):
+        site = bundled_site(site_name)
         return ".rc", shell_of(site, **{key: value for key, value in typed.items() if key != "shell"})
+    try:
+        return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(spec_for(site_name, typed), ROOTS))
+    except Refused as refusal:
+        return ".txt", f"{refusal}\n"
+
+
+def spec_for(site_name: str, typed: dict[str, Any]) -> JobSpec:
+    """The spec of a script for a fixed context. Raises Refused."""
+    site = bundled_site(site_name)
     is_script, runtime, secret = typed["target"] == SCRIPT, typed.get("runtime"), typed.get("secret")
     typed = {key: value for key, value in typed.items() if key not in ("runtime", "secret")}
     job = script_job(Path(CONTEXT.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
@@ -183,11 +192,7 @@ def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
     context = replace(a_context(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
     if site.scheduler == "slurm":
         typed = {"account": "m1234", "accept_unverified": True, **typed}
-    try:
-        spec = spec_of(advised(a_case(site, job, context=context, **typed)))
-        return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(spec, ROOTS))
-    except Refused as refusal:
-        return ".txt", f"{refusal}\n"
+    return spec_of(advised(a_case(site, job, context=context, **typed)))
 
 
 def shell_of(site: Site, **typed: Any) -> str:

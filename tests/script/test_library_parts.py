@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.core.errors import Refused
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Broadcast, JobSpec
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.render import LIBRARY_PARTS, ShellParts, library, render, render_shell, whole_library
 from tests.builders import ROOTS, planned
+from tests.golden.test_golden import cases, spec_for
 
 FUNCTION = re.compile(r"^([a-z_]+)\(\) [{(](.*?)^[})]", re.MULTILINE | re.DOTALL)
 GUARDED = {
@@ -48,6 +50,37 @@ def test_a_library_has_every_function_that_its_functions_call(scheduler: str, la
         for name, body in there.items():
             called = everything.keys() & set(re.findall(r"[a-z_]+", body))
             assert called - there.keys() <= missing, name
+
+
+def calls_in(script: str) -> set[str]:
+    """The words of a script at which a command begins."""
+    commands = re.sub(r"(^|\s)#\s.*", "", script, flags=re.MULTILINE)
+    return set(re.findall(r"(?:^|[;&|({])[ \t]*([a-z_]+)(?![a-z_=(])", commands, re.MULTILINE))
+
+
+def test_a_library_has_every_function_that_the_scripts_of_its_site_call() -> None:
+    everything = functions(whole_library(ROOTS)).keys()
+    called_anywhere: set[str] = set()
+    for site, name, typed in cases():
+        if typed.get("shell"):  # a shell's file has its own functions
+            continue
+        try:
+            spec = spec_for(site, typed)
+        except Refused:
+            continue
+        called = everything & calls_in(render(spec, ROOTS))
+        assert called <= functions(library(spec, ROOTS)).keys(), (site, name)
+        called_anywhere |= called
+    assert {
+        "begin",
+        "need",
+        "broadcast",
+        "launch",
+        "launch_file",
+        "set_rank",
+        "array_task",
+        "finish",
+    } <= called_anywhere
 
 
 def test_the_parts_hold_each_function_once() -> None:

@@ -101,7 +101,7 @@ def _plan_of_program(
     """Return the plan of a program by its measured points; None if it was not measured."""
     from hpclaunch.planner.measured.calibration_file import read_calibration
     from hpclaunch.planner.measured.calibrations import place_of
-    from hpclaunch.planner.program_plan import ProgramFacts, plan_of_program
+    from hpclaunch.planner.program_plan import ProgramFacts, ProgramPoint, plan_of_program
     from hpclaunch.planner.question import Question
 
     place = calibration
@@ -112,13 +112,12 @@ def _plan_of_program(
         return None
     measured = read_calibration(place)
     points = tuple(
-        (
-            point.nodes,
-            point.ranks_per_node,
-            point.per_rank * point.accumulation,
-            point.samples_per_s,
-            point.low or point.samples_per_s,
-            point.high or point.samples_per_s,
+        ProgramPoint(
+            nodes=point.nodes,
+            ranks_per_node=point.ranks_per_node,
+            per_rank=point.per_rank * point.accumulation,
+            low=point.low or point.samples_per_s,
+            high=point.high or point.samples_per_s,
         )
         for point in measured.points
     )
@@ -151,12 +150,12 @@ def _evidence_in(place: Path, case: Case) -> Evidence:
 
 
 def _missing_script(system: System, case: Case) -> list[Fault]:
-    """Return why a script that was typed as a path cannot be run, as ``submit`` says it."""
-    place = system.cwd / case.request.target
-    if not case.job.source_only or case.job.recorded or not looks_like_path(case.request.target) or place.is_file():
+    """Return why there is no script at the typed path, as ``submit`` says it."""
+    if not case.job.source_only or case.job.recorded or not looks_like_path(case.request.target):
         return []
-    missing = "is not a file" if place.exists() else "does not exist"
-    return [Fault(where=str(place), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
+    from hpclaunch.runs.snapshot import missing_script
+
+    return missing_script(system.cwd / case.request.target)
 
 
 def _unused_work(case: Case) -> Fault:
