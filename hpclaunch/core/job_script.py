@@ -16,7 +16,7 @@ _ARRAY_TASK = "array_task"
 
 
 @placed_record
-class Directive:
+class ScriptOption:
     """An option in the head of a script, as it is written there (``--nodes=4``)."""
 
     option: str
@@ -30,14 +30,14 @@ class JobScript:
     """
 
     row: SchedulerRow
-    head: tuple[Directive | str, ...]
+    head: tuple[ScriptOption | str, ...]
     body: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """The script as the scheduler gets it."""
         form = self.row.directive
-        head = [form.format(line.option) if isinstance(line, Directive) else line for line in self.head]
+        head = [form.format(line.option) if isinstance(line, ScriptOption) else line for line in self.head]
         return "\n".join([*head, *self.body])
 
     @property
@@ -94,7 +94,7 @@ class JobScript:
         """Return the value of the first directive of an option; empty without one."""
         begin = option.format("")
         for line in self.head:
-            if option and isinstance(line, Directive) and line.option.startswith(begin):
+            if option and isinstance(line, ScriptOption) and line.option.startswith(begin):
                 return line.option.removeprefix(begin)
         return ""
 
@@ -103,13 +103,13 @@ class JobScript:
         if not self.row.directive:
             return self
         begin = option.format("")
-        kept = [line for line in self.head if not (isinstance(line, Directive) and line.option.startswith(begin))]
-        separator = Directive(self.row.component_directive)
+        kept = [line for line in self.head if not (isinstance(line, ScriptOption) and line.option.startswith(begin))]
+        separator = ScriptOption(self.row.component_directive)
         # Slurm takes them from the first component for the others, too.
         first = kept[: kept.index(separator)] if separator in kept else kept
-        places = [number for number, line in enumerate(first) if isinstance(line, Directive)]
+        places = [number for number, line in enumerate(first) if isinstance(line, ScriptOption)]
         place = max(places, default=0) + 1
-        added = [Directive(option.format(value)) for value in values]
+        added = [ScriptOption(option.format(value)) for value in values]
         return replace(self, head=(*kept[:place], *added, *kept[place:]))
 
 
@@ -120,5 +120,5 @@ def read_job_script(text: str, row: SchedulerRow) -> JobScript:
         return JobScript(row=row, head=(), body=tuple(lines))
     begin = row.directive.format("")
     length = next((number for number, line in enumerate(lines) if line and not line.startswith("#")), len(lines))
-    head = [Directive(line.removeprefix(begin)) if line.startswith(begin) else line for line in lines[:length]]
+    head = [ScriptOption(line.removeprefix(begin)) if line.startswith(begin) else line for line in lines[:length]]
     return JobScript(row=row, head=tuple(head), body=tuple(lines[length:]))
