@@ -172,9 +172,10 @@ keep_to_own_cluster() { # a login profile or a module may have set what sends th
   unset $leads_astray
 }
 
-own_directory() { # own_directory FOLDER: stop if the run directory or the code in it is neither this user's nor root's,
-  # as others who may write into the folder around it can have exchanged it for one of theirs since the submission
+own_directory() { # own_directory FOLDER: stop if the run directory is not there, or if it or the code in it is neither
+  # this user's nor root's, as others who may write into the folder around it can have exchanged it since the submission
   local path owner
+  [ -e "$1" ] || stop "there is no run directory $1; a dry run makes none: hpclaunch render ... -o FILE does"
   for path in "$1" "$1/code"; do
     [ -e "$path" ] || continue
     owner=$(stat --format %u -- "$path" 2> /dev/null)

@@ -30,9 +30,9 @@ def rendered(desk: Desk, *words: str) -> Path:
     return Path(done.out.strip())
 
 
-def started(desk: Desk) -> subprocess.CompletedProcess[str]:
+def started(desk: Desk, name: str = "job.sh") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "job.sh"], cwd=desk.project, env=desk.environment, capture_output=True, text=True, check=False
+        ["bash", name], cwd=desk.project, env=desk.environment, capture_output=True, text=True, check=False
     )
 
 
@@ -59,9 +59,18 @@ def test_a_library_that_is_missing_or_different_stops_the_script_with_one_senten
         (run / "hpclaunch.sh").write_text(damage)
     done = started(local)
     assert (done.returncode, done.stdout) == (78, "")
-    said = f"hpclaunch: the library {run}/hpclaunch.sh is missing, or its SHA-256 is not {sum_of_it}\n"
-    assert done.stderr == said
+    missing = f"the library {run}/hpclaunch.sh is missing (a dry run makes no run directory)"
+    assert done.stderr == f"hpclaunch: {missing}, or its SHA-256 is not {sum_of_it}\n"
     assert not list(run.glob("attempts/*"))
+
+
+def test_a_dry_run_that_is_started_says_that_it_has_no_run_directory_and_makes_none(local: Desk) -> None:
+    script = local.project / "shown.sh"
+    script.write_text(local.type("submit", "./run.sh", "--dry-run", "--full").out)
+    done = started(local, script.name)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr.endswith("; a dry run makes none: hpclaunch render ... -o FILE does\n")
+    assert not list(local.project.glob("runs/*"))
 
 
 def test_a_standalone_script_needs_no_library_beside_it(local: Desk) -> None:

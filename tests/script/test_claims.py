@@ -137,7 +137,7 @@ def test_a_job_that_is_queued_again_after_it_completed_starts_nothing_and_ends_w
     left(tmp_path, f"{job}.1", exit_code="0", completed=f"{job}.1 1")
     for restart in (2, 3):
         variables = variables_of(job, restart)
-        of_array = "export HPCLAUNCH_ARRAY_DIR=/a; " if "SLURM_ARRAY_JOB_ID" in variables else ""
+        of_array = "export HPCLAUNCH_ARRAY_DIR=$HPCLAUNCH_RUN_DIR; " if "SLURM_ARRAY_JOB_ID" in variables else ""
         done = with_library(f"{of_array}begin slurm; echo begun", HPCLAUNCH_RUN_DIR=str(tmp_path), **variables)
         assert (done.returncode, done.stdout) == (0, "")
         assert f"nothing was started: job {job} has completed this run" in done.stderr

@@ -2,13 +2,13 @@
 # ddp at local (workstation): 1 node x 1 task = 1 rank
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# There is no scheduler here. Run it by hand with: bash FILE
+# There is no scheduler here. Run it by hand with: bash FILE. A dry run makes no run directory: hpclaunch render ... -o FILE does
 
 # --- The functions (say, check, need, begin, launch, ...) that scripts of this version share
 library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
 sha256=0000000000000000000000000000000000000000000000000000000000000000
 [ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
-  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+  { echo "hpclaunch: the library $library is missing (a dry run makes no run directory), or its SHA-256 is not $sha256" >&2; exit 78; }
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd

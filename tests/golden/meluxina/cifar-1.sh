@@ -3,7 +3,7 @@
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
 # Found only in users' files, not on the centre's own pages: node_types.gpu.cpu, node_types.gpu.frameworks, partitions, qos, charging, environment.variables
-# Submit it by hand with: sbatch FILE
+# Submit it by hand with: sbatch FILE. A dry run makes no run directory: hpclaunch render ... -o FILE does
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
 #SBATCH --partition=gpu
@@ -25,7 +25,7 @@
 library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
 sha256=0000000000000000000000000000000000000000000000000000000000000000
 [ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
-  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+  { echo "hpclaunch: the library $library is missing (a dry run makes no run directory), or its SHA-256 is not $sha256" >&2; exit 78; }
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd

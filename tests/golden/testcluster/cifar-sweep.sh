@@ -6,7 +6,7 @@
 #   learning_rate: 0.1, 0.01
 #   seed: 1, 2, 3, 4, 5, 6, …, 10 (10 values)
 #   stage_to: "", /tmp/$USER
-# Submit it by hand with: sbatch FILE
+# Submit it by hand with: sbatch FILE. A dry run makes no run directory: hpclaunch render ... -o FILE does
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
 #SBATCH --partition=batch
@@ -27,7 +27,7 @@
 library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
 sha256=0000000000000000000000000000000000000000000000000000000000000000
 [ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
-  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+  { echo "hpclaunch: the library $library is missing (a dry run makes no run directory), or its SHA-256 is not $sha256" >&2; exit 78; }
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_ARRAY_DIR=/home/ada/project/runs/train-20260102-030405-abcd
