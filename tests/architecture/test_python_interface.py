@@ -10,8 +10,9 @@ import typer.main
 
 import hpclaunch
 from hpclaunch.actions import api
-from hpclaunch.actions.api.options import PlanOptions, SubmitOptions
+from hpclaunch.actions.api.options import PlanOptions
 from hpclaunch.cli import app
+from hpclaunch.core.spec import SubmitOptions
 from tests.architecture.source_tree import PACKAGE
 
 RENAMED = {

@@ -1,6 +1,6 @@
 """What ``import hpclaunch`` offers: the verbs of the command line as functions, by the same steps. Prints nothing."""
 
-from hpclaunch.actions.api.options import PlanOptions, SubmitOptions
+from hpclaunch.actions.api.options import PlanOptions
 from hpclaunch.actions.api.plans import Plan
 from hpclaunch.actions.api.submitted import RunStatus
 from hpclaunch.actions.api.submitted import SubmittedRun as Run
@@ -15,6 +15,7 @@ from hpclaunch.core.errors import (
     SchedulerError,
     Unanswered,
 )
+from hpclaunch.core.spec import SubmitOptions
 
 __all__ = [
     "DryRun",

@@ -7,92 +7,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpclaunch.actions.requesting import typed_values
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean, shorten
-from hpclaunch.core.spec import Request
+from hpclaunch.core.keyword_types import Name, Settings, Time, Value
+from hpclaunch.core.spec import PlaceOptions, Request, SubmitOptions
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
     from hpclaunch.guidelines.choice import Objective
 
-Name = str | os.PathLike[str]
-"""A text, a path, or a run (whose path is its run directory)."""
-Names = Name | Sequence[Name]
-Value = bool | int | float | str
-Settings = Mapping[str, Value | Sequence[Value]]
-Time = int | str | timedelta
-"""Whole seconds, a text as on the command line (``"2:00:00"``, ``"30m"``), or a timedelta."""
 Program = Name | Sequence[Name]
 """A job's name, the path of a script, a program on PATH; or the words of a command, as `subprocess.run` takes them."""
-
-
-class PlaceOptions(TypedDict, total=False):
-    """Where a job runs, on how much, and with which settings. What is left out, or None, hpclaunch chooses.
-
-    ``walltime`` in seconds or as text; ``memory`` per node in MB or as text (``"64G"``). ``settings``: the job's
-    hyper-parameters by name. ``hosts``: a file with hosts, for a site without a scheduler.
-    """
-
-    site: str | None
-    nodes: int | None
-    tasks_per_node: int | None
-    cpus_per_task: int | None
-    gpus_per_node: int | None
-    account: str | None
-    partition: str | None
-    qos: str | None
-    walltime: Time | None
-    memory: int | str | None
-    settings: Settings | None
-    recipe: str | None
-    hosts: Name | None
-    accept_unverified: bool
-
-
-class SubmitOptions(PlaceOptions, total=False):
-    """The keywords of `submit`: the flags of ``hpclaunch submit``, each under its own name with underscores.
-
-    Four flags have another word here: ``settings`` (``--set``), ``environment`` (``--env``), ``modules``
-    (``--module``), ``from_trial`` (``--from``). ``node_type`` may be a mapping: ``{"cpu": 1, "gpu": 4}``. ``sweep``:
-    the values of each parameter, ``{"learning_rate": [0.1, 0.01], "seed": range(5)}``. ``after``, ``after_any``: runs,
-    or their names. ``arguments``: the program's own, as after ``--``. ``from_script``: the program is a batch script of
-    Slurm to take in; ``as_is``: one to submit unchanged.
-    """
-
-    arguments: Sequence[Name]
-    node_type: str | Mapping[str, int] | None
-    gpu_view: str | None
-    launcher: str | None
-    strategy: str | None
-    framework: str | None
-    name: str | None
-    after: Names | None
-    after_any: Names | None
-    restarts: int | None
-    signal: str | None
-    python: Name | None
-    venv: Name | None
-    conda: Name | None
-    environment_name: Name | None
-    modules: Names | None
-    environment: Mapping[str, Value] | None
-    setup: Names | None
-    from_script: bool
-    as_is: bool
-    include: Names | None
-    code_in_place: bool
-    broadcast: bool | None
-    from_trial: str | None
-    sweep: Mapping[str, str | Iterable[Value]] | None
-    at_once: int | None
-    sbatch: Names | None
-    data_dir: Name | None
-    synthetic: bool
-    samples: bool | None
-    runs_dir: Name | None
 
 
 class PlanOptions(PlaceOptions, total=False):

@@ -10,7 +10,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.api.options import SubmitOptions
+    from hpclaunch.core.spec import SubmitOptions
     from hpclaunch.planner.values import Forecast, Headline, PlanRow
 
 

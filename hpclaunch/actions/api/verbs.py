@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from hpclaunch import runs
 from hpclaunch.actions.api import options as keywords
 from hpclaunch.actions.api.messages import LOGGER, this_system
-from hpclaunch.actions.api.options import Name, PlanOptions, Program, SubmitOptions, Value
+from hpclaunch.actions.api.options import PlanOptions, Program
 from hpclaunch.actions.api.plans import Plan, plan_of
 from hpclaunch.actions.api.submitted import RunStatus, SubmittedRun, status_of
 from hpclaunch.actions.following import states
 from hpclaunch.actions.following.progress import ProgressOfRuns
 from hpclaunch.actions.preparing import preflight
 from hpclaunch.actions.preparing.submit import prepare
+from hpclaunch.core.keyword_types import Name, Value
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import SubmitOptions
 from hpclaunch.runs.typed_command import typed_command
 
 if TYPE_CHECKING:

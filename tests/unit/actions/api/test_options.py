@@ -8,10 +8,10 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from hpclaunch.actions.api.options import PlanOptions, SubmitOptions, plan_request, refuse_unknown, submit_request
+from hpclaunch.actions.api.options import PlanOptions, plan_request, refuse_unknown, submit_request
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import InvalidRequest
-from hpclaunch.core.spec import Request
+from hpclaunch.core.spec import Request, SubmitOptions
 
 
 def request_of(program: Any = "train", **options: Any) -> Request:
