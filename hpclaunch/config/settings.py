@@ -13,6 +13,9 @@ from hpclaunch.core.scheduler_rows import SchedulerRow
 
 SETTINGS_FILE = "settings.yaml"
 PROJECT_FILE = "hpclaunch.yaml"
+OF_PROJECT = f"project {PROJECT_FILE}"
+OF_PERSON = "settings"
+"""The origins of choices that such a file made."""
 
 
 @record
@@ -60,7 +63,7 @@ class Settings(SiteSettings):
 
     site: Line | None = None
     sites: dict[str, SiteSettings] = field(default_factory=dict)
-    origin: str = field(default="settings", metadata=INTERNAL)
+    origin: str = field(default=OF_PERSON, metadata=INTERNAL)
     weaker: Union["Settings", None] = field(default=None, metadata=INTERNAL)
 
     def levels(self, site: str) -> list[tuple[str, SiteSettings]]:
@@ -105,7 +108,7 @@ def load_settings(catalog: Catalog) -> Settings:
     path = catalog.project / PROJECT_FILE
     if not is_there(path):
         return weaker
-    return replace(_read(catalog, "project", path), origin=f"project {PROJECT_FILE}", weaker=weaker)
+    return replace(_read(catalog, "project", path), origin=OF_PROJECT, weaker=weaker)
 
 
 def _read(catalog: Catalog, origin: str, path: Path) -> Settings:

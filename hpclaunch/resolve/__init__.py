@@ -6,7 +6,7 @@ one part of a run (`parts`) and writes choices, faults and warnings to `decision
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
@@ -36,9 +36,10 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     unwanted = unwanted_lines(case)
     if "--export" in unwanted:
         case = replace(case, site=replace(case.site, export="all"))
+        decisions.choices.append(Choice(key="removed", value="--export", origin=unwanted.pop("--export")))
     parts = parts_of(case, decisions)
     lines = lines_of(case, parts, decisions)
-    lines = remove_lines(lines, [item for item in unwanted if item != "--export"], decisions)
+    lines = remove_lines(lines, unwanted, decisions)
     if not case.advice.objections:  # the planner has looked at the batch as well
         check_batch(case, parts.rank_layout, parts.sweep, decisions)
     return _spec_of(case, parts, lines, decisions), [*case.advice.objections, *decisions.faults]
@@ -113,7 +114,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines, decisions: Decisions) -> Jo
         packages=lines.packages,
         contained=lines.contained,
         python_folder=parts.software.folder,
-        choices=(*decisions.choices, *_choices_of_the_recipe(case)),
+        choices=(*decisions.choices, *_choices_of_settings(case), *_choices_of_the_recipe(case)),
         declined=tuple(decisions.declined),
         warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),
         way_on=decisions.way_on,
@@ -156,6 +157,17 @@ def _place_trials(trials: TrialLayout | None, command: Sequence[str], arguments:
         return None
     position = len(command) if trials.free else len(command) - len(arguments)
     return replace(trials, position=position, arguments=len(arguments))
+
+
+def _choices_of_settings(case: Case) -> Iterator[Choice]:
+    """Yield what settings files add to the script: nothing that was typed shows it."""
+    is_queued = case.site.scheduler_row.has_queue
+    origin, mail = case.settings.offer("mail", case.site.name)
+    if mail is not None and is_queued:
+        yield Choice(key="mail", value=f"{','.join(mail.events)} to {mail.to}", origin=origin)
+    for origin, level in reversed(case.settings.levels(case.site.name)):
+        if is_queued:
+            yield from (Choice(key="sbatch", value=option, origin=origin) for option in level.sbatch)
 
 
 def _choices_of_the_recipe(case: Case) -> list[Choice]:

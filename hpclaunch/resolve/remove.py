@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 
+from hpclaunch.core.spec import Choice
 from hpclaunch.launchers import VALUES
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -13,20 +14,25 @@ from hpclaunch.resolve.lines import Lines
 _OURS = "HPCLAUNCH_"
 
 
-def unwanted_lines(case: Case) -> list[str]:
-    """Return what site, user and project do not want, in this order; a typed sbatch option is never removed."""
+def unwanted_lines(case: Case) -> dict[str, str]:
+    """Return what site, user and project do not want, in this order, with its origin.
+
+    A typed sbatch option is never removed.
+    """
     typed = {option.partition("=")[0] for option in case.request.sbatch}
-    unwanted = (*case.site.remove, *case.settings.all("remove", case.site.name))
-    return [item for item in unwanted if item not in typed]
+    unwanted = dict.fromkeys(case.site.remove, f"site {case.site.name}")
+    for origin, level in reversed(case.settings.levels(case.site.name)):
+        unwanted |= dict.fromkeys(level.remove, origin)
+    return {item: origin for item, origin in unwanted.items() if item not in typed}
 
 
-def remove_lines(lines: Lines, unwanted: Iterable[str], decisions: Decisions) -> Lines:
-    """Return the lines of the script without the unwanted ones.
+def remove_lines(lines: Lines, unwanted: Mapping[str, str], decisions: Decisions) -> Lines:
+    """Return the lines of the script without the unwanted ones, each of which is noted as a choice with its origin.
 
     ``--option`` is removed from the directives and from the launcher's command line. ``NAME`` is a variable. Any other
     text is a line of set-up. A line that must stay is a fault; one that does not exist is a warning.
     """
-    for item in unwanted:
+    for item, origin in unwanted.items():
         if item.startswith(_OURS):
             what = f"{item} cannot be removed: the ranks need it (hpclaunch docs contract)"
             decisions.fault(what, where="remove", next="delete it from the list under 'remove:'")
@@ -34,6 +40,8 @@ def remove_lines(lines: Lines, unwanted: Iterable[str], decisions: Decisions) ->
         fewer = _remove_line(lines, item)
         if fewer == lines:
             decisions.warnings.append(f"remove: this script has no line {item!r}")
+        else:
+            decisions.choices.append(Choice(key="removed", value=item, origin=origin))
         lines = fewer
     return lines
 

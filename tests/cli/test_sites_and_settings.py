@@ -89,6 +89,22 @@ def test_account_partition_and_qos_of_the_settings(desk: Desk) -> None:
     assert {"#SBATCH --account=m1234_g", "#SBATCH --qos=debug"} <= set(done.out.split("\n"))
 
 
+def test_everything_that_settings_files_choose_is_shown_with_its_file(desk: Desk) -> None:
+    desk.write(str(desk.config / "settings.yaml"), "mail: {to: me@here.org, events: [END]}\nsbatch: [--nice=100]\n")
+    desk.write("hpclaunch.yaml", "restarts: 3\nsignal: USR1@300\nrank_logs: 4\nsamples: false\nremove: [--wait]\n")
+    desk.write("train.py", "print(1)\n")
+    queued = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster").err
+    lines = {" ".join(line.split()) for line in queued.splitlines()}
+    project = {"restarts 3", "signal USR1@300", "rank logs 4", "samples no", "removed --wait"}
+    assert {f"{line} (project hpclaunch.yaml)" for line in project} <= lines
+    assert {"mail END to me@here.org (settings)", "sbatch --nice=100 (settings)"} <= lines
+    here = desk.type("submit", "./train.py", "--dry-run", "--site", "local").err
+    assert "  mail " not in here and "  sbatch " not in here and "  rank logs " in here
+    (desk.project / "hpclaunch.yaml").unlink()
+    typed = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster", "--restarts", "2").err
+    assert "  restarts " not in typed and "  rank logs " not in typed
+
+
 def test_sites_are_listed_and_shown(desk: Desk) -> None:
     rows = desk.type("sites", "list", "--json").json["sites"]
     assert {row["name"] for row in rows} >= BUNDLED

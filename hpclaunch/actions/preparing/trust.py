@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.config.catalog import JOB, SITE
-from hpclaunch.config.settings import PROJECT_FILE
+from hpclaunch.config.settings import OF_PROJECT, PROJECT_FILE
 from hpclaunch.core.consents import keeper_of, make_private
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import append_line, read_text, write_text
@@ -202,7 +202,7 @@ def _code_of_others(system: System, job: Job) -> str:
 def _project_programs(system: System, case: Case) -> list[Program]:
     """Return what the project's settings and the project's site add to every job."""
     name = case.site.name
-    own = [level for origin, level in case.settings.levels(name) if origin == f"project {PROJECT_FILE}"]
+    own = [level for origin, level in case.settings.levels(name) if origin == OF_PROJECT]
     lines = [line for level in own for line in _set_up_lines(PROJECT_FILE, level.environment)]
     file = system.catalog.find(SITE, name)
     if file.origin == "project":

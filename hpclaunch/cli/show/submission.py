@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
+from hpclaunch.config.settings import OF_PERSON, OF_PROJECT
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import AS_IS, CLUSTER, Cost, JobSpec, RunRecipe, Sweep, digits_of
+from hpclaunch.core.spec import AS_IS, CLUSTER, Choice, Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 _SUBMISSION_CHOICES = (
     *("node type", "nodes", "tasks per node", "launcher", "framework", "strategy"),
     *(CLUSTER, "account", "partition", "qos", "walltime", "memory", "data", "python", "software", "option"),
+    *("mail", "sbatch", "removed"),
 )
 """The choices that a submission shows; the spec has all."""
+_SHOWN_IF_SET = ("restarts", "signal", "rank logs", "samples")
+"""Shown if a settings file chose them: whoever types the command does not see that."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
 """How to show the choices that are numbers of seconds or megabytes."""
 
@@ -41,7 +45,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
         _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]
     shown = sorted(spec.choices, key=lambda choice: choice.key != CLUSTER)  # beside the site
-    rows += [(choice.key, choice.value, choice.origin) for choice in shown if choice.key in _SUBMISSION_CHOICES]
+    rows += [(choice.key, choice.value, choice.origin) for choice in shown if _is_shown(choice)]
     for key, value, origin in rows:
         text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
         say(f"  {key:<15} {text:<24} ({origin})")
@@ -50,6 +54,11 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     _show_declined(spec)
     for notice in (*spec.unverified, *notices):
         warn(notice)
+
+
+def _is_shown(choice: Choice) -> bool:
+    of_settings = choice.key in _SHOWN_IF_SET and choice.origin in (OF_PERSON, OF_PROJECT)
+    return choice.key in _SUBMISSION_CHOICES or of_settings
 
 
 def _show_as_is(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
