@@ -154,8 +154,8 @@ def packages_of(case: Case) -> tuple[str, ...]:
     """Return the packages that the ranks' Python must have: those of a Python program whose needs are known.
 
     A script needs the frameworks that it imports; a job needs those that its file names: ``framework`` and
-    ``packages``. Horovod is needed by jobs whose ranks hpclaunch trains (``training``); another program may use
-    TensorFlow alone.
+    ``packages``. Horovod is needed by jobs whose ranks hpclaunch trains (``training``), unless a strategy of TensorFlow
+    is typed; another program may use TensorFlow alone.
     """
     job = case.job
     if job.script is None:
@@ -164,7 +164,8 @@ def packages_of(case: Case) -> tuple[str, ...]:
         imported = [name for name in job.imports if name in _IMPORTED]
         return tuple(dict.fromkeys(package for name in imported for package in _PACKAGES_OF_MODULE.get(name, (name,))))
     packages = PACKAGES.get(job.framework or "", ())
-    return tuple(dict.fromkeys((*(packages if job.training else packages[:1]), *job.packages)))
+    all_needed = job.training and case.request.strategy in (None, HOROVOD)
+    return tuple(dict.fromkeys((*(packages if all_needed else packages[:1]), *job.packages)))
 
 
 def _refuse(case: Case, launcher: str, framework: str | None, refusal: tuple[str, str], decisions: Decisions) -> None:

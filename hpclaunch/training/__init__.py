@@ -4,9 +4,9 @@ A script imports this module alone, ``from hpclaunch import training``, and uses
 (docs/training.md). A name is loaded when it is first used: the settings need no TensorFlow, and TensorFlow must not be
 imported before `start` has set this rank up.
 
-It needs only Python 3.8, NumPy, TensorFlow 2.9-2.20 and Horovod; on_pytorch and on_jax, the same for programs of
-PyTorch and JAX, need one of these in place of the last two. From TensorFlow 2.16 on it needs tf-keras
-(rank.keras_version).
+It needs only Python 3.8, NumPy, TensorFlow 2.9-2.20, and Horovod or a strategy of TensorFlow; on_pytorch and on_jax,
+the same for programs of PyTorch and JAX, need one of these in place of TensorFlow. From TensorFlow 2.16 on it needs
+tf-keras (rank.keras_version).
 """
 
 from __future__ import annotations

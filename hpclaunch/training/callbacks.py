@@ -6,7 +6,6 @@ import math
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
@@ -16,8 +15,10 @@ from hpclaunch.training.monitoring.validation import add_up, results_of
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.progress import step_times
+from hpclaunch.training.rank import over_ranks
 from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 
@@ -85,9 +86,7 @@ class AverageMetrics(tf.keras.callbacks.Callback):
         names = sorted(logs)  # in the same order on every rank
         values = [float(logs[name]) for name in names]
         measured = [float(is_measured(own, name, value)) for name, value in zip(names, values)]
-        averages = hvd.allreduce(
-            tf.constant([values, measured], tf.float64), name="metrics", process_set=groups.samples_set(self._world)
-        ).numpy()
+        averages = over_ranks.averaged(self._world, [values, measured], "metrics")
         logs.update((name, float(value)) for name, value in zip(names, averages[0]))
         add_up(self._world, [variable for metric in metrics for variable in metric.variables])
         of_all = results_of(metrics)
@@ -165,10 +164,9 @@ class StopOnNaN(tf.keras.callbacks.Callback):
 def stop_if_diverged(world: World, model: Any, loss: float, when: str) -> None:
     """Raise AgreedError on all ranks if the loss or a weight of any rank is not a finite number. A collective."""
     sound = 1.0 if _all_finite(precision.plain(model.trainable_variables)) else 0.0
-    both = tf.constant([loss, sound], tf.float32)
-    if world.size > 1:
-        both = hvd.allreduce(both, name="divergence_check")  # their averages: all ranks stop, or none
-    loss, sound = [float(value) for value in both]
+    if world.size > 1:  # their averages: all ranks stop, or none
+        averages = over_ranks.averaged(world, [float(loss), sound], "divergence_check", of_all=True)
+        loss, sound = [float(value) for value in averages]
     if not np.isfinite(loss):
         found = "the loss is {}".format(loss)
     elif sound < 1:

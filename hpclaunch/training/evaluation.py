@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Iterable
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.model_parallel import groups
-from hpclaunch.training.rank import watch
+from hpclaunch.training.rank import over_ranks, watch
 from hpclaunch.training.rank.world import World
 
 CONFUSION = "test_confusion"
@@ -127,11 +125,6 @@ def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) ->
     if world.data_size > 1:
         lengths = world.gather(len(total))  # a rank without samples learns from the others how many sums there are
         total = total if count else np.zeros(max(lengths))
-        total = hvd.allreduce(
-            tf.constant([*total, count], tf.float64),
-            op=hvd.Sum,
-            name="evaluation",
-            process_set=groups.samples_set(world),
-        ).numpy()
+        total = over_ranks.summed(world, [*total, count], "evaluation")
         return [float(value) for value in total]
     return [*map(float, total), float(count)]

@@ -11,6 +11,7 @@ import pytest
 from tests.horovod.conftest import PROGRAMS, ROOT, Ended
 
 REPLICAS = ROOT / "benchmarks" / "comparisons" / "cpu_replicas.py"  # several CPU devices in one process
+WITHOUT = PROGRAMS / "without_horovod.py"
 CIFAR = ROOT / "jobs" / "cifar" / "train.py"
 RANKS, SAMPLES, BATCH, EPOCHS = 2, 63, 8, 2  # 63: the second rank repeats a sample, and the last batch is smaller
 TRAIN = (
@@ -53,17 +54,21 @@ def losses(ended: Ended, replicas: int = RANKS) -> list[float]:
     return [line["loss"] for line in ended.events("epoch")]
 
 
-def test_multiworker_has_the_losses_of_one_process(ranks: Callable[..., Ended], one_process: list[float]) -> None:
+def test_multiworker_without_horovod_has_the_losses_of_one_process(
+    ranks: Callable[..., Ended], one_process: list[float]
+) -> None:
     workers = ",".join(f"localhost:{port}" for port in free_ports(RANKS))
     told = {"HPCLAUNCH_WORKERS": workers, "http_proxy": "http://localhost:9"}  # a proxy would let them wait for ever
-    ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS, **told)
+    ended = ranks(WITHOUT, str(CIFAR), *TRAIN, "--strategy=multiworker", size=RANKS, **told)
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
     assert "warning: multiworker's ranks communicate over gRPC" in ended.text
 
 
 @pytest.mark.skipif(not REPLICAS.exists(), reason="group checkout: an sdist holds no benchmarks")
-def test_mirrored_has_the_losses_of_one_process(ranks: Callable[..., Ended], one_process: list[float]) -> None:
-    ended = ranks(REPLICAS, str(RANKS), str(CIFAR), *TRAIN, "--strategy=mirrored", size=0)
+def test_mirrored_without_horovod_has_the_losses_of_one_process(
+    ranks: Callable[..., Ended], one_process: list[float]
+) -> None:
+    ended = ranks(WITHOUT, str(REPLICAS), str(RANKS), str(CIFAR), *TRAIN, "--strategy=mirrored", size=0)
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
@@ -22,6 +21,7 @@ from hpclaunch.training.optimization.sharded_optimizer import take_weights
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 STATISTIC = "statistic"
@@ -291,6 +291,9 @@ class TrainingState(State):
         group = groups.data()
         if self._world.size == 1 or (self._world.mesh is not None and group.size == 1):
             return value
+        if self._world.distribute is not None:
+            sent = self._world.gather(np.asarray(value) if self._world.is_root else None)
+            return tf.constant(sent[0])
         if self._world.mesh is None:
             return hvd.broadcast(value, root_rank=0, name="restore." + name)
         return hvd.broadcast(value, root_rank=group.ranks[0], name="restore." + name, process_set=group.process_set)

@@ -15,6 +15,7 @@ from hpclaunch.training.input.shards import Shard
 from hpclaunch.training.input.source import DataError, ImageSet, Source
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError, TrainingError, leave_if_superseded
+from hpclaunch.training.rank.horovod import load
 from hpclaunch.training.rank.world import World
 
 
@@ -86,7 +87,6 @@ def from_root(world: World, work: Callable[[], Any]) -> Any:
 
 def report_start(world: World, log: MetricsLog, asked: Any, source: Source, **facts: Any) -> None:
     """Log the run's first line: the world, the options, the data and `facts` (JSON-able)."""
-    import horovod
     import tensorflow as tf
 
     hosts = world.gather(world.host)
@@ -103,9 +103,13 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: Source, **fa
             "fingerprint": source.fingerprint,
             "samples": source.counts,
         },
-        versions={"python": platform.python_version(), "tensorflow": tf.__version__, "horovod": horovod.__version__},
+        versions={"python": platform.python_version(), "tensorflow": tf.__version__, **_horovods_version(world)},
         **facts,
     )
+
+
+def _horovods_version(world: World) -> dict[str, str]:
+    return {} if world.distribute is not None else {"horovod": load("horovod").__version__}
 
 
 def report_shards(world: World, shard: Shard, log: MetricsLog, record: bool) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups
@@ -12,6 +11,7 @@ from hpclaunch.training.model_parallel.randomness import Beginnings
 from hpclaunch.training.model_parallel.recomputation import Recomputed
 from hpclaunch.training.optimization.pipelined import Pipelined
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.horovod import hvd
 
 Block = Callable[[Any], Any]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel.groups import Group
+from hpclaunch.training.rank.horovod import hvd
 
 _calls = itertools.count()
 

@@ -113,7 +113,7 @@ def samples_set(world: Any) -> Any:
 
     Do not use it where world.data_size is 1.
     """
-    import horovod.tensorflow as hvd
+    from hpclaunch.training.rank.horovod import hvd
 
     return hvd.global_process_set if world.mesh is None else _Here.groups.data.process_set
 

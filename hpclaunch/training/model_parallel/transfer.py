@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel.groups import Group
+from hpclaunch.training.rank.horovod import hvd
 
 
 class Channel:

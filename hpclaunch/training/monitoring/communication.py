@@ -10,10 +10,10 @@ import time
 from statistics import median
 from typing import Any, Callable, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 WARM_UP, REPEATS = 1, 3

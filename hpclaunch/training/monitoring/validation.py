@@ -6,7 +6,6 @@ import contextlib
 import time
 from typing import Any, Callable, Iterable, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training import evaluation
@@ -15,6 +14,7 @@ from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.monitoring.best_epoch import is_validated
 from hpclaunch.training.optimization.weight_average import WeightAverage
 from hpclaunch.training.rank import strategies, watch
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 Batches = Callable[[], Iterable[Any]]

@@ -94,7 +94,7 @@ def maker(kind: str, ghost_size: int = 32, momentum: float = 0.99) -> Callable[[
     if kind == "ghost":
         return lambda: GhostBatchNormalization(ghost_size, momentum=momentum)
     if kind == "synchronized":
-        import horovod.tensorflow as hvd
+        from hpclaunch.training.rank.horovod import hvd
 
         # By default Horovod gives all such layers the same name, but names in a model must differ.
         number = itertools.count()

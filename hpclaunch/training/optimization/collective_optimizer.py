@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import norms, splits
 from hpclaunch.training.optimization import given, optimizer_state, precision
 from hpclaunch.training.rank import legacy_keras
 from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.horovod import hvd
 
 BY_ELEMENT = ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD")
 """Keras's optimizers that update each weight by itself, so that a part of a variable can be updated alone."""

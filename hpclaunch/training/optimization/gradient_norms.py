@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 Watcher = Callable[[Any, Any], None]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.optimization import precision, weight_parts
+from hpclaunch.training.rank.horovod import hvd
 
 BUCKET_BYTES = 32 * 2**20
 """Variables that are averaged together."""

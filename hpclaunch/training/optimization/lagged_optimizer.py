@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.optimization import optimizer_state, precision
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 
@@ -21,16 +21,14 @@ class LaggedOptimizer(CollectiveOptimizer):
     """A Keras optimizer that applies the average gradient of the step before; every step is a collective.
 
     optimizer: as for CollectiveOptimizer. weights: the model's trainable ones, equal on all ranks. compression: of hvd,
-    for the gradients on their way. The first step changes nothing, not even the number of updates. The gradient of
-    the last step is never applied.
+    for the gradients on their way; None: they are sent as they are. The first step changes nothing, not even the number
+    of updates. The gradient of the last step is never applied.
     """
 
-    def __init__(
-        self, optimizer: Any, weights: Sequence[Any], world: World, compression: Any = hvd.Compression.none
-    ) -> None:
+    def __init__(self, optimizer: Any, weights: Sequence[Any], world: World, compression: Any = None) -> None:
         weights = precision.plain(weights)
         super().__init__("Lagged", optimizer, weights, weights, agree=False)
-        self._size, self._compression = world.size, compression
+        self._size, self._compression = world.size, compression or hvd.Compression.none
         self._pending = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in weights]
         self._steps = tf.Variable(0, trainable=False, dtype=tf.int64)
 

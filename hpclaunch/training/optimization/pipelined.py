@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups
@@ -14,6 +13,7 @@ from hpclaunch.training.model_parallel.schedule import FORWARD, one_forward_one_
 from hpclaunch.training.model_parallel.transfer import Channel
 from hpclaunch.training.optimization import metric_variables, precision, reduction
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.horovod import hvd
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod._keras
-import horovod.tensorflow as hvd
-import horovod.tensorflow.keras
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups, splits
@@ -15,9 +12,8 @@ from hpclaunch.training.optimization.lagged_optimizer import LaggedOptimizer
 from hpclaunch.training.optimization.sharded_optimizer import ShardedOptimizer
 from hpclaunch.training.optimization.split_optimizer import SplitOptimizer
 from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.horovod import hvd, load
 from hpclaunch.training.rank.world import World
-
-COMPRESSION = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 
 
 def split(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
@@ -28,7 +24,7 @@ def split(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> A
     problem = collective_optimizer.why_not(optimizer, weights)
     if problem:
         raise AgreedError("a model that ranks share needs {}".format(problem), speaks=world.is_root)
-    return SplitOptimizer(optimizer, weights, COMPRESSION[asked.compression], agree=asked.precision == "float16")
+    return SplitOptimizer(optimizer, weights, _compression(asked.compression), agree=asked.precision == "float16")
 
 
 def sharded(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
@@ -39,7 +35,7 @@ def sharded(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) ->
     problem = sharded_optimizer.why_not(optimizer, weights, world)
     if problem:
         raise AgreedError("--shard-optimizer=true needs {}".format(problem), speaks=world.is_root)
-    packed = COMPRESSION[asked.compression]
+    packed = _compression(asked.compression)
     return ShardedOptimizer(optimizer, weights, world, packed, agree=asked.precision == "float16")
 
 
@@ -51,11 +47,11 @@ def lagged(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> 
     problem = collective_optimizer.why_not(optimizer, weights)
     if problem:
         raise AgreedError("--gradient-lag=true needs {}".format(problem), speaks=world.is_root)
-    return LaggedOptimizer(optimizer, weights, world, COMPRESSION[asked.compression])
+    return LaggedOptimizer(optimizer, weights, world, _compression(asked.compression))
 
 
 def distributed(optimizer: Any, world: World, compression: str = "none", adasum: bool = False) -> Any:
-    """hvd.DistributedOptimizer around a Keras optimizer; compression: a key of COMPRESSION.
+    """hvd.DistributedOptimizer around a Keras optimizer; compression: none or fp16.
 
     Under a strategy of TensorFlow it is the optimizer itself, because the strategy averages gradients. In groups of
     ranks that train apart (group_updates) gradients are averaged over those of this rank's group.
@@ -65,18 +61,20 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
     """
     if world.distribute is not None:
         return optimizer
-    packed = COMPRESSION[compression]
+    packed = _compression(compression)
     if not adasum:
         own = groups.updates()
         ranks = hvd.global_process_set if own is None else own.process_set
-        averaging = horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed, process_set=ranks)
+        averaging = load("horovod.tensorflow.keras").DistributedOptimizer(
+            optimizer, compression=packed, process_set=ranks
+        )
         return _complete(averaging, optimizer)
     problem = why_no_adasum(world.size, hvd.mpi_built(), hvd.mpi_enabled())
     if problem:
         raise AgreedError(problem, speaks=world.is_root)
     # hvd.DistributedOptimizer refuses Adasum for Keras, because for Adam the paper reduces steps instead of gradients.
     # The function inside it can reduce gradients, as hvd.DistributedGradientTape(op=hvd.Adasum) does.
-    adding = horovod._keras.create_distributed_optimizer(
+    adding = load("horovod._keras").create_distributed_optimizer(
         keras=tf.keras,
         optimizer=optimizer,
         name=None,
@@ -88,6 +86,11 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
         op=hvd.Adasum,
     )
     return _complete(adding, optimizer)
+
+
+def _compression(name: str) -> Any:
+    """What Horovod makes of gradients on their way: `none` leaves them as they are, `fp16` sends 16 bits."""
+    return getattr(hvd.Compression, name)
 
 
 def _complete(wrapped: Any, optimizer: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
@@ -19,6 +18,7 @@ from hpclaunch.training.optimization import collective_optimizer, precision, wei
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
 from hpclaunch.training.optimization.optimizer_state import Together
 from hpclaunch.training.optimization.weight_parts import BUCKET_BYTES
+from hpclaunch.training.rank.horovod import hvd
 from hpclaunch.training.rank.world import World
 
 
@@ -33,8 +33,9 @@ class ShardedOptimizer(CollectiveOptimizer):
     """A Keras optimizer whose state is sharded over the ranks; every step is a collective.
 
     optimizer, agree: as for CollectiveOptimizer. weights: the model's trainable ones, equal on all ranks that share the
-    state: those of the data group in a split model, else all. compression: of hvd, for the gradients on their way.
-    The gradient that it applies is the average over the ranks. Its clipping uses the norms of whole variables.
+    state: those of the data group in a split model, else all. compression: of hvd, for the gradients on their
+    way; None: they are sent as they are. The gradient that it applies is the average over the ranks. Its clipping uses
+    the norms of whole variables.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class ShardedOptimizer(CollectiveOptimizer):
         optimizer: Any,
         weights: Sequence[Any],
         world: World,
-        compression: Any = hvd.Compression.none,
+        compression: Any = None,
         agree: bool = False,
     ) -> None:
         weights = precision.plain(weights)
-        self._compression = compression
+        self._compression = compression or hvd.Compression.none
         sizes = [variable.shape.num_elements() for variable in weights]
         self._buckets = weight_parts.buckets(sizes, BUCKET_BYTES // weights[0].dtype.size)
         self._parts = [part for one in self._buckets for part in one.parts(world.data_rank, world.data_size)]

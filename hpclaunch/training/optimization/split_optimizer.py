@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training.model_parallel import groups, splits
 from hpclaunch.training.optimization import precision, weight_parts
 from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+from hpclaunch.training.rank.horovod import hvd
 
 BUCKET_BYTES = 32 * 2**20
 """Gradients that are averaged together."""
@@ -19,15 +19,13 @@ class SplitOptimizer(CollectiveOptimizer):
     """A Keras optimizer for the weights of which this rank has parts; every step is a collective.
 
     optimizer, agree: as for CollectiveOptimizer. weights: the model's trainable ones on this rank. compression: of hvd,
-    for the gradients on their way.
+    for the gradients on their way; None: they are sent as they are.
     """
 
-    def __init__(
-        self, optimizer: Any, weights: Sequence[Any], compression: Any = hvd.Compression.none, agree: bool = False
-    ) -> None:
+    def __init__(self, optimizer: Any, weights: Sequence[Any], compression: Any = None, agree: bool = False) -> None:
         weights = precision.plain(weights)
         super().__init__("Split", optimizer, weights, weights, agree)
-        self._compression = compression
+        self._compression = compression or hvd.Compression.none
         sizes = [variable.shape.num_elements() for variable in weights]
         self._buckets = weight_parts.buckets(sizes, BUCKET_BYTES // weights[0].dtype.size)
         for variable, owner in zip(self._own_state, self._owners()):

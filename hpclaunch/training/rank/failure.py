@@ -179,7 +179,8 @@ def _exit(code: Any) -> None:
 def _leave_together(error: RunAgain | Superseded) -> None:
     """End this process with all others: Horovod ends first, else Open MPI complains about peers that disconnect.
 
-    JAX ends first as well: without rank 0 its service is gone, and every other rank would abort.
+    JAX and TensorFlow's coordination service end first as well: without rank 0 it is gone, and every other rank would
+    abort.
     """
     record_exit_code(error.exit_code)
     if error.speaks:
@@ -195,8 +196,11 @@ def _leave_together(error: RunAgain | Superseded) -> None:
 
 
 def _shutdown_of_all() -> Callable[[], Any] | None:
-    """What ends the communication of all ranks together, by Horovod or JAX; None if neither was loaded."""
+    """What ends the communication of all ranks together, by Horovod, TensorFlow or JAX; None if none was loaded."""
     horovod, jax = sys.modules.get("horovod.tensorflow"), sys.modules.get("jax")
+    strategy = sys.modules.get("hpclaunch.training.rank.strategy_ranks")
+    if strategy is not None:
+        return strategy.end
     if horovod is not None:
         return horovod.shutdown
     return None if jax is None else jax.distributed.shutdown

@@ -1,4 +1,4 @@
-"""Starts a rank: Horovod, the check of the world size, GPU, threads and seeds; it builds no model and reads no data."""
+"""Starts a rank: Horovod or a strategy of TensorFlow, its GPU, threads and seeds; it builds no model, reads no data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import platform
 import random
 import socket
 import sys
-from typing import Any, MutableMapping
+from typing import MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.model_parallel.mesh import Division
 from hpclaunch.training.rank import allocator, keras_version, own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.horovod import hvd, load
 from hpclaunch.training.rank.world import World
 
 WHOLE = Division()
@@ -26,7 +27,7 @@ def start(
     stall_minutes: float = 0.0,
     division: Division = WHOLE,
 ) -> World:
-    """Initialise Horovod and this rank.
+    """Initialise this rank, and Horovod or a strategy of TensorFlow.
 
     job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
     stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
@@ -40,7 +41,20 @@ def start(
         "TF_CPP_MIN_LOG_LEVEL", "1"
     )  # else a notice about CPU features from every rank hides the progress
     prefer_onednn(os.environ, platform.machine())
-    hvd = _load_horovod()
+    _check_tensorflow()
+    world = (
+        _start_horovod(job, stall_minutes, division)
+        if strategy == strategies.HOROVOD
+        else _start_strategy(job, strategy, stall_minutes)
+    )
+    world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
+    _report_untried(world)
+    _set_seeds(seed, world.data_rank)
+    return world
+
+
+def _start_horovod(job: str, stall_minutes: float, division: Division) -> World:
+    load("horovod.tensorflow")
     mesh = groups.start(hvd, division, os.environ)
     watch.begin(stall_minutes * 60)
     world = World(
@@ -56,18 +70,25 @@ def start(
     )
     # Threads and GPU are set before the first collective, because TensorFlow reads them only once.
     _set_threads(world.threads)
-    if strategy == strategies.HOROVOD:
-        device, distribute = world.together(lambda: _device_of(world, hvd.mpi_built(), strategy)), None
-    else:  # not together: its server must start before the first operation, and a collective is an operation
-        device = _device_of(world, hvd.mpi_built(), strategy)
-        distribute = strategies.begin(strategy, world.rank, world.size, world.local_rank)
-    world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
-    _report_untried(world)
-    _set_seeds(seed, world.data_rank)
-    return World(**{**world.__dict__, "device": device, "distribute": distribute})
+    device = world.together(lambda: _device_of(world, hvd.mpi_built()))
+    return World(**{**world.__dict__, "device": device})
 
 
-def _load_horovod() -> Any:
+def _start_strategy(job: str, strategy: str, stall_minutes: float) -> World:
+    from hpclaunch.training.rank import strategy_ranks  # which tells `failure` that ranks end without Horovod
+
+    place = strategy_ranks.place(os.environ, job)
+    watch.begin(stall_minutes * 60)
+    _set_threads(place["threads"])
+    # Not together: the strategy's server must start before the first operation, and with it ranks can agree.
+    device = _pin_gpus(place["local_rank"], place["local_size"], strategy)
+    distribute = strategies.begin(strategy, place["rank"], place["size"], place["local_rank"])
+    world = strategy_ranks.StrategyWorld(**place, device=device, distribute=distribute)
+    strategy_ranks.begin(world)
+    return world
+
+
+def _check_tensorflow() -> None:
     try:
         import tensorflow as tf
     except ImportError as error:
@@ -75,14 +96,6 @@ def _load_horovod() -> Any:
     # Horovod loads tf.keras, too. What it has loaded says nothing about the program, of which fit and loop will ask.
     if keras_version.is_loaded_keras_3(tf) and "horovod.tensorflow" not in sys.modules:
         raise TrainingError(keras_version.refusal(tf.__version__))
-    try:
-        import horovod.tensorflow as hvd
-    except Exception as error:  # a library built for another TensorFlow may raise other errors than ImportError
-        raise TrainingError(
-            "Horovod cannot be loaded with TensorFlow {} by {}: {}. Build it where this TensorFlow can be imported "
-            "(HOROVOD_WITH_TENSORFLOW=1).".format(tf.__version__, sys.executable, error)
-        ) from error
-    return hvd
 
 
 def _report_untried(world: World) -> None:
@@ -93,19 +106,19 @@ def _report_untried(world: World) -> None:
         print("warning: " + line, file=sys.stderr, flush=True)
 
 
-def _device_of(world: World, mpi_built: bool, strategy: str) -> str:
+def _device_of(world: World, mpi_built: bool) -> str:
     placement.check_world_size(placement.expected_world_size(os.environ), world.size, mpi_built)
-    return _pin_gpus(world, strategy)
+    return _pin_gpus(world.local_rank, world.local_size, strategies.HOROVOD)
 
 
-def _pin_gpus(world: World, strategy: str) -> str:
+def _pin_gpus(local_rank: int, local_size: int, strategy: str) -> str:
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
     own_place.check_gpus(os.environ, len(gpus), "TensorFlow", tf.__version__)
     choose = placement.choose_gpu if strategy in strategies.ONE_GPU else placement.choose_gpus
-    bound = placement.is_bound(os.environ, world.local_rank)
-    choice = choose(len(gpus), world.local_rank, world.local_size, bound)
+    bound = placement.is_bound(os.environ, local_rank)
+    choice = choose(len(gpus), local_rank, local_size, bound)
     own = [gpus[index] for index in choice.indices]
     if own:
         tf.config.set_visible_devices(own, "GPU")

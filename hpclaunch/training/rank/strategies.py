@@ -1,6 +1,6 @@
 """TensorFlow's own strategies instead of Horovod: the replicas of a rank, and how ranks find each other over gRPC.
 
-Ranks still agree on values through Horovod (World.gather); under a strategy it does not average gradients.
+Horovod is neither needed nor loaded (strategy_ranks).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         return _one_process_strategy(name, tf)
     if rank == 0:
         print(WARNING, flush=True)
-    if size > 1:
+    if size > 1 or "," in os.environ.get(WORKERS_VARIABLE, ""):
         workers = workers_of(os.environ.get(WORKERS_VARIABLE, ""), size)
         check_place(workers, rank, local_rank, socket.gethostname())
         check_port(workers[rank])

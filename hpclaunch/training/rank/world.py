@@ -74,7 +74,7 @@ class World:
         return values
 
     def _gather_values(self, value: Any, name: str | None = None) -> list[Any]:
-        import horovod.tensorflow as hvd
+        from hpclaunch.training.rank.horovod import hvd
 
         return list(hvd.allgather_object(value, name=name))
 

@@ -244,6 +244,7 @@ def test_a_script_needs_the_packages_that_it_imports(tmp_path: Path, text: str, 
 
 def test_a_job_needs_its_frameworks_package_and_horovod_if_hpclaunch_trains_it() -> None:
     assert planned(SITE, bundled_job("cifar")).packages == ("tensorflow", "horovod")
+    assert planned(SITE, bundled_job("cifar"), strategy="multiworker").packages == ("tensorflow",)
     assert planned(SITE, bundled_job("ddp")).packages == ("torch",)
     assert planned(SITE, a_job(framework="tensorflow")).packages == ("tensorflow",)
     assert planned(SITE, a_job()).packages == ()

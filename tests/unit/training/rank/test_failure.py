@@ -102,13 +102,16 @@ def test_a_shutdown_that_never_ends_is_not_waited_for(monkeypatch: pytest.Monkey
 
 def test_all_ranks_end_their_communication_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Horovod ends JAX's as well, if a program has both; a program with neither has nothing to end."""
-    for name in ("horovod.tensorflow", "jax"):
+    strategy_ranks = "hpclaunch.training.rank.strategy_ranks"
+    for name in ("horovod.tensorflow", "jax", strategy_ranks):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert failure._shutdown_of_all() is None
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace(shutdown="of jax")))  # type: ignore[arg-type]
     assert failure._shutdown_of_all() == "of jax"
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", SimpleNamespace(shutdown="of horovod"))  # type: ignore[arg-type]
     assert failure._shutdown_of_all() == "of horovod"
+    monkeypatch.setitem(sys.modules, strategy_ranks, SimpleNamespace(end="of the strategy"))  # type: ignore[arg-type]
+    assert failure._shutdown_of_all() == "of the strategy"
 
 
 def test_a_rank_is_named_by_horovod_else_by_the_launcher_else_by_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
