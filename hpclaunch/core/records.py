@@ -55,6 +55,16 @@ def _initialize_by_place(self: Any, *given: Any, **values: Any) -> None:
 def _initialize(self: Any, **values: Any) -> None:
     """Set every field to its value or its default. Raises TypeError for a missing or an unknown name."""
     fields = self.__dataclass_fields__
+    if values.keys() != fields.keys():  # dataclasses.replace gives all of them: a plan makes thousands of records so
+        _complete(self, values)
+    self.__dict__.update(values)
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+
+
+def _complete(self: Any, values: dict[str, Any]) -> None:
+    """Add the defaults of the fields that have no value. Raises TypeError for a missing or an unknown name."""
+    fields = self.__dataclass_fields__
     if unknown := values.keys() - fields.keys():
         raise TypeError(f"{type(self).__qualname__}() has no {', '.join(sorted(unknown))}")
     for name, field in fields.items():
@@ -66,9 +76,6 @@ def _initialize(self: Any, **values: Any) -> None:
             values[name] = field.default_factory()
         else:
             raise TypeError(f"{type(self).__qualname__}() needs {name}=")
-    self.__dict__.update(values)
-    if hasattr(self, "__post_init__"):
-        self.__post_init__()
 
 
 def _refuse_to_set(self: Any, name: str, value: Any) -> None:

@@ -150,6 +150,9 @@ def log_deviation(shape: Shape, work: Work, machine: Machine, timing: Timing) ->
     """
     gradient = []
     for index in range(len(QUANTITIES)):
+        if not timing.covariance[index][index]:  # it is certain
+            gradient.append(0.0)
+            continue
         longer, shorter = (
             step_time(shape, work, machine, timing.moved(index, sign * NUDGE)).total_s for sign in (1, -1)
         )

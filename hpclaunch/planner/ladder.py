@@ -219,8 +219,8 @@ def _predict(rung: Rung, attempt: Attempt, batch: Batch) -> Rung:
     )
     if predictor.timing is None:
         return rung
-    trial = trial_of(question, attempt.nodes)
-    rate = predictor.throughput(trial, batch).samples_per_s.middle
+    trial = place.trial if place.trial.nodes == attempt.nodes else trial_of(question, attempt.nodes)
+    rate = predictor.expected_rate(trial, batch)
     epoch_s = work.samples / rate
     price = trial.bill.per_node_hour
     cost = None if price is None else price * attempt.nodes * epoch_s / HOUR

@@ -84,19 +84,32 @@ class Predictor:
 
     def throughput(self, trial: Trial, batch: Batch) -> Throughput:
         """Return the throughput of a trial."""
-        assert self.timing is not None
-        gpus, links = self.strategy.gpus, self.node.links
-        inside = trial.ranks_per_node // gpus if gpus <= trial.ranks_per_node else 1
-        used = min(trial.nodes, math.ceil(batch.replicas / inside))
-        shape = Shape(
+        shape, timing = self._shape(trial, batch), self._timing_of(trial, batch)
+        return throughput(shape, self.moved, Machine(links=self.node.links), timing, self.single_rate())
+
+    def expected_rate(self, trial: Trial, batch: Batch) -> float:
+        """Return the samples/s of a trial, without a range."""
+        shape, timing = self._shape(trial, batch), self._timing_of(trial, batch)
+        return shape.samples / step_time(shape, self.moved, Machine(links=self.node.links), timing).total_s
+
+    def _shape(self, trial: Trial, batch: Batch) -> Shape:
+        used = self._used_nodes(trial, batch)
+        return Shape(
             nodes=used,
             ranks_per_node=max(1, batch.replicas // used),
             per_rank=batch.per_rank,
             accumulation=batch.accumulation,
         )
+
+    def _used_nodes(self, trial: Trial, batch: Batch) -> int:
+        """Return the nodes of a trial that hold a replica, or a part of one."""
+        gpus = self.strategy.gpus
+        inside = trial.ranks_per_node // gpus if gpus <= trial.ranks_per_node else 1
+        return min(trial.nodes, math.ceil(batch.replicas / inside))
+
+    def _timing_of(self, trial: Trial, batch: Batch) -> Timing:
         share = share_of_node(self.question.case.node(trial.sizing.node_type), trial.sizing.layout)
-        timing = self.timing_on(used, share)
-        return throughput(shape, self.moved, Machine(links=links), timing, self.single_rate())
+        return self.timing_on(self._used_nodes(trial, batch), share)
 
     def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
         """Return the timing on so many nodes: fewer hold less of the data set, and read the rest again and again.
