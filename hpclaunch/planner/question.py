@@ -9,7 +9,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.candidates import Bill
+from hpclaunch.guidelines.candidates import LONGEST_S, Bill
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.efficiency import NoiseScale
@@ -20,7 +20,7 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import longest_walltime
-from hpclaunch.resolve.sizing import Sizing, sizing_of
+from hpclaunch.resolve.sizing import Sizing, longest_job_on, sizing_of
 
 MOST_TRIED = 4096
 """The most nodes of a search for a node count that meets a deadline."""
@@ -192,6 +192,8 @@ def trial_of(question: Question, nodes: int) -> Trial:
     longest = min((limit for limit in limits if limit is not None), default=None)
     if typed is not None:
         longest = min(typed, longest or typed)
+    elif longest is not None:
+        longest = max(longest, longest_job_on(replace(question.case, request=request), sizing, LONGEST_S))
     bill = _bill_of(price_of(question.case.site, sizing), nodes, longest)
     most = sizing.restart_request.most
     bill = replace(bill, most_jobs=most + 1 if most else None)

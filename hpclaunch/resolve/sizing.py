@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
+from hpclaunch.resolve.alternatives import Wanted, longest_piece
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.layout import layout_of
@@ -55,6 +56,18 @@ def sizing_of(case: Case, decisions: Decisions) -> Sizing:
 def one_process_on(case: Case) -> Case:
     """Return the case with one process on one node, which gets what the site gives to one."""
     return replace(case, request=replace(case.request, nodes=1, tasks_per_node=1, further_nodes=()))
+
+
+def longest_job_on(case: Case, sizing: Sizing, most: int) -> int:
+    """Return the longest walltime (seconds), up to ``most``, that any partition and QOS accept for a request's nodes.
+
+    It is 0 where none accept them. A longer walltime leads to another partition than the usual one, so that a plan
+    must know both.
+    """
+    unused = Decisions()
+    named, size = named_places(case, unused), size_of(case, sizing.node_type, unused)
+    ask = replace(size.ask(sizing.node_type), walltime=most)
+    return longest_piece(Wanted(site=case.site, ask=ask, named=named))
 
 
 def _cases_of_components(case: Case) -> list[Case]:

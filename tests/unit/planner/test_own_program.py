@@ -34,7 +34,7 @@ def with_gpus(model: str, memory_gb: int) -> Site:
 def plan(site: str | Site, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
     """The plan of the bundled decoder at a site, with what was typed."""
     batch = settings.pop("global_batch", None)
-    request = {name: settings.pop(name) for name in ("nodes", "node_type") if name in settings}
+    request = {name: settings.pop(name) for name in ("nodes", "node_type", "partition") if name in settings}
     typed = tuple((name, str(value)) for name, value in settings.items())
     job = bundled_job("transformer")
     found = bundled_site(site) if isinstance(site, str) else site
@@ -87,17 +87,26 @@ def test_sixty_five_billion_parameters_on_frontier() -> None:
     assert "arXiv 2205.10287" in text and "arXiv 2410.21676" in text  # newer rules, and where they hold
 
 
+def test_a_training_of_months_goes_where_its_jobs_are_longest() -> None:
+    """Frontier's extended partition has 24 hours for up to 64 nodes, its batch partition 2 hours."""
+    free = plan("frontier", "gpt-65b-corpus")
+    assert free.feasible and free.nodes == 64
+    assert 0.30 <= share_of(free) <= 0.38
+    assert free.jobs == pytest.approx(days_of(free), abs=1)
+    assert "--walltime 1-00:00:00" in free.command
+
+
 def test_more_nodes_are_planned_where_64_would_need_thousands_of_jobs() -> None:
-    """64 nodes of Frontier get 2 hours for each job: 2,600 jobs. 256 get 12 hours."""
-    typed = plan("frontier", "gpt-65b-corpus", nodes=64)
+    """64 nodes of Frontier's batch partition get 2 hours for each job: 2,600 jobs. 256 get 12 hours."""
+    typed = plan("frontier", "gpt-65b-corpus", nodes=64, partition="batch")
     (refusal,) = typed.refusals
     assert "a chain of 2" in refusal.what and "365 are allowed" in refusal.what
     enough = re.match(r"--nodes (\d+) would take \d+ d in a chain of \d+ jobs", refusal.next)
     assert enough is not None
-    free = plan("frontier", "gpt-65b-corpus")
+    free = plan("frontier", "gpt-65b-corpus", partition="batch")
     assert free.feasible and free.nodes == int(enough[1]) == 256
     assert any("more than the 64 nodes that the guidelines recommend: with 64" in note for note in free.notes)
-    assert plan("frontier", "gpt-65b-corpus", nodes=256).command == free.command
+    assert plan("frontier", "gpt-65b-corpus", nodes=256, partition="batch").command == free.command
 
 
 def test_a_deadline_finds_the_nodes_that_meet_it() -> None:
@@ -122,7 +131,7 @@ def test_a_plan_of_years_says_what_it_would_take() -> None:
     assert found.command == ""
     (refusal,) = found.refusals
     assert refusal.what.startswith("8 nodes cannot be recommended") and "longer than a year is no plan" in refusal.what
-    assert refusal.next.startswith("--nodes 256 would take ")
+    assert refusal.next.startswith("--nodes 64 would take ")
 
 
 def test_the_gate_holds_for_a_program_that_trains_as_it_is() -> None:
@@ -256,7 +265,7 @@ def test_a_large_model_is_no_recommendation_where_the_memory_of_a_gpu_is_not_kno
 def test_the_command_of_a_long_training_asks_for_its_chain() -> None:
     found = plan("frontier", "gpt-65b-corpus")
     assert found.program is not None and found.jobs > 1
-    assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 12:00:00" in found.command
+    assert f"--restarts {found.jobs - 1}" in found.command and "--walltime 1-00:00:00" in found.command
 
 
 @pytest.mark.parametrize("typed", [{}, {"global_batch": 512}])
