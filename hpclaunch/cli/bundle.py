@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import flags, help_text
+from hpclaunch.cli import help_text, run_flags
 
 app = typer.Typer()
 
@@ -32,7 +32,7 @@ def bundle(
     extra: Annotated[
         list[str] | None, typer.Option(help="Optional packages: plot, search or mlflow; may be repeated.")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Make one file that installs hpclaunch on a cluster without internet.
 

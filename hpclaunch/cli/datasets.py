@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, flags, help_text, run_flags
 
 app = typer.Typer(
     cls=help_text.PlainGroup,
@@ -45,7 +45,7 @@ def fetch(
     data_dir: Annotated[str | None, typer.Option(help="The data folder [default: the same as for submit].")] = None,
     site: Annotated[str | None, typer.Option(help="The site whose data folder is used.")] = None,
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Download, copy or make a job's data set in the data folder.
 

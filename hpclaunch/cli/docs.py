@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, run_flags
 
 app = typer.Typer()
 
@@ -22,7 +22,7 @@ def docs(
         ),
     ] = None,
     path: Annotated[bool, typer.Option("--path", help="Print the path of the page's file instead.")] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Read a page of the manual, or list the pages.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, flags, help_text, run_flags
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -57,7 +57,7 @@ def doctor(
             rich_help_panel=help_text.TRAINING,
         ),
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Check a site with a short probe job.
 

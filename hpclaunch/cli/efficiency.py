@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags
+from hpclaunch.cli import run_flags
 from hpclaunch.core.errors import Fault, Refused
 
 app = typer.Typer()
 
 
 @app.command("efficiency")
-def efficiency(run: flags.NewestRuns = None, since: flags.Since = None, json: flags.Json = False) -> None:
+def efficiency(run: run_flags.NewestRuns = None, since: run_flags.Since = None, json: run_flags.Json = False) -> None:
     """Show how well runs used their CPUs, memory, GPUs and time, and what to ask for next time."""
     from hpclaunch.actions.following import states
     from hpclaunch.actions.following.efficiency import efficiencies

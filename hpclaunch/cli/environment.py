@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, flags, help_text, run_flags
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
 
@@ -133,7 +133,7 @@ def make(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the script; build nothing.", rich_help_panel=help_text.START)
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Build an environment for a framework, as the centre teaches it.
 
@@ -208,7 +208,7 @@ def make(
 
 
 @app.command("list")
-def list_(json: flags.Json = False) -> None:
+def list_(json: run_flags.Json = False) -> None:
     """List the environments that were made, each with its state and its folder."""
     from hpclaunch.actions.environments import kept
     from hpclaunch.actions.system import System
@@ -234,7 +234,7 @@ def list_(json: flags.Json = False) -> None:
 
 
 @app.command()
-def show(name: Made, json: flags.Json = False) -> None:
+def show(name: Made, json: run_flags.Json = False) -> None:
     """Show how an environment was built, and what is in it."""
     from hpclaunch.actions.environments import kept
     from hpclaunch.actions.system import System
@@ -283,8 +283,8 @@ def remove(
     earlier: Annotated[
         bool, typer.Option("--earlier", help="Remove only earlier builds, which --again and failures leave.")
     ] = False,
-    yes: flags.Yes = False,
-    json: flags.Json = False,
+    yes: run_flags.Yes = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Delete an environment that hpclaunch made. Runs that still wait for it would fail.
 

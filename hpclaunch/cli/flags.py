@@ -371,52 +371,6 @@ Synthetic = Annotated[
     ),
 ]
 
-# Runs.
-RunName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RUN",
-        autocompletion=complete.runs,
-        help="A run's name, directory or job ID, or @2 [default: the newest, @1].",
-    ),
-]
-OneRun = Annotated[
-    str,
-    typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory, job ID, or @2."),
-]
-Runs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="RUN...",
-        autocompletion=complete.runs,
-        help="Names, directories, job IDs of runs, or @2 [default: all runs].",
-    ),
-]
-NamedRuns = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories, job IDs of runs, or @2."),
-]
-NewestRuns = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="RUN...",
-        autocompletion=complete.runs,
-        help="Names, directories, job IDs of runs, or @2 [default: the newest run].",
-    ),
-]
-EveryTask = Annotated[
-    bool,
-    typer.Option("--all", help="Show each run of a job array on a line [default: the number of its runs by state]."),
-]
-
-Wait = Annotated[
-    bool,
-    typer.Option(
-        "--wait",
-        help="Follow the run until it has ended; the exit code is 0 if it completed.",
-        rich_help_panel=help_text.START,
-    ),
-]
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the script; submit nothing.", rich_help_panel=help_text.START)
@@ -430,14 +384,6 @@ TestOnly = Annotated[
     ),
 ]
 
-Since = Annotated[
-    str | None,
-    typer.Option(metavar="TIME|DATE", help="Only runs of the last 7d (or 12h, …), or since 2026-11-24 (UTC)."),
-]
-
-# The output.
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.", rich_help_panel=help_text.OUTPUT)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=help_text.START)]
 
 _SUBMISSIONS = ("submit", "render")
 _ALLOCATIONS = (*_SUBMISSIONS, "shell")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import flags, help_text
+from hpclaunch.cli import flags, help_text, run_flags
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Job
@@ -20,7 +20,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(json: flags.Json = False) -> None:
+def list_(json: run_flags.Json = False) -> None:
     """List all jobs: those of the project, your own, and the bundled ones."""
     from hpclaunch.actions.projects import jobs
     from hpclaunch.actions.system import System
@@ -35,7 +35,7 @@ def list_(json: flags.Json = False) -> None:
 
 
 @app.command()
-def show(job: flags.Job, json: flags.Json = False) -> None:
+def show(job: flags.Job, json: run_flags.Json = False) -> None:
     """Show a job and its hyper-parameters."""
     from hpclaunch.actions.projects import jobs
     from hpclaunch.actions.system import System
@@ -96,7 +96,7 @@ def new(
     script: Annotated[
         str | None, typer.Option(help="Your own script, which is copied into the job [default: a template].")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Make ./jobs/NAME with a job file and a script, for you to edit."""
     from hpclaunch.actions.projects import jobs

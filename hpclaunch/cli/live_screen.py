@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hpclaunch.cli import flags
+from hpclaunch.cli import run_flags
 
 if TYPE_CHECKING:
     from hpclaunch.actions.following.monitor import Monitor
@@ -25,7 +25,7 @@ _TICK_S = 1.0
 
 
 @app.command("watch")
-def watch(run: flags.Runs = None, json: flags.Json = False) -> None:
+def watch(run: run_flags.Runs = None, json: run_flags.Json = False) -> None:
     """Show runs on a live screen: states, queue, epochs, loss, use of CPUs and GPUs; ? shows its keys.
 
     In a pipe, with NO_COLOR, or on a dumb terminal it writes a line at every change, until all runs have ended.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, flags, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -72,7 +72,7 @@ def plan(
             help="What --plot draws: nodes, frontier, gradient, steps, noise, or all. [default: nodes]",
         ),
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Recommend a node count and training settings for a job.
 

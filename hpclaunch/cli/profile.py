@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags, help_text
+from hpclaunch.cli import flags, help_text, run_flags
 
 OneByOne = Annotated[
     bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
@@ -75,7 +75,7 @@ def profile(
         ),
     ] = [],  # noqa: B006
     dry_run: DryRun = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Measure a job in short runs, so that plans use measurements.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, help_text, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def report(
     csv: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the data behind each figure as CSV into this folder.")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Write a page about a run: what was asked, what it did, how well it used the machine, how to repeat it.
 

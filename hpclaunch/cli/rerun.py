@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import flags
+from hpclaunch.cli import flags, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ app = typer.Typer()
 
 @app.command("rerun")
 def rerun(
-    run: flags.OneRun,
+    run: run_flags.OneRun,
     runs_dir: Annotated[
         str | None, typer.Option(help="The folder for the new run directory [default: that of the run].")
     ] = None,
     dry_run: flags.DryRun = False,
     test_only: flags.TestOnly = False,
-    wait: flags.Wait = False,
-    json: flags.Json = False,
+    wait: run_flags.Wait = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Make the same run again, from its record.
 

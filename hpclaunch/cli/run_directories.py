@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, help_text, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
@@ -31,8 +31,8 @@ def list_(
         str | None,
         typer.Option(autocompletion=complete.states, help="Only runs whose last recorded state is this one."),
     ] = None,
-    all_: flags.EveryTask = False,
-    json: flags.Json = False,
+    all_: run_flags.EveryTask = False,
+    json: run_flags.Json = False,
 ) -> None:
     """List the runs with their last recorded states, newest first.
 
@@ -54,11 +54,11 @@ def list_(
 
 @app.command()
 def show(
-    run: flags.RunName = None,
+    run: run_flags.RunName = None,
     draw_model: Annotated[
         Path | None, typer.Option(help="Draw the trained model into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show everything in a run directory.
 
@@ -104,7 +104,7 @@ def compare(
             metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of two runs or more."
         ),
     ],
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show the differences between runs: request, code, software, result."""
     from hpclaunch import runs
@@ -158,7 +158,7 @@ def export(
             help="Take files of an RO-Crate's code/ and model/ that look like secrets, or are large. Repeatable.",
         ),
     ] = [],  # noqa: B006
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Write ended runs as files of other tools.
 
@@ -190,7 +190,7 @@ def export(
 
 @app.command()
 def clean(
-    run: flags.NamedRuns = None,
+    run: run_flags.NamedRuns = None,
     older_than: Annotated[
         str | None, typer.Option(help=f"Only runs that are older than this: {WALLTIME_FORMS}.")
     ] = None,
@@ -198,8 +198,8 @@ def clean(
     all_folders: Annotated[
         bool, typer.Option("--all-folders", help="Cover the runs of all folders, not only those of this one.")
     ] = False,
-    yes: flags.Yes = False,
-    json: flags.Json = False,
+    yes: run_flags.Yes = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Delete the directories of ended runs, with logs and checkpoints.
 
@@ -251,9 +251,9 @@ def _runs_to_cover(system: System, all_folders: bool) -> list[Run]:
 
 @app.command()
 def forget(
-    run: flags.NamedRuns = None,
-    yes: flags.Yes = False,
-    json: flags.Json = False,
+    run: run_flags.NamedRuns = None,
+    yes: run_flags.Yes = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Close runs whose state stays unknown.
 
@@ -278,7 +278,7 @@ def forget(
 
 @app.command()
 def repair(
-    run: flags.OneRun,
+    run: run_flags.OneRun,
     state: Annotated[
         str,
         typer.Option(
@@ -286,7 +286,7 @@ def repair(
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the record is wrong. It is kept.")],
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Correct the recorded end of a run.
 
@@ -306,7 +306,7 @@ def repair(
 @app.command()
 def adopt(
     folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Make runs your own that were moved, or that another home or version made.
 
@@ -325,7 +325,7 @@ def rebuild(
     folder: Annotated[
         list[Path] | None, typer.Argument(metavar="FOLDER...", help="Folders that hold run directories.")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Write the list of runs again from the run directories.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags
+from hpclaunch.cli import complete, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count
 
@@ -20,7 +20,7 @@ app = typer.Typer()
 
 @app.command("status")
 def status(
-    run: flags.Runs = None,
+    run: run_flags.Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update the list until all runs have ended.")] = False,
     state: Annotated[
         list[str],
@@ -31,7 +31,7 @@ def status(
             help="Only runs in this state: RUNNING, FAILED, … Repeatable.",
         ),
     ] = [],  # noqa: B006
-    since: flags.Since = None,
+    since: run_flags.Since = None,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -42,8 +42,8 @@ def status(
         ),
     ] = None,
     tabs: Annotated[bool, typer.Option("--tabs", help="Write tab-separated values, as in a pipe.")] = False,
-    all_: flags.EveryTask = False,
-    json: flags.Json = False,
+    all_: run_flags.EveryTask = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show the state of runs, newest first: nodes, elapsed time, time left, epoch."""
     from hpclaunch.actions.following import states
@@ -89,10 +89,10 @@ def _columns_of(text: str | None, json: bool) -> list[str]:
 
 @app.command("logs")
 def logs(
-    run: flags.RunName = None,
+    run: run_flags.RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep printing until the run has ended.")] = False,
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="Print the log of this rank only.")] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Print a run's log, with all its ranks and starts."""
     from hpclaunch.actions.following import states
@@ -126,7 +126,7 @@ def logs(
 
 @app.command("wait")
 def wait(
-    run: flags.NewestRuns = None,
+    run: run_flags.NewestRuns = None,
     timeout: Annotated[
         str | None, typer.Option(help=f"Stop waiting after this time, with exit code 124: {WALLTIME_FORMS}.")
     ] = None,
@@ -134,7 +134,7 @@ def wait(
         int,
         typer.Option(min=0, max=100, help="How many times to start a run again after a node or its launcher failed."),
     ] = 0,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Wait until runs have ended.
 
@@ -153,12 +153,12 @@ def wait(
 
 @app.command("cancel")
 def cancel(
-    run: flags.NamedRuns = None,
+    run: run_flags.NamedRuns = None,
     all_: Annotated[
         bool, typer.Option("--all", help="Cancel all runs that have not ended; asks for confirmation first.")
     ] = False,
-    yes: flags.Yes = False,
-    json: flags.Json = False,
+    yes: run_flags.Yes = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Cancel runs that wait or run."""
     from hpclaunch.actions.following import cancel, states
@@ -183,7 +183,7 @@ def cancel(
 
 
 @app.command("retry")
-def retry(run: flags.OneRun, wait: flags.Wait = False, json: flags.Json = False) -> None:
+def retry(run: run_flags.OneRun, wait: run_flags.Wait = False, json: run_flags.Json = False) -> None:
     """Start a run again after a fault of the machine.
 
     Such faults are a failed node, a preemption and a failed launch. A run whose program failed is refused: correct it
@@ -200,7 +200,7 @@ def retry(run: flags.OneRun, wait: flags.Wait = False, json: flags.Json = False)
 
 @app.command("resume")
 def resume(
-    run: flags.OneRun,
+    run: run_flags.OneRun,
     nodes: Annotated[int | None, typer.Option(min=1, help="Continue with this number of nodes.")] = None,
     walltime: Annotated[str | None, typer.Option(help=f"The time limit of each job: {WALLTIME_FORMS}.")] = None,
     recipe: Annotated[
@@ -210,8 +210,8 @@ def resume(
             help="Take a new recipe: plan, job, or one of the job [default: the run's own].",
         ),
     ] = None,
-    wait: flags.Wait = False,
-    json: flags.Json = False,
+    wait: run_flags.Wait = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Continue an ended run from its last checkpoint.
 
@@ -251,7 +251,7 @@ def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) ->
 
 
 @app.command("results")
-def results(run: flags.Runs = None, json: flags.Json = False) -> None:
+def results(run: run_flags.Runs = None, json: run_flags.Json = False) -> None:
     """Show the final metrics of runs, newest first."""
     from hpclaunch.actions.following import inspect, states
     from hpclaunch.actions.system import System

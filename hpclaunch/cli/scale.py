@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags, help_text
+from hpclaunch.cli import flags, help_text, run_flags
 from hpclaunch.cli.profile import DryRun, OneByOne, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
 
@@ -69,7 +69,7 @@ def scale(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Measure a job on several node counts: speed-up, efficiency, the parts of a step, cost.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, flags, help_text, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def start(
             rich_help_panel=help_text.START,
         ),
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Start a search of a job's parameters.
 
@@ -214,7 +214,7 @@ def _follow(system: "System", name: str, json: bool) -> None:
 
 
 @app.command("status")
-def status(search: OneSearch = None, json: flags.Json = False) -> None:
+def status(search: OneSearch = None, json: run_flags.Json = False) -> None:
     """Show how far a search is: its trials by state, the best one, and how busy its allocation is."""
     from hpclaunch.actions.measuring.search_results import found_search, read_summary
     from hpclaunch.actions.system import System
@@ -232,7 +232,7 @@ def results(
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the results into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show the trials of a search, the best first: as a table, CSV, JSON, or a picture."""
     from hpclaunch.actions.measuring.search_results import found_search, read_results
@@ -261,7 +261,7 @@ def results(
 
 
 @app.command("resume")
-def resume(search: OneSearch = None, json: flags.Json = False) -> None:
+def resume(search: OneSearch = None, json: run_flags.Json = False) -> None:
     """Continue a search whose allocation has ended: the trials that have no end are made, and no other ones."""
     from hpclaunch.actions.measuring.search_results import found_search, resume_search
     from hpclaunch.actions.system import System
@@ -274,7 +274,7 @@ def resume(search: OneSearch = None, json: flags.Json = False) -> None:
 
 
 @app.command("cancel")
-def cancel(search: OneSearch = None, json: flags.Json = False) -> None:
+def cancel(search: OneSearch = None, json: run_flags.Json = False) -> None:
     """Cancel a search; its finished trials stay, and resume continues it."""
     from hpclaunch.actions.following import cancel as actions
     from hpclaunch.actions.measuring.search_results import found_search
@@ -291,7 +291,7 @@ def recipe(
     write: Annotated[
         str | None, typer.Option(metavar="FILE", help="Add it to this job file, in place of printing it.")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Print the best trial as a named recipe of its job, for the section 'recipes' of a job file."""
     from hpclaunch.actions.measuring.search_results import add_recipe, found_search, recipe_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import complete, flags, help_text, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(json: flags.Json = False) -> None:
+def list_(json: run_flags.Json = False) -> None:
     """List all sites: those of the project, your own, and the bundled ones."""
     from hpclaunch.actions.clusters import sites
     from hpclaunch.actions.system import System
@@ -61,7 +61,7 @@ def show(
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print the site file unchanged, for a copy of your own.")
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show the nodes, limits and launchers of a site, with sources."""
     from hpclaunch.actions.clusters import sites
@@ -111,7 +111,7 @@ def compare(
             autocompletion=complete.one_of("time", "cost"), help="What matters more for the node count: time or cost."
         ),
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Compare a job at several sites: nodes, time, cost and software.
 
@@ -151,7 +151,7 @@ def check(
     write: Annotated[
         bool, typer.Option("--write", help="Write the corrected file to your own folder of sites.")
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Compare a site's file with what the site answers now.
 
@@ -182,7 +182,7 @@ def detect(
     file: Annotated[
         str | None, typer.Option("--write", metavar="FILE", help="Write a site file for this cluster to FILE.")
     ] = None,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Show which site this machine belongs to, or describe it.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import flags, help_text
+from hpclaunch.cli import flags, help_text, run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
@@ -42,7 +42,7 @@ def submit(
         ),
     ] = False,
     test_only: flags.TestOnly = False,
-    wait: flags.Wait = False,
+    wait: run_flags.Wait = False,
     here: Annotated[
         bool,
         typer.Option(
@@ -51,7 +51,7 @@ def submit(
             rich_help_panel=help_text.START,
         ),
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Submit a job, your own script, or any command, as a multi-node run.
 
@@ -106,7 +106,7 @@ def render(
             rich_help_panel=help_text.START,
         ),
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Print the script that submit would submit."""
     from hpclaunch.actions.preparing import script_file

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import flags
+from hpclaunch.cli import run_flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer()
@@ -23,7 +23,7 @@ def trust(
     despite_group: Annotated[
         bool, typer.Option("--despite-group", help="Trust the folder and use its files although others can change it.")
     ] = False,
-    json: flags.Json = False,
+    json: run_flags.Json = False,
 ) -> None:
     """Allow what a project's files start on this machine.
 

@@ -10,12 +10,11 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
+from hpclaunch.core.spec import MOST_RUNS, Layout, Pairs, Request, Restarts, Sweep
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.option_words import option_words
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
 _ITEM = r'(?s)(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)'
@@ -58,12 +57,18 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         followers=case.advice.followers,
         free=free,
         filled=filled,
-        options=option_words([name for name, _ in axes if name not in filled], case, decisions) if free else (),
+        options=_option_words([name for name, _ in axes if name not in filled], case, decisions) if free else (),
     )
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)
         decisions.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
     return sweep
+
+
+def _option_words(names: Sequence[str], case: Case, decisions: Decisions) -> Pairs:
+    from hpclaunch.resolve.option_words import option_words  # for programs without declared parameters alone
+
+    return option_words(names, case, decisions)
 
 
 def workers_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> Sweep | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hpclaunch.core.spec import Layout
+from hpclaunch.core.spec import Layout, Pairs
 from hpclaunch.core.spec_parts import TrialLayout
 from hpclaunch.core.units import count
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.option_words import option_words
 
 
 def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout | None:
@@ -28,7 +27,11 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
         _check(case, layout, at_once, decisions)
     free = not case.job.parameters
     filled = tuple(name for name in request.search if free and _is_filled(name, case))
-    words = option_words([name for name in request.search if name not in filled], case, decisions) if free else ()
+    words: Pairs = ()
+    if free:
+        from hpclaunch.resolve.option_words import option_words  # only a program without declared parameters needs it
+
+        words = option_words([name for name in request.search if name not in filled], case, decisions)
     return TrialLayout(
         per_node=per_node,
         cpus=max(1, layout.cpus_per_task // per_node),

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.files import json_object, write_all
 from hpclaunch.core.quoting import shell_word
@@ -145,6 +144,8 @@ def recorded_from_outside(run: Path) -> list[str]:
 
     The record of a run that is older than this list names none.
     """
+    from hpclaunch.core import inside  # only a run's own copy of its code has a record
+
     names = json_object(inside.read_text(run, "environment.json")).get(FROM_OUTSIDE)
     return [str(name) for name in names] if isinstance(names, list) else []
 

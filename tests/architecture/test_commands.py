@@ -61,7 +61,7 @@ def test_submit_and_render_take_the_same_flags() -> None:
 
 
 def test_an_option_that_several_commands_share_is_written_once() -> None:
-    """Its type stands in cli/flags.py; an option of one command alone stands in its signature."""
+    """Its type stands in cli/flags.py or cli/run_flags.py; an option of one command alone stands in its signature."""
     written: Counter[str] = Counter()
     for path in Path(hpclaunch.cli.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -15,7 +15,6 @@ from hpclaunch.actions.preparing.programs import program_job
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import cache_folder
-from hpclaunch.core.job_script import JobScript, read_job_script
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Request, Script
@@ -24,6 +23,7 @@ from hpclaunch.resolve.case import Case
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Job
+    from hpclaunch.core.job_script import JobScript
 
 
 @record
@@ -47,6 +47,8 @@ class Prepared:
     @property
     def job_script(self) -> JobScript:
         """The script as its scheduler reads it."""
+        from hpclaunch.core.job_script import read_job_script  # a dry run shows the text alone
+
         return read_job_script(self.text, scheduler_row(self.spec.scheduler))
 
 
