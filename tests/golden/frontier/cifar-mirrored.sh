@@ -49,7 +49,7 @@ export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod python srun
+need --packages tensorflow python srun
 
 rank() { # what every rank runs
   export ROCR_VISIBLE_DEVICES=4,5,2,3,6,7,0,1

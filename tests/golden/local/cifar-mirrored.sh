@@ -23,7 +23,7 @@ export OMP_NUM_THREADS=8
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod /opt/hpc/bin/python
+need --packages tensorflow /opt/hpc/bin/python
 
 rank() { # what every rank runs
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --strategy=mirrored

@@ -24,7 +24,7 @@ export HPCLAUNCH_WORLD_SIZE=2
 export HPCLAUNCH_EXPECT_GPU=0
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need --packages tensorflow,horovod /opt/hpc/bin/python mpirun
+need --packages tensorflow /opt/hpc/bin/python mpirun
 
 rank() { # what every rank runs
   set_rank 2 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
