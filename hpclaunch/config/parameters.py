@@ -1,7 +1,7 @@
 """Hyper-parameters of a job: type, bounds, choices, and values as text; this module reads no file."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from math import inf
 from typing import Annotated, Any, Literal, TypeGuard
@@ -21,6 +21,8 @@ _NOUNS = {
     "text": "text",
     "epochs": "epochs above 0 in ascending order, such as 30,60,80",
 }
+_FEW = 12
+"""So many names a person reads in an error."""
 
 
 def several(value: Any) -> Any:
@@ -220,3 +222,9 @@ def _epochs(text: str) -> str:
     if not all(0 < epoch < inf for epoch in found) or found != sorted(set(found)):
         raise ValueError
     return ",".join(str(int(epoch)) if epoch.is_integer() else str(epoch) for epoch in found)
+
+
+def listed(names: Collection[str], job: str) -> str:
+    """Return the names of a job's parameters for a person to choose from; where to read them if they are many."""
+    few = len(names) <= _FEW
+    return ", ".join(names) if few else f"the {len(names)} that hpclaunch jobs show {job} lists"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.parameters import Parameter, pairs_of, spell
+from hpclaunch.config.parameters import Parameter, listed, pairs_of, spell
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
@@ -135,7 +135,7 @@ def _typed_parameters(job: Job, request: Request, decisions: Decisions) -> dict[
             what = f"{job.name} has no parameter {key!r}" + (f"; did you mean {near!r}?" if near else "")
             corrected = near and key in dict(request.settings)
             after = f"--set {shell_word(f'{near}={value}')}" if corrected else f"hpclaunch jobs show {job.name}"
-            decisions.fault(what, allowed=", ".join(job.parameters), where=where, next=after)
+            decisions.fault(what, allowed=listed(job.parameters, job.name), where=where, next=after)
         else:
             decisions.fault(
                 f"{job.name} declares no parameters, so {key!r} cannot be set",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.config.parameters import Parameter, listed, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import MOST_RUNS, Layout, Pairs, Request, Restarts, Sweep
@@ -137,7 +137,8 @@ def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions
 def _refuse_unknown(job: Job, key: str, where: str, decisions: Decisions) -> None:
     if job.parameters:
         near = did_you_mean(key, job.parameters)
-        decisions.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where=where)
+        allowed = listed(job.parameters, job.name)
+        decisions.fault(f"{job.name} has no parameter {key!r}{near}", allowed=allowed, where=where)
     else:
         decisions.fault(
             f"{key!r} cannot be the name of an option",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hpclaunch.config.effects import idle_settings
-from hpclaunch.config.parameters import Parameter, Value, spell
+from hpclaunch.config.parameters import Parameter, Value, listed, spell
 from hpclaunch.core.errors import Fault, did_you_mean, nearest
 from hpclaunch.search.space import Dimension, SearchSpace
 
@@ -53,7 +53,7 @@ def unfit(space: SearchSpace, parameters: Mapping[str, Parameter], job: str, typ
 def _unknown(name: str, parameters: Mapping[str, Parameter], job: str) -> Fault:
     near = next((one for one in parameters if one.startswith(f"{name}_")), "") or nearest(name, parameters)
     what = f"{job} has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
-    return Fault(what=what, allowed=", ".join(parameters), next=f"--map {name}={near or 'PARAMETER'}")
+    return Fault(what=what, allowed=listed(parameters, job), next=f"--map {name}={near or 'PARAMETER'}")
 
 
 def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:

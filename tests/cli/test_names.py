@@ -240,7 +240,8 @@ def test_resume_and_retry_can_wait_for_the_end(cluster: Desk, verb: str) -> None
 
 def test_a_parameter_by_its_initials(cluster: Desk) -> None:
     done = cluster.type("submit", "cifar", "--set", "lr=0.1", "--synthetic", "--gpus-per-node", "0", "--dry-run")
-    assert "--set lr: cifar has no parameter 'lr'; did you mean 'learning_rate'?; allowed: " in done.err
+    assert "--set lr: cifar has no parameter 'lr'; did you mean 'learning_rate'?; allowed: the " in done.err
+    assert " that hpclaunch jobs show cifar lists" in done.err and "momentum" not in done.err
     assert "next: --set learning_rate=0.1" in done.err
 
 
