@@ -103,7 +103,7 @@ def new(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    folder = jobs.new_job(System(), name, script)
+    folder = jobs.new_job(System(warn=console.warn), name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
     if json:
         console.write_json("new_job", {"name": name, "folder": str(folder)})

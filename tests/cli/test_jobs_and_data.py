@@ -45,6 +45,13 @@ def test_a_fault_in_a_jobs_parameters_names_file_key_and_what_is_allowed(desk: D
     assert f"{path}: seed: -1 is not a number that is at least 0" in done.err
 
 
+def test_a_new_job_that_hides_a_bundled_one_says_so(desk: Desk) -> None:
+    assert (
+        "warning: in this project cifar now means the new job: the bundled job" in desk.type("jobs", "new", "cifar").err
+    )
+    assert "warning" not in desk.type("jobs", "new", "another").err
+
+
 def test_a_new_job_can_be_submitted_at_once(desk: Desk) -> None:
     done = desk.type("jobs", "new", "mine")
     assert Path(done.out.strip()) == desk.project / "jobs/mine"

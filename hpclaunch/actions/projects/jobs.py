@@ -64,6 +64,7 @@ def new_job(system: System, name: str, script: str | None) -> Path:
         raise InvalidRequest(Fault(what=f"{name!r} is not a job name", allowed="letters, digits, '.', '_' and '-'"))
     if folder.exists():
         raise Refused(Fault(where=str(folder), what="exists already", next="choose another name"))
+    hidden = next((found.origin for found in system.catalog.names(JOB) if found.name == name), "")
     source = system.cwd / script if script is not None else None
     if source is not None and not source.is_file():
         raise Refused(Fault(where=str(source), what="the script does not exist", next="check the path"))
@@ -77,6 +78,8 @@ def new_job(system: System, name: str, script: str | None) -> Path:
     (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
     with contextlib.suppress(Refused, ChangeableByOthers):  # the first plan asks, or says why it is not used
         trust_folder(system.environment, folder)
+    if hidden:
+        system.warn(f"in this project {name} now means the new job: the {hidden} job of this name is hidden")
     return folder
 
 
