@@ -3,9 +3,10 @@
 ``attempts/ID.N/completed`` proves that every rank of that start ended with 0: its script writes it, and nobody else.
 Of a batch script that starts its ranks itself it proves no more than the script's own 0, and ends with ``script``.
 ``attempts/ID.N/not-recorded`` says why a success was not: output of a rank, or that mark, could not be written.
-``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
-when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
-process that started a run in an allocation to end it.
+``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM, ``overdue`` those after
+which it ended its ranks itself, at the walltime of a run without a scheduler. ``cancelled/ID`` says when, and by whom,
+the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the process that started a
+run in an allocation to end it.
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ def is_complete(run: Run) -> bool:
     """Whether the last start of the run's present job has proven that it completed the run."""
     start = last_start(run)
     return bool(start) and run.has_completed(start)
+
+
+def was_overdue(run: Run) -> bool:
+    """Whether the script of the last start of the present job ended its ranks at the walltime."""
+    start = last_start(run)
+    return bool(start) and os.path.isfile(f"{run.path}/attempts/{start}/overdue")
 
 
 def is_of_script_alone(run: Run) -> bool:

@@ -19,7 +19,7 @@ from hpclaunch.core.spec import JobSpec, Layout, LiveNames
 from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.runs import JobIdentity, Jobs, Run, identity_of
 from hpclaunch.runs.leases import process_space
-from hpclaunch.runs.markers import is_complete
+from hpclaunch.runs.markers import is_complete, was_overdue
 from hpclaunch.runs.processes import (
     beginning_of,
     command_lines,
@@ -199,9 +199,11 @@ def _status(run: Run) -> Status:
         code = run.last_exit_code(run.job_id)  # it may have ended between the two looks
     if code is None:
         return _status_without_code(run)
-    ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
+    ended = "COMPLETED" if code == 0 else "FAILED"
     if run.state == "CANCELLED":
         ended = run.state
+    elif code == _TIMED_OUT and was_overdue(run):  # a program may end with this code of its own
+        ended = "TIMEOUT"
     elif code == 0 and not is_complete(run):
         return Status(state="FAILED", exit_code=f"{code}:0", reason=UNPROVEN)
     return Status(state=ended, exit_code=f"{code}:0")

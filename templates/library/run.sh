@@ -966,6 +966,7 @@ end_ranks() { # the walltime is over: end the ranks, and kill those that still r
     kill -s KILL -- "-$launcher" 2> /dev/null
   elif [ "$overdue" = no ] && ! superseded; then
     overdue=yes
+    leave_mark overdue "$SECONDS" || :
     signal_ranks TERM
     start_clock 30
   else
@@ -987,7 +988,7 @@ finish() { # end with the exit code of the first failing rank, else with that of
   fi
   [ "$hung" = no ] || code=0 # the ranks' own codes tell
   if [ "$overdue" = yes ]; then
-    exit 124 # as timeout(1) does: hpclaunch reports TIMEOUT
+    exit 124 # as timeout(1) does; the mark overdue tells it from a program's own 124
   fi
   if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
     code=$(< "$HPCLAUNCH_EXIT_FILE")

@@ -29,7 +29,7 @@ UNSEEN = Status(state="UNKNOWN", reason="no process of it is seen from here, and
     [
         ("0", "RUNNING", Status(state="COMPLETED", exit_code="0:0")),
         ("7", "RUNNING", Status(state="FAILED", exit_code="7:0")),
-        ("124", "RUNNING", Status(state="TIMEOUT", exit_code="124:0")),
+        ("124", "RUNNING", Status(state="FAILED", exit_code="124:0")),  # of the program: see the next test
         ("143", "CANCELLED", Status(state="CANCELLED", exit_code="143:0")),
         ("", "RUNNING", UNSEEN),
     ],
@@ -42,6 +42,15 @@ def test_an_ended_run_is_known_by_its_mark(run: Run, code: str, recorded: str, e
         assert state(ended) == Status(state="FAILED", exit_code="0:0", reason=UNPROVEN)
         leave_proof(run.path, "999999999.0")
     assert state(ended) == expected
+
+
+def test_a_run_has_timed_out_only_if_its_script_says_so(run: Run) -> None:
+    ended = replace(run, job_id="999999999")
+    start = run.path / "attempts/999999999.0"
+    start.mkdir()
+    (start / "exit-code").write_text("124")
+    (start / "overdue").write_text("60\n")
+    assert state(ended) == Status(state="TIMEOUT", exit_code="124:0")
 
 
 def test_the_proof_counts_although_the_exit_code_is_missing(run: Run) -> None:
