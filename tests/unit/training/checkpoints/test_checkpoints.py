@@ -193,19 +193,25 @@ def test_a_newer_format_is_no_damage_and_a_manifest_has_a_limit(tmp_path: Path) 
         folders.facts_of(str(path))
 
 
-def test_a_folder_that_cannot_be_sent_to_the_disk_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_folder_that_cannot_be_sent_to_the_disk_is_no_failure_and_none_is_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     """Some network file systems refuse it."""
-    fsync = os.fsync
+    fsync, opened = os.fsync, set()
 
     def refuse(descriptor: int) -> None:
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
-            raise OSError(22, "Invalid argument")
+            opened.add(descriptor)
+            if is_refused:
+                raise OSError(22, "Invalid argument")
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", refuse)
     assert folders.problem(str(save(tmp_path, 1)), FILES) == ""
+    assert opened
+    for descriptor in opened:
+        assert not os.path.isdir(f"/proc/self/fd/{descriptor}")
 
 
 def test_objects_of_python_are_neither_written_nor_read(tmp_path: Path) -> None:
