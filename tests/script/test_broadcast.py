@@ -6,6 +6,7 @@ srun and sbcast are stand-ins here that do their work on this machine, the only 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -468,6 +469,15 @@ def test_a_node_needs_room_for_what_is_sent_and_what_is_unpacked(bed: Bed, free:
     full = "has_room() { problem='there is no room'; return 1; }"
     done = bed.job("true", before=full)
     assert (done.returncode, "the broadcast failed: there is no room" in done.stderr) == (78, True)
+
+
+def test_room_is_needed_for_all_that_is_sent(bed: Bed) -> None:
+    size = "stat --dereference --format=%s"
+    all_files = f'$(($({size} "${{files[0]}}") + $({size} "${{files[2]}}")))'
+    done = bed.job("true", before=f'has_room() {{ problem="$size of {all_files} bytes"; return 1; }}')
+    found = re.search(r"the broadcast failed: ([1-9][0-9]*) of ([0-9]+) bytes", done.stderr)
+    assert found is not None, done.stderr
+    assert found[1] == found[2]
 
 
 def test_what_is_not_copied_of_the_base_of_a_venv_stays_where_it_is(tmp_path: Path) -> None:

@@ -241,6 +241,13 @@ def test_a_node_with_gpus_of_another_vendor_is_named(tmp_path: Path) -> None:
     assert refusal(rank(nvidia(tmp_path / "nvidia", 2), CHECK.format("AMD"))) == said
 
 
+def test_beside_a_device_of_the_vendor_another_one_says_nothing(tmp_path: Path) -> None:
+    """In a container NVIDIA's driver may tell nothing about its GPUs, and a processor of AMD may have a GPU."""
+    node = amd(tmp_path, 1)
+    (node / "dev/nvidia0").touch()
+    assert started(rank(node, CHECK.format("NVIDIA")))["LOCAL_RANK"] == "0"
+
+
 @pytest.mark.parametrize("shared", ["shared", "mps"])
 def test_where_sharing_was_asked_for_it_is_a_warning(tmp_path: Path, shared: str) -> None:
     node = nvidia(tmp_path, 4)
