@@ -22,6 +22,8 @@ PROGRAM = Path(__file__).resolve().parents[2] / "horovod" / "programs" / "resuma
 INTERVAL = 4
 """Steps between two checkpoints; there is one at the end of every epoch as well."""
 EPOCHS = 3
+ROUNDS = int(os.environ.get("HPCLAUNCH_ROUNDS", "1"))
+"""How often lost nodes, and clusters with equal job numbers, meet their runs."""
 RANKS = (2, 4)
 OPTIONS = {
     2: ("--scale-learning-rate=adascale", "--optimizer=adam", "--learning-rate=0.01", "--decay=cosine"),

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bed.conftest import tell
+from tests.faults.bed.conftest import ROUNDS, tell
 from tests.faults.conftest import Faults, told
 from tests.slurm.conftest import Cluster
 from tests.slurm.desk import Desk, Submitted, new_desk, until
 from tests.slurm.second import second_cluster
 from tests.slurm.users import as_root
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(900 + 300 * ROUNDS)
 ONE = ("--tasks-per-node", "1")
 OTHER_NAME = "elsewhere"
 SECONDS_KNOWN = 5
@@ -122,12 +122,18 @@ ENDED_VERBS = (
 
 
 def test_ended_runs_of_two_clusters(faults: Faults, elsewhere: Path) -> None:
-    """COMPLETED and FAILED 139, where the other cluster's runs of the same numbers and home ended the other way."""
     here, began = faults.desk, time.monotonic()
     there = dataclasses.replace(here, conf=elsewhere)
     assert there.run("sites", "detect", "--name", OTHER_NAME).returncode == 0
     for name, code in {"fine": 0, "crashed": 139, "seven": 7}.items():
         here.job(name, f"raise SystemExit({code})")
+    verbs = sum(verbs_on_ended_runs(here, there) for _ in range(ROUNDS))
+    outcome = f"{verbs} verbs on either cluster: no answer about the other's job of the same number is applied"
+    tell("ended runs of two clusters with one home and equal job numbers", outcome, str(4 * ROUNDS), began)
+
+
+def verbs_on_ended_runs(here: Desk, there: Desk) -> int:
+    """COMPLETED and FAILED 139, where the other cluster's runs of the same numbers and home ended the other way."""
     behind, ahead = sorted((here, there), key=next_number)
     skip_to(behind, next_number(ahead))
     pairs = {"fine": "seven", "crashed": "fine"}
@@ -157,5 +163,4 @@ def test_ended_runs_of_two_clusters(faults: Faults, elsewhere: Path) -> None:
                 assert records() == before, verb
                 verbs += 1
     assert [there.run("wait", str(run.path)).returncode for run in own.values()] == [0, 139]
-    outcome = f"{verbs} verbs on either cluster: no answer about the other's job of the same number is applied"
-    tell("ended runs of two clusters with one home and equal job numbers", outcome, "4", began)
+    return verbs

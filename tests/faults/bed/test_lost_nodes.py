@@ -1,25 +1,23 @@
 """A node that Slurm gives up while its ranks live: no run is COMPLETED early, and no two starts train in one directory.
 
-HPCLAUNCH_ROUNDS is how often each of these faults meets its runs (1).
+Each of these faults meets its runs HPCLAUNCH_ROUNDS times.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.bed.conftest import INTERVAL, Bed, tell
+from tests.faults.bed.conftest import INTERVAL, ROUNDS, Bed, tell
 from tests.faults.conftest import Faults
 from tests.slurm.desk import Submitted, until
 from tests.slurm.users import as_root
 
-ROUNDS = int(os.environ.get("HPCLAUNCH_ROUNDS", "1"))
 pytestmark = pytest.mark.timeout(3000 + 600 * ROUNDS)
 RUNS, STEPS, SAVED_EACH, HELD_AT = 20, 300, 20, 40
 EPOCHS = 40
