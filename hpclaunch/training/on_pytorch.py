@@ -6,7 +6,7 @@
     with training.start(settings) as run:
         data = training.arrays(run, "houses.npz", inputs="features", targets="price")
         model = torch.nn.Linear(8, 1)
-        loop = training.loop(run, model, torch.optim.Adam(model.parameters(), settings.learning_rate), data)
+        loop = training.loop(run, model, training.optimizer(run, model), data)
         for inputs, targets in loop:
             loop.step(torch.nn.functional.mse_loss(loop.model(inputs)[:, 0], targets))
         training.evaluate(run, model, data)
@@ -23,6 +23,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+from hpclaunch.training import options
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.torch_state import TorchState
 from hpclaunch.training.exports import torch_files
@@ -33,7 +34,7 @@ from hpclaunch.training.input.torch_device import DeviceBatches
 from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader, as_numpy
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
-from hpclaunch.training.optimization import techniques, torch_speed
+from hpclaunch.training.optimization import techniques, torch_optimizers, torch_speed
 from hpclaunch.training.optimization.torch_average import TorchAverage
 from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
@@ -55,6 +56,7 @@ __all__ = [
     "image_set",
     "loader",
     "loop",
+    "optimizer",
     "settings",
     "start",
 ]
@@ -318,6 +320,13 @@ def loop(
             "training.loop has one loss: use another optimizer".format(type(optimizer).__name__),
             speaks=run.is_root,
         )
+    unlike = "" if getattr(optimizer, "is_of_settings", False) else torch_optimizers.unlike(run.settings, optimizer)
+    if unlike:
+        raise AgreedError(
+            "{}: give training.loop the optimizer that training.optimizer(run, model) makes, or leave the setting "
+            "out".format(unlike),
+            speaks=run.is_root,
+        )
     rates = [group["lr"] for group in optimizer.param_groups]
     if run.settings.is_chosen("learning_rate") and run.settings.learning_rate not in rates:
         raise AgreedError(
@@ -339,6 +348,28 @@ def loop(
         static_graph=static_graph,
         gradient_as_bucket_view=gradient_as_bucket_view,
     )
+
+
+def optimizer(run: Run, model: Any) -> Any:
+    """The optimizer of the settings (optimizer, learning_rate, momentum, weight_decay, …) over the model's parameters.
+
+    model: a torch.nn.Module. sgd, adam and adamw are PyTorch's own; lars, larc, lamb and muon have the formulas that
+    they have under TensorFlow. Raises AgreedError for a setting without effect on this optimizer, such as weight_decay
+    of adam, and for a pattern of muon_exclude that matches no weight.
+    """
+    asked = run.settings
+    idle = [one.why for one in options.idle(asked) if one.needs == "optimizer"]
+    if idle:
+        raise AgreedError("; ".join(idle), speaks=run.is_root)
+    try:
+        made = torch_optimizers.make(asked, model)
+    except ValueError as error:
+        raise AgreedError("--muon-exclude: {}".format(error), speaks=run.is_root) from None
+    made.is_of_settings = True
+    if run.is_root and asked.optimizer == "muon":
+        taken = sum(len(group["params"]) for group in made.param_groups if group["matrix"])
+        print(torch_optimizers.in_words(taken), flush=True)
+    return made
 
 
 def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = None) -> dict[str, float]:

@@ -51,10 +51,8 @@ def measure(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> dic
 
 def train(run: training.Run) -> None:
     """Run the whole training on one rank, on its GPU or CPU; all ranks hold the same weights."""
-    data, model, rate = training.image_set(run, CIFAR10), mini_resnet(), run.settings.learning_rate
-    make = {"adam": torch.optim.Adam, "sgd": lambda weights, rate: torch.optim.SGD(weights, rate, momentum=0.9)}
-    optimizer = make[run.settings.optimizer](model.parameters(), rate)
-    loop = training.loop(run, model, optimizer, data, validate=measure)
+    data, model = training.image_set(run, CIFAR10), mini_resnet()
+    loop = training.loop(run, model, training.optimizer(run, model), data, validate=measure)
     for images, labels in loop:
         loop.step(nn.functional.cross_entropy(loop.model(images), labels))
     training.evaluate(run, model, data)

@@ -19,10 +19,11 @@ SPECIAL = list(battery.SPECIAL)
 OF_PYTORCH = ["nadam", "radam", "rprop", "asgd"]
 """Compared with PyTorch's own optimizer in one process; all others with formulas written by hand."""
 OPTIMIZERS = ["sgd", "momentum", "adam", "amsgrad", "adamax", "adagrad", "adadelta"]
+OF_SETTINGS = ["lamb-cosine", "lars", "muon"]
 OF_JAX = ["frozen", "unused", "accumulated"]
 """Fewer, as each compiles its step. In float32, Adam's correction 1 - 0.999 ** t alone has an error of 6e-5."""
 CASES = {
-    "ddp": [*OPTIMIZERS, *OF_PYTORCH, *DECAYED, "adam-cosine-float32", *SPECIAL],
+    "ddp": [*OPTIMIZERS, *OF_PYTORCH, *OF_SETTINGS, *DECAYED, "adam-cosine-float32", *SPECIAL],
     "jax": ["lamb", *DECAYED, "momentum-cosine-float32", *OF_JAX],
 }
 if LONG:

@@ -23,12 +23,12 @@ class SettingTypes(argparse.Namespace):
     decay_power: float
     optimizer: str
     momentum: float
-    momentum_correction: bool
     muon_momentum: float
     muon_weights: str
     muon_exclude: str
     weight_decay: float
     exclude_vectors: bool
+    momentum_correction: bool
     shard_optimizer: bool
     ema_decay: float
     tensor_parallel: int

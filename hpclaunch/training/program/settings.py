@@ -24,15 +24,20 @@ class Settings(SettingTypes):
     A script's own settings are attributes too. `vars(settings)` is the dictionary of all of them.
     """
 
-    __slots__ = ("_chosen",)  # no part of vars()
+    __slots__ = ("_chosen", "_own")  # no part of vars()
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         self._chosen = frozenset(values)
+        self._own: frozenset[str] = frozenset()
 
     def is_chosen(self, name: str) -> bool:
         """Whether the program or the command line has chosen a value for `name`; else it is the library's default."""
         return name in self._chosen
+
+    def is_own(self, name: str) -> bool:
+        """Whether the program declares the setting `name` itself, so that it means what the program makes of it."""
+        return name in self._own
 
     # Every script has these two, whatever its parameters are (options.py).
     data_dir: str
@@ -80,6 +85,7 @@ def _read(
     parser = options.parser(description, {**given, **defaults})
     found = Settings(**vars(parse(parser, words)))
     found._chosen = frozenset({*given, *defaults, *options.chosen(parser, words)})
+    found._own = frozenset(name for name, row in {**given, **defaults}.items() if isinstance(row, dict))
     return found
 
 

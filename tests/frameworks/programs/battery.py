@@ -34,16 +34,18 @@ def parts_of(case):
     return name, decay, "float32" if "float32" in more else "float64", formulas.DECAYS[decay]
 
 
-def run_all(run, settings_of, train, alone):
+def run_all(run, settings_of, train, alone, of_settings=None):
     """Train each case undisturbed, and broken off and resumed; RUN/battery.json tells the differences.
 
     settings_of: training.settings of the framework. train: train(run, case, stop) trains a case, up to the step `stop`
     if it is not 0; gives the weights by name, the batches of this rank (inputs, targets) and the rates of the steps.
+    of_settings: of optimizers that the library makes, the settings.
     alone: alone(case, steps) gives the weights that one process comes to with the batches of each rank in each step.
     """
     found = {}
     for case in run.settings.cases.split(","):
-        *_, words = parts_of(case)
+        name, *_, words = parts_of(case)
+        words = (*words, *(of_settings or {}).get(name, ()))
         fixed = [f"--learning-rate={formulas.BASE}", f"--epochs={formulas.EPOCHS}", "--export-model=false"]
         fixed += ["--batch-size-per-rank=5", "--checkpoint-steps=4", f"--data-dir={run.settings.data_dir}"]
         this = dataclasses.replace(run, settings=settings_of(words=[*fixed, *words]))

@@ -24,6 +24,11 @@ OPTIMIZERS = {
     "rprop": torch.optim.Rprop,
     "asgd": torch.optim.ASGD,
 }
+OF_SETTINGS = {
+    "lamb": ("--optimizer=lamb", "--weight-decay=0.01"),
+    "lars": ("--optimizer=lars", "--weight-decay=0.01"),
+    "muon": ("--optimizer=muon", "--weight-decay=0.1", "--muon-weights=matrices"),
+}
 
 
 class Network(torch.nn.Module):
@@ -65,7 +70,9 @@ def train(run, case, stop):
     data = training.arrays(run, inputs="features", targets="price")
     model = Network(case)
     some = case in ("unused", "sometimes")
-    loop = training.loop(run, model, model.optimizer(), data, find_unused_parameters=some)
+    ours = battery.parts_of(case)[0] in OF_SETTINGS
+    optimizer = training.optimizer(run, model) if ours else model.optimizer()
+    loop = training.loop(run, model, optimizer, data, find_unused_parameters=some)
     batches, rates, parts = [], [], []
     for inputs, targets in loop:
         parts.append((inputs.numpy(), targets.numpy()))
@@ -99,4 +106,4 @@ def alone(case, steps):
 
 if __name__ == "__main__":
     with training.start(training.settings(**battery.SETTINGS)) as this_run:
-        battery.run_all(this_run, training.settings, train, alone)
+        battery.run_all(this_run, training.settings, train, alone, OF_SETTINGS)

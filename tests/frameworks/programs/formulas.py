@@ -127,6 +127,24 @@ def lamb(m, w, g, old, rate, t):
     return w - rate * m.sqrt((w**2).sum()) / m.sqrt((step**2).sum()) * step, (first, second)
 
 
+def lars(m, w, g, old, rate, t):
+    """You et al. 2017, algorithm 1, with a trust of 0.001."""
+    local = 0.001 * m.sqrt((w**2).sum()) / (m.sqrt((g**2).sum()) + 0.01 * m.sqrt((w**2).sum()))
+    v = 0.9 * old[0] + rate * local * (g + 0.01 * w)
+    return w - v, (v,)
+
+
+def muon(m, w, g, old, rate, t):
+    """Jordan et al. 2024, with the step's size of Liu et al. 2025; every weight is a matrix."""
+    v = 0.95 * old[0] + g
+    x = g + 0.95 * v
+    x = x / m.sqrt((x**2).sum())
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return w - rate * (0.2 * max(w.shape) ** 0.5 * x + 0.1 * w), (v,)
+
+
 OPTIMIZERS = {
     one.__name__: (one, kept)
     for one, kept in (
@@ -142,6 +160,8 @@ OPTIMIZERS = {
         (rmsprop, 3),
         (lion, 1),
         (lamb, 2),
+        (lars, 1),
+        (muon, 1),
     )
 }
 """Each function: (m, weight, gradient, old state, rate, number of the step from 1) -> (weight, state); its arrays."""
