@@ -6,7 +6,8 @@
 2. Scaling: T1 and T3 are calibrated on their two smallest sizes, all other series on the smallest alone if they have
    two sizes and on two otherwise; then every larger size is predicted (in T1 and T3, from 8 nodes on), beside the
    straight line through the same two sizes.
-3. Epochs: the Pareto law, leaving out one CosmoFlow system at a time.
+3. The same series and those of PyTorch, calibrated on one node alone.
+4. Epochs: the Pareto law, leaving out one CosmoFlow system at a time.
 
 No constant is chosen for a single row. `CHOSEN` says in sight of which tables constants were chosen. Ends with 1 if a
 bar does not hold.
@@ -20,7 +21,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import published_tables as tables
@@ -37,13 +38,16 @@ from hpclaunch.guidelines.intervals import spread
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.throughput import Shape, throughput
 
+ONE_MEDIAN, ONE_MEAN = 0.06, 0.10
 T13_MEDIAN, T13_MEAN, REST_MEDIAN, REST_MEAN, EPOCHS_BAR = 0.03, 0.06, 0.06, 0.09, 0.06
 COVERED = (0.75, 0.90)
 MOST_OFF, INSIDE = 2.0, 0.8
 SMALLEST_NODES = 8
 CHOSEN = (
     "share of a GPU's peak, sweeps of its memory: 20 published single-GPU throughputs, in none of these tables",
-    "bandwidth of an all-reduce (0.1 of a fast network, 0.85 of a slow one), its spread: T1, T3, T7",
+    "bandwidth of an all-reduce (Horovod: 0.1 of a fast network, 0.85 of a slow one), its spread: T1, T3, T7",
+    "NCCL of PyTorch: 0.7 of a fast network: nccl-tests, then checked on MPT, Transformer-XL and DLPerf",
+    "0.3 ms of NCCL: in sight of DLPerf and Transformer-XL",
     "1 ms + 10 us per operation: notebooks 3 and 4; Horovod's 3 ms: in sight of the rows of part 1",
     "60 MB/s decoded by a core: in sight of CosmoFlow on Cori GPU and Perlmutter (part 1); 2 GB/s read by a node: none",
     "decoders (guidelines.layouts), share of the peak: in sight of MPT (part 1) and of GPT on an H200",
@@ -74,14 +78,28 @@ class Row:
 
 def predictions(series: Series) -> list[Row]:
     """Predict the sizes of a series that it is not calibrated on; in T1 and T3 those of 8 nodes and more."""
-    load, known = tables.work(series.parameters), series.calibrating
-    points = [Measured(shape=series.shape(index), samples_per_s=series.measured[index]) for index in range(known)]
-    timing = calibrate(points, load, series.machine)
+    known = series.calibrating
+    later = range(known, len(series.ranks))
+    if series.table in ("T1", "T3"):
+        later = [index for index in later if series.shape(index).nodes >= SMALLEST_NODES]
+    rows = _rows(series, range(known), later)
+    return rows if known > 1 else [replace(row, line_error=None) for row in rows]
+
+
+def from_one_node(series: Series) -> list[Row]:
+    """Predict the sizes of several nodes from the largest of one node."""
+    one = series.on_one_node
+    return _rows(series, [one], range(one + 1, len(series.ranks)))
+
+
+def _rows(series: Series, known: Sequence[int], later: Sequence[int]) -> list[Row]:
+    load = tables.work(series.parameters)
+    prior = replace(NOTHING, joining_s=series.machine.links.library.joining_s)
+    points = [Measured(shape=series.shape(index), samples_per_s=series.measured[index]) for index in known]
+    timing = calibrate(points, load, series.machine, prior)
     rows = []
-    for index in range(known, len(series.ranks)):
+    for index in later:
         shape, measured = series.shape(index), series.measured[index]
-        if series.table in ("T1", "T3") and shape.nodes < SMALLEST_NODES:
-            continue
         found = throughput(shape, load, series.machine, timing).samples_per_s
         rows.append(
             Row(
@@ -93,16 +111,16 @@ def predictions(series: Series) -> list[Row]:
                 low=found.low,
                 high=found.high,
                 error=found.middle / measured - 1,
-                line_error=line_through(series, index) / measured - 1 if known > 1 else None,
+                line_error=line_through(series, index, known) / measured - 1,
                 covered=found.low <= measured <= found.high,
             )
         )
     return rows
 
 
-def line_through(series: Series, index: int) -> float:
-    """Return the straight line through the two smallest sizes."""
-    (small, large), (low, high) = series.ranks[:2], series.measured[:2]
+def line_through(series: Series, index: int, known: Sequence[int]) -> float:
+    """Return the straight line through the known sizes, or through nothing and the only one."""
+    (small, low), (large, high) = ((0, 0.0), *((series.ranks[one], series.measured[one]) for one in known))[-2:]
     return low + (high - low) / (large - small) * (series.ranks[index] - small)
 
 
@@ -254,6 +272,15 @@ def measure() -> dict[str, list[Row]]:
     return found
 
 
+def measure_one_node() -> dict[str, list[Row]]:
+    """Return all predictions of several nodes from one, by what reduces the gradients."""
+    found: dict[str, list[Row]] = {}
+    for series in tables.SERIES:
+        if series.ranks[0] <= series.ranks_per_node < series.ranks[-1]:
+            found.setdefault(series.machine.links.library.name, []).extend(from_one_node(series))
+    return found
+
+
 def grouped(measured: dict[str, list[Row]]) -> tuple[list[Row], list[Row]]:
     """Return the rows of T1 and T3, and all other rows."""
     first = [row for table in ("T1", "T3") for row in measured[table]]
@@ -272,6 +299,7 @@ def held(measured: dict[str, list[Row]], guessed: Sequence[Guess]) -> dict[str, 
         f"defaults: {inside:.0%} inside, at least {INSIDE:.0%}": inside >= INSIDE,
         **_throughput_bars("T1 and T3", first, T13_MEDIAN, T13_MEAN),
         **_throughput_bars("the rest", rest, REST_MEDIAN, REST_MEAN),
+        **_throughput_bars("PyTorch from one node", measure_one_node()["NCCL"], ONE_MEDIAN, ONE_MEAN),
         f"all rows: {covered:.0%} inside, {COVERED[0]:.0%} to {COVERED[1]:.0%}": COVERED[0] <= covered <= COVERED[1],
         f"CosmoFlow: mean {epochs_error():.1%}, at most {EPOCHS_BAR:.0%}": epochs_error() <= EPOCHS_BAR,
         f"T7: VGG-16 ({vgg:.0%}, published 68 %) scales worse than Inception V3 ({inception:.0%}, 90 %)": vgg
@@ -310,6 +338,8 @@ def show(measured: dict[str, list[Row]], guessed: Sequence[Guess], bars: dict[st
     print()
     for name, rows in {"T1+T3": first, "rest": rest, **measured, "all": [*first, *rest]}.items():
         print(_sentence(name, summary(rows)))
+    for name, rows in measure_one_node().items():
+        print(_sentence(f"from one node, {name}", summary(rows)))
     _show_epochs()
     print("\nconstants, and in sight of what they were chosen:")
     for text in CHOSEN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpclaunch.guidelines.collectives import NCCL
 from hpclaunch.guidelines.communication import Links
 from hpclaunch.guidelines.throughput import Machine, Shape, Work
 
@@ -17,7 +18,11 @@ JUWELS_BOOSTER = Machine(links=Links(gpu_gbytes_per_s=300, node_gbytes_per_s=100
 CORI_KNL = Machine(links=Links(gpu_gbytes_per_s=None, node_gbytes_per_s=8))
 PIZ_DAINT = Machine(links=Links(gpu_gbytes_per_s=None, node_gbytes_per_s=10.2))
 
+V100_16_NCCL = Machine(links=Links(gpu_gbytes_per_s=150, node_gbytes_per_s=12.5, library=NCCL))
+DGX_2H_NCCL = Machine(links=Links(gpu_gbytes_per_s=150, node_gbytes_per_s=100, library=NCCL))
+
 BERT_LARGE, INCEPTION_V3, VGG_16, RESNET_50 = 336.2e6, 23.82e6, 138.36e6, 25.58e6
+BERT_BASE, TRANSFORMER_XL = 110.1e6, 285e6
 EFFICIENTNET_B0, EFFICIENTNET_B4, COSMOFLOW_MODEL = 5.3e6, 19.3e6, 5.598e6
 """Parameters; gradients are float32."""
 COSMOFLOW_SAMPLES = 524_288
@@ -54,6 +59,11 @@ class Series:
     def calibrating(self) -> int:
         """How many of its sizes it is calibrated on: the smallest alone if it has only two."""
         return 1 if len(self.ranks) == 2 else 2
+
+    @property
+    def on_one_node(self) -> int:
+        """The index of its largest size on one node."""
+        return max(index for index, ranks in enumerate(self.ranks) if ranks <= self.ranks_per_node)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +221,24 @@ MLPERF = (
     Cosmo(machine=PIZ_DAINT, ranks_per_node=1, samples=262_144).row("Piz Daint v0.7", 2, (128, 256), (379.4, 170.7)),
 )
 
-SERIES = (*T1, *T3, *T6, *OTHERS, *EFFICIENTNET, *RESNETS, *MLPERF)
+# PyTorch with NCCL: Oneflow-Inc/DLPerf @c89430b, NVIDIADeepLearningExamples/PyTorch, 4 nodes of 8 V100 with 16 GB and
+# one card of 100 Gb/s; NVIDIA/DeepLearningExamples @729963d, PyTorch/LanguageModeling/Transformer-XL, 8 DGX-2H, tokens
+# by 384.
+_DLPERF = Images(table="PyTorch", machine=V100_16_NCCL, ranks_per_node=8)
+_XL = Images(table="PyTorch", machine=DGX_2H_NCCL, ranks_per_node=16)
+_TO_32, _TO_128 = (1, 4, 8, 16, 32), (16, 32, 64, 128)
+PYTORCH = (
+    _DLPERF.row("ResNet-50 FP32", RESNET_50, 128, _TO_32, (367.29, 1449.48, 2887.65, 5716.79, 10917.09)),
+    _DLPERF.row("ResNet-50 AMP", RESNET_50, 256, _TO_32, (802.9, 3137.44, 6154.66, 11991.94, 22551.16)),
+    _DLPERF.row("BERT-base FP32 b32", BERT_BASE, 32, _TO_32, (119.6, 457.72, 921.32, 1499.4, 2885.81)),
+    _DLPERF.row("BERT-base FP32 b48", BERT_BASE, 48, _TO_32, (121.94, 464.66, 928.01, 1584.32, 3039.3)),
+    _DLPERF.row("BERT-base AMP b64", BERT_BASE, 64, _TO_32, (444.51, 1671.66, 3251.7, 4936.92, 9331.72)),
+    _DLPERF.row("BERT-base AMP b96", BERT_BASE, 96, _TO_32, (462.35, 1727.93, 3287.12, 5426.07, 10349.12)),
+    _XL.row("Transformer-XL FP32", TRANSFORMER_XL, 4, _TO_128, (179.87, 356.67, 703.44, 1339.84)),
+    _XL.row("Transformer-XL AMP", TRANSFORMER_XL, 4, _TO_128, (403.52, 800.83, 1576.90, 3098.18)),
+)
+
+SERIES = (*T1, *T3, *T6, *OTHERS, *EFFICIENTNET, *RESNETS, *MLPERF, *PYTORCH)
 
 
 @dataclass(frozen=True, kw_only=True)

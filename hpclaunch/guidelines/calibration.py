@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.collectives import HOROVOD
 from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.hardware import Compute
 from hpclaunch.guidelines.intervals import Z90, deviation
 from hpclaunch.guidelines.least_squares import Fit, least_squares
-from hpclaunch.guidelines.overhead import JOINING_S, fixed_time
+from hpclaunch.guidelines.overhead import fixed_time
 from hpclaunch.guidelines.reasoning import Number, Reason, positive
 from hpclaunch.guidelines.stragglers import ASSUMED
 from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
@@ -78,7 +79,7 @@ class Prior:
     compute: Compute | None = None
     fixed_s: float
     fixed_spread: float
-    joining_s: float = JOINING_S
+    joining_s: float = HOROVOD.joining_s
     reading: float = math.inf
     reasons: tuple[Reason, ...] = ()
 

@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.collectives import HOROVOD, Collectives
 from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 Algorithm = Literal["none", "ring", "tree", "hierarchical"]
@@ -15,13 +16,10 @@ PCIE_GBYTES_PER_S = 15.75
 """One direction of PCIe 3.0 x16 by its standard: the default where the GPUs' links are not known."""
 ACHIEVED_INSIDE = 0.8
 """Share of the links' bandwidth that an all-reduce inside a node reaches: the lower end in nccl-tests."""
-ACHIEVED_BETWEEN = 0.1
-"""Share of a node's fast network (100 GB/s and more) that a Horovod all-reduce of TensorFlow reaches without overlap.
-Fusion copies and negotiation are included. Measured on DGX A100 (20 GB/s) and DGX-2H (10 GB/s)."""
 HOST_GBYTES_PER_S = 10.0
 WIRE = 0.85
-"""The same on a slower network, which does not slow the copies inside the node: the lesser of those 10 GB/s and what
-nccl-tests reaches (0.8 to 0.9 of the network cards)."""
+"""What every library reaches of a slower network, which does not slow the copies inside the node: the lesser of those
+10 GB/s and what nccl-tests reaches (0.8 to 0.9 of the network cards)."""
 FUSION_BYTES = 128 * 2**20
 """The most bytes that Horovod 0.28.1 reduces at once: its fusion buffer."""
 TREE_BANDWIDTH = 0.92
@@ -85,7 +83,7 @@ class Links:
 
     ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_known``: the site file gives the bandwidth
     of the network cards; otherwise it is assumed. ``inside`` and ``between``: what was measured of an all-reduce in a
-    node and among nodes; it replaces the nominal bandwidth.
+    node and among nodes; it replaces the nominal bandwidth. ``library``: what reduces the gradients.
     """
 
     gpu_gbytes_per_s: float | None
@@ -94,6 +92,7 @@ class Links:
     node_known: bool = True
     inside: MeasuredLink | None = None
     between: MeasuredLink | None = None
+    library: Collectives = HOROVOD
 
     def __post_init__(self) -> None:
         positive(node_gbytes_per_s=self.node_gbytes_per_s)
@@ -110,7 +109,7 @@ class Links:
         """Bytes/s of an all-reduce among nodes."""
         if self.between is not None:
             return self.between.bytes_per_s
-        through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
+        through_host = max(self.library.share * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
         return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
 
     @property

@@ -12,9 +12,9 @@ from hpclaunch.guidelines.intervals import Interval, added, scaled, spread
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
-KERAS_S, OPERATION_S, JOINING_S = 1e-3, 10e-6, 3e-3
-"""Seconds of a step: Keras's own, those of every operation of the training graph, and Horovod's if ranks > 1. They fit
-the published step times of notebooks 3 and 4 within 0.8 to 1.8; Horovod's 3 ms was chosen in sight of them."""
+KERAS_S, OPERATION_S = 1e-3, 10e-6
+"""Seconds of a step: Keras's own, and those of every operation of the training graph. With Horovod's 3 ms if ranks > 1,
+they fit the published step times of notebooks 3 and 4 within 0.8 to 1.8."""
 FACTOR = 1.0
 """Relative half-width of every prior here: a factor of 2."""
 OPERATIONS_OF_A_LAYER, SOME_OPERATIONS = 27, 1000

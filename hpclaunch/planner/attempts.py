@@ -86,7 +86,8 @@ def _place(question: Question, name: str, *, first: bool) -> NodePlace | None:
     trial = trial_of(question, question.typed_nodes or 1)
     if trial.faults and not first:
         return None
-    node = node_of(question.case.site.node_types[name], trial.sizing.layout, question.evidence.links)
+    kind, links = question.case.site.node_types[name], question.evidence.links
+    node = node_of(kind, trial.sizing.layout, links, calls_nccl=question.calls_nccl)
     assert question.figures is not None
     return NodePlace(name=name, question=question, figures=question.figures, trial=trial, node=node, first=first)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.collectives import GLOO, NCCL, RCCL, Collectives
 from hpclaunch.guidelines.communication import GIGA, HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links, MeasuredLink
 from hpclaunch.guidelines.devices import cpu_named, gpu_named
 from hpclaunch.guidelines.hardware import Device, device_of_cpu, device_of_gpu
@@ -36,25 +38,36 @@ class NodeModel:
     assumed: tuple[str, ...]
 
 
-def node_of(node: NodeType, layout: Layout, measured: Sequence[MeasuredLink] = ()) -> NodeModel:
+def node_of(
+    node: NodeType, layout: Layout, measured: Sequence[MeasuredLink] = (), *, calls_nccl: bool = False
+) -> NodeModel:
     """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory.
 
     ``measured``: the all-reduces that were measured on such nodes. Those of as many ranks per node replace the nominal
-    bandwidth of the links; of several node counts, the largest does.
+    bandwidth of the links; of several node counts, the largest does. ``calls_nccl``: the ranks reduce gradients as
+    PyTorch and JAX do, and not through Horovod.
     """
     assumed: list[str] = []
     on_gpus = computes_on_gpus(layout)
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
+    links = _links(node, on_gpus, assumed, _measured_here(measured, layout, on_gpus))
     return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
         speed=_device_of(node, layout, on_gpus),
         device=model,
         cores=node.cores,
-        links=_links(node, on_gpus, assumed, _measured_here(measured, layout, on_gpus)),
+        links=replace(links, library=_library_of(node, on_gpus)) if calls_nccl else links,
         room=room_of(node, layout),
         assumed=(*assumed, *unknown_memory(node, layout)),
     )
+
+
+def _library_of(node: NodeType, on_gpus: bool) -> Collectives:
+    """Return what PyTorch and JAX reduce gradients with on a node type; it has NCCL's interface on GPUs of AMD."""
+    if not on_gpus:
+        return GLOO
+    return RCCL if re.search(r"\bMI\d", node.gpu_model or "") else NCCL
 
 
 def share_of_node(node: NodeType, layout: Layout) -> float:

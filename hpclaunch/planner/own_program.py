@@ -68,7 +68,7 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
     if figures is None or figures.decoder is None or first is None:
         return plan
     kind = question.case.site.node_types[first.sizing.node_type]
-    node = node_of(kind, first.sizing.layout, question.evidence.links)
+    node = node_of(kind, first.sizing.layout, question.evidence.links, calls_nccl=True)
     gpu = gpu_named(kind.gpu_model, kind.gpu_memory_gb)
     if not node.on_gpus or question.evidence.points:
         return plan

@@ -11,7 +11,6 @@ from hpclaunch.guidelines.hardware import Compute, unmeasured_compute
 from hpclaunch.guidelines.intervals import deviation
 from hpclaunch.guidelines.memory import SLOTS
 from hpclaunch.guidelines.overhead import (
-    JOINING_S,
     Overhead,
     Staged,
     expected_overhead,
@@ -35,7 +34,7 @@ def prior_of(question: Question, work: Workload, node: NodeModel, figures: Model
         compute=_compute_of(work, node, figures),
         fixed_s=fixed.seconds,
         fixed_spread=deviation(fixed.width),
-        joining_s=JOINING_S,
+        joining_s=node.links.library.joining_s,
         reading=reading_rate(node.cores, kept=keeps_samples(question), fits=True),
         reasons=(fixed.reason,),
     )

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import JAX, PYTORCH
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.candidates import LONGEST_S, Bill
@@ -19,6 +20,7 @@ from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.framework import stated_framework, uses_horovod
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing, longest_job_on, sizing_of
 
@@ -91,6 +93,11 @@ class Question:
         """The node count that the request or the job gives, or None."""
         wanted = self.case.job.resources.nodes
         return self.case.request.nodes or (wanted if wanted != "auto" else None)
+
+    @property
+    def calls_nccl(self) -> bool:
+        """Whether the ranks reduce gradients as PyTorch and JAX do, and not through Horovod."""
+        return stated_framework(self.case)[1] in (PYTORCH, JAX) and not uses_horovod(self.case)
 
 
 @record

@@ -9,6 +9,7 @@ from hpclaunch.core.spec import TENSORFLOW
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import explain_batch
+from hpclaunch.guidelines.communication import Links
 from hpclaunch.guidelines.dataset import judge_dataset
 from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
 from hpclaunch.guidelines.framework import MESH_TENSORFLOW, OTHER_FRAMEWORKS, choose_framework, choose_updates
@@ -55,7 +56,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
         *([PlanSection(title="ladder", reasons=ladder_reasons(outcome.ladder.rungs))] if outcome.ladder.rungs else []),
         *_measurement_sections(outcome.predictor),
         _dataset_section(outcome),
-        framework_section(question),
+        framework_section(question, outcome.predictor.node.links),
         _batch_section(outcome),
         *recipe_sections(outcome.recipe),
         PlanSection(title="precision", reasons=(outcome.formats.reason,)),
@@ -136,8 +137,11 @@ def _dataset_section(outcome: Outcome) -> PlanSection:
     return PlanSection(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
 
 
-def framework_section(question: Question) -> PlanSection:
-    """Return what connects the ranks, of TensorFlow why it is Horovod, and why updates are synchronous."""
+def framework_section(question: Question, links: Links | None = None) -> PlanSection:
+    """Return what connects the ranks, of TensorFlow why it is Horovod, and why updates are synchronous.
+
+    ``links``: those that are planned with; what was measured of them replaces what is expected of the library.
+    """
     horovod, updates = choose_framework(), choose_updates()
     name = stated_framework(question.case)[1] or TENSORFLOW
     if name != TENSORFLOW and name not in OTHER_FRAMEWORKS:  # the program's own business
@@ -147,6 +151,7 @@ def framework_section(question: Question) -> PlanSection:
         title="framework and updates",
         reasons=(horovod.reason if is_horovod else OTHER_FRAMEWORKS[name], updates.reason),
         declined=(*(horovod.declined if is_horovod else ()), *updates.declined),
+        remarks=(links.library.words,) if links is not None and links.between is None else (),
     )
 
 

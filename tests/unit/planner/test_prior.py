@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from hpclaunch.planner.prior import keeps_samples, overhead_of, prior_of, readin
 from hpclaunch.planner.question import Evidence, Question, trial_of
 from hpclaunch.planner.workload import Workload, workload_of
 from tests.builders import bundled_job
-from tests.unit.planner.questions import PARAMETERS, a_trained_job, ask
+from tests.unit.planner.questions import PARAMETERS, a_trained_job, ask, plan_of
 
 
 def parts(question: Question) -> tuple[Workload, NodeModel]:
@@ -32,6 +33,38 @@ def test_the_operations_of_a_job_give_its_fixed_time() -> None:
     unknown = ask(a_trained_job())
     assert unknown.figures is not None
     assert prior_of(unknown, *parts(unknown), unknown.figures).fixed_spread == pytest.approx(2 * FACTOR_2)
+
+
+@pytest.mark.parametrize(
+    ("framework", "site", "nodes", "library"),
+    [
+        ("tensorflow", "perlmutter", None, "Horovod"),
+        ("pytorch", "perlmutter", None, "NCCL"),
+        ("jax", "perlmutter", None, "NCCL"),
+        ("pytorch", "lumi", None, "RCCL"),
+        ("pytorch", "perlmutter", "cpu", "Gloo"),
+        ("mpi", "perlmutter", None, "Horovod"),
+    ],
+)
+def test_the_network_is_used_as_the_library_of_the_framework_does(
+    framework: str, site: str, nodes: str | None, library: str
+) -> None:
+    question = ask(a_trained_job(), site=site, framework=framework, node_type=nodes, accept_unverified=True)
+    trial = trial_of(question, 1)
+    kind = question.case.site.node_types[trial.sizing.node_type]
+    found = node_of(kind, trial.sizing.layout, calls_nccl=question.calls_nccl).links
+    assert found.library.name == library
+    fast = replace(found, node_gbytes_per_s=200)
+    assert fast.between_bytes_per_s == pytest.approx({"NCCL": 140e9, "RCCL": 140e9}.get(library, 20e9))
+
+
+def test_the_same_job_has_other_figures_with_another_framework() -> None:
+    rates = []
+    for framework in ("tensorflow", "pytorch"):
+        plan = plan_of(bundled_job("resnet50"), nodes=16, framework=framework)
+        assert plan.chosen is not None and plan.chosen.throughput is not None
+        rates.append(plan.chosen.throughput.samples_per_s.middle)
+    assert rates[1] > 1.02 * rates[0]
 
 
 def test_samples_in_memory_are_those_that_the_job_says() -> None:
