@@ -1,4 +1,4 @@
-"""Ordinary questions to a plan, and what a person of the trade expects; those on decoders: test_own_program."""
+"""Questions to a plan, and what an expert expects. Decoders: test_own_program; typed: test_expert_questions."""
 
 from __future__ import annotations
 
