@@ -611,10 +611,11 @@ def _take_launcher(line: LaunchLine, taking: _Taking) -> None:
         taking.fault(line.line, f"{line.starter} cannot be taken as the launcher of a run")
     if launcher:
         taking.values["launcher"] = launcher
-    is_typed = "launcher" in taking.typed
-    shown = (
-        "--launcher is typed instead" if is_typed else f"--launcher {launcher}" if launcher else "the site's launcher"
-    )
+    shown = "the site's launcher"
+    if "launcher" in taking.typed:
+        shown = "--launcher is typed instead"
+    elif launcher:
+        shown = f"--launcher {launcher}"
     taking.shown.append((line.starter, shown))
 
 

@@ -42,7 +42,11 @@ def _leaves(content: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]
 def _trace(site: Site, key: str, value: Any) -> Value:
     sources = site.origins.get(longest(key, site.origins) or "", ())
     computed = longest(key, site.derived)
-    mark = "third-party" if longest(key, site.third_party) else "derived" if computed else ""
+    mark = ""
+    if longest(key, site.third_party):
+        mark = "third-party"
+    elif computed:
+        mark = "derived"
     return Value(key=key, value=value, sources=sources, mark=mark, how=site.derived.get(computed or "", ""))
 
 

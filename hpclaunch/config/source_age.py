@@ -9,6 +9,7 @@ from datetime import date
 
 from hpclaunch.config.provenance import Value
 from hpclaunch.config.site import Site
+from hpclaunch.core.units import count
 
 OLD_MONTHS = 18
 """A value is marked if all its sources are older: partitions, limits and software of a cluster change in less."""
@@ -73,8 +74,8 @@ def age_words(site: Site, today: date) -> str:
     latest = date_of(newest)
     if latest is None:
         return ""
-    months = months_between(latest, today)
-    ago = f"{months} {'month' if months == 1 else 'months'} ago" if months else "this month"
     if latest > today:
         return f"of {newest}"  # a month or a year that is not over
+    months = months_between(latest, today)
+    ago = f"{count(months, 'month')} ago" if months else "this month"
     return f"of {newest}, {ago}" + ("" if newest.count("-") == 2 else " or more")

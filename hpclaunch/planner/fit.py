@@ -8,13 +8,10 @@ from hpclaunch.guidelines.memory import Arrangement, Model, activation_bytes, la
 from hpclaunch.guidelines.parallelism import Parallelism, Room, choose_parallelism
 from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
 from hpclaunch.planner.workload import Workload
+from hpclaunch.resolve.recipes import ENOUGH_SAMPLES
 
 UNLIMITED = 1 << 20
 """Samples per rank if neither its memory nor the job's own batch is known: more than any cap allows."""
-ENOUGH = 32
-"""A micro-batch of so many samples needs no more memory than that: more samples of a rank are further micro-batches.
-
-It is the smallest automatic batch per rank (``planner.prediction``)."""
 _UNKNOWN_MEMORY = Reason(
     rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data",
     verdict="data parallel, if the model fits the memory of a rank, which the site file does not know",
@@ -81,4 +78,4 @@ def enough_samples(work: Workload) -> int:
     """
     if "batch_size_per_rank" in work.typed:
         return work.per_rank or 1
-    return min(ENOUGH, work.per_rank or ENOUGH)
+    return min(ENOUGH_SAMPLES, work.per_rank or ENOUGH_SAMPLES)

@@ -26,16 +26,17 @@ from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_tim
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.epochs import facts_of, known_batches, optimizer_of, run_epochs
-from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
+from hpclaunch.planner.fit import Strategy, strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of, share_of_node
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial, evidence_for_work
 from hpclaunch.planner.workload import Workload
+from hpclaunch.resolve.recipes import ENOUGH_SAMPLES
 from hpclaunch.resolve.sizing import Sizing
 
 TWO_BATCHES = 2
 """Measured batch sizes that separate a step's fixed time from its time per sample."""
-SMALLEST = ENOUGH
+SMALLEST = ENOUGH_SAMPLES
 """The fewest samples per rank that are advised, if a step's fixed time is not measured.
 
 It is hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".

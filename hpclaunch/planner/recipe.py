@@ -30,8 +30,8 @@ from hpclaunch.guidelines.rates import (
 )
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.epochs import RunEpochs, facts_of, optimizer_of, run_epochs
-from hpclaunch.planner.fit import ENOUGH
 from hpclaunch.planner.workload import WRITTEN, Workload
+from hpclaunch.resolve.recipes import ENOUGH_SAMPLES
 
 ROLES: tuple[Role, ...] = (
     *("epochs", "steps", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
@@ -81,7 +81,7 @@ def names_batch(work: Workload) -> bool:
 
 def is_few(work: Workload, batch: Batch) -> bool:
     """Whether ranks may be no faster than one process: a person typed the batch, or a rank has few samples of it."""
-    return names_batch(work) or batch.per_rank < ENOUGH
+    return names_batch(work) or batch.per_rank < ENOUGH_SAMPLES
 
 
 def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:

@@ -112,8 +112,13 @@ def frontier(axes: Any, plan: Forecast) -> None:
 
 def line_label(plan: Forecast) -> str:
     """Return why a node count is marked: it is the chosen one, the typed one, or the nearest that is possible."""
-    word = "nearest" if plan.refusals else "typed" if plan.typed else "chosen"
-    return f"{word}: {next((point.label for point in points_of(plan) if point.chosen), plan.nodes)}"
+    word = "chosen"
+    if plan.refusals:
+        word = "nearest"
+    elif plan.typed:
+        word = "typed"
+    chosen = next((point.label for point in points_of(plan) if point.chosen), plan.nodes)
+    return f"{word}: {chosen}"
 
 
 def bounds(interval: Interval, scale: float = 1.0) -> Bounds:

@@ -15,6 +15,10 @@ from hpclaunch.resolve.placement import named_places
 from hpclaunch.resolve.size import node_type_of
 
 BFLOAT16 = "bfloat16"
+ENOUGH_SAMPLES = 32
+"""Of a rank in a step: a micro-batch of so many needs no more memory, as more are further micro-batches.
+
+It is the smallest automatic batch per rank. With fewer, several ranks may be no faster than one process."""
 
 
 def recipe_name_of(case: Case) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.site import Site
+from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.core.units import count
 from hpclaunch.resolve.alternatives import implied_node_type
 from hpclaunch.resolve.case import Case
@@ -92,55 +94,104 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     the planner's node count, or 1 without the planner. Every task gets one GPU unless the request or the job names
     another number.
     """
-    site, request, wants = case.site, case.request, case.job.resources
-    node = case.node(node_type)
-    strategy = request.strategy or ""
-    single = 1 if strategy in ONE_TASK else None
-    auto, allocation = wants.nodes == "auto", case.context.allocation
-    here = f"allocation {allocation.job_id}" if allocation else ""
+    request, wants, node = case.request, case.job.resources, case.node(node_type)
+    nodes = _nodes_of(case, decisions)
+    tasks = _tasks_of(case, node, decisions)
+    walltime = _walltime_of(case, decisions)
+    cpus_per_task = request.cpus_per_task or wants.cpus_per_task or 0
+    return Size(
+        nodes=nodes,
+        tasks=tasks,
+        gpus=_gpus_of(case, node, tasks),
+        walltime=walltime,
+        gpu_type=_gpu_type_of(case.site, node),
+        cpus=tasks * cpus_per_task,
+        memory=request.memory or wants.memory or 0,
+    )
+
+
+def _one_process(request: Request) -> int | None:
+    """Return the one node, and the one task, of a strategy in one process; None of any other."""
+    return 1 if (request.strategy or "") in ONE_TASK else None
+
+
+def _allocation_words(allocation: Allocation | None) -> str:
+    return f"allocation {allocation.job_id}" if allocation else ""
+
+
+def _nodes_of(case: Case, decisions: Decisions) -> int:
+    """Return the node count; more nodes than the allocation has are a fault, and all of them take their place."""
+    request, wants, allocation = case.request, case.job.resources, case.context.allocation
+    if wants.nodes == "auto":
+        otherwise = ("default of 'auto'", 1)
+        planned = case.advice.nodes
+    else:
+        otherwise = ("job", wants.nodes)
+        planned = None
+    most = len(allocation.hosts) if allocation else None
     nodes = decisions.pick(
         "nodes",
         ("--nodes", request.nodes),
-        (strategy, single),
-        (here, len(allocation.hosts) if allocation else None),
-        ("planner", case.advice.nodes if auto else None),
-        ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
+        (request.strategy or "", _one_process(request)),
+        (_allocation_words(allocation), most),
+        ("planner", planned),
+        otherwise,
     )
-    if allocation and nodes and nodes > len(allocation.hosts):
-        most = len(allocation.hosts)
-        decisions.fault(
-            f"{nodes} nodes requested", where=here, allowed=f"at most {count(most, 'node')}", next=f"--nodes {most}"
-        )
+    if most is not None and nodes and nodes > most:
+        what, allowed = f"{nodes} nodes requested", f"at most {count(most, 'node')}"
+        decisions.fault(what, where=_allocation_words(allocation), allowed=allowed, next=f"--nodes {most}")
         nodes = most
+    return nodes or 1
+
+
+def _tasks_of(case: Case, node: NodeType, decisions: Decisions) -> int:
+    """Return the tasks of a node."""
+    request, wants = case.request, case.job.resources
+    # The planner's ranks of a node belong to its node count.
+    planned = case.advice.tasks_per_node if wants.nodes == "auto" and request.nodes is None else None
     tasks = decisions.pick(
         "tasks per node",
         ("one worker of the search", 1 if request.search else None),
         ("--tasks-per-node", request.tasks_per_node),
-        (strategy, single),
+        (request.strategy or "", _one_process(request)),
         ("job", wants.tasks_per_node),
-        ("planner", case.advice.tasks_per_node if auto and request.nodes is None else None),
-        (f"site {site.name}", node.tasks),
+        ("planner", planned),
+        (f"site {case.site.name}", node.tasks),
     )
+    return tasks or 1
+
+
+def _walltime_of(case: Case, decisions: Decisions) -> int:
+    """Return the walltime in seconds; 0: not given."""
+    site, allocation = case.site, case.context.allocation
     walltime = decisions.pick(
         "walltime",
-        ("--walltime", request.walltime),
-        (here, allocation.walltime if allocation else None),
-        ("job", wants.walltime),
+        ("--walltime", case.request.walltime),
+        (_allocation_words(allocation), allocation.walltime if allocation else None),
+        ("job", case.job.resources.walltime),
         case.settings.offer("walltime", site.name),
         (f"site {site.name}", site.defaults.walltime),
     )
-    chosen = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    divides = request.search and not request.sweep  # its trials divide the GPUs of a node
-    all_gpus = (single and takes_several_gpus(request)) or divides
-    usual = node.gpus_per_node if all_gpus else min(tasks or 1, node.gpus_per_node)
-    gpus = usual if chosen is None else chosen
-    typed = node.gpu_type if site.gpus is None or site.gpus.directive != "none" else None
-    return Size(
-        nodes=nodes or 1,
-        tasks=tasks or 1,
-        gpus=gpus,
-        walltime=walltime or 0,
-        gpu_type=typed or "",
-        cpus=(tasks or 1) * (request.cpus_per_task or wants.cpus_per_task or 0),
-        memory=request.memory or wants.memory or 0,
-    )
+    return walltime or 0
+
+
+def _gpus_of(case: Case, node: NodeType, tasks: int) -> int:
+    """Return the GPUs of a node."""
+    request = case.request
+    if request.gpus_per_node is not None:
+        return request.gpus_per_node
+    if case.job.resources.gpus_per_node is not None:
+        return case.job.resources.gpus_per_node
+    # The trials of a search divide the GPUs of a node, and so does one process that uses several.
+    if request.search and not request.sweep:
+        return node.gpus_per_node
+    if _one_process(request) and takes_several_gpus(request):
+        return node.gpus_per_node
+    return min(tasks, node.gpus_per_node)
+
+
+def _gpu_type_of(site: Site, node: NodeType) -> str:
+    """Return the type by which GPUs are asked for; empty if the site names none, or needs no option for GPUs."""
+    if site.gpus is not None and site.gpus.directive == "none":
+        return ""
+    return node.gpu_type or ""

@@ -82,7 +82,9 @@ def failed_among(rows: Iterable[TrialRow]) -> list[TrialRow]:
 def failures_in_words(failed: Sequence[TrialRow], begun: int) -> str:
     """Return how many trials have failed, and why the first did."""
     first = failed[0]
-    why = first.end.reason if first.end and first.end.reason else f"exit code {first.end.exit_code if first.end else 1}"
+    why = "exit code 1"
+    if first.end:
+        why = first.end.reason or f"exit code {first.end.exit_code}"
     return f"{len(failed)} of {count(begun, 'trial')} FAILED; the first is trial {first.number}: {why}"
 
 

@@ -103,8 +103,11 @@ class Desk:
 
     def _due_again(self, now: float, room: int, is_idle: bool) -> list[tuple[int, int]]:
         """Return further starts that are due. They are looked for from time to time, and when nothing else is left."""
-        has_fresh = self._store.fresh < self._total
-        pause = _LOOK_EVERY_S if has_fresh else 0.0 if is_idle else _LOOK_AT_THE_END_S
+        pause = _LOOK_AT_THE_END_S
+        if self._store.fresh < self._total:
+            pause = _LOOK_EVERY_S
+        elif is_idle:  # nothing else is left to do
+            pause = 0.0
         if now - self._last_look < pause:
             return []
         self._last_look = now

@@ -89,7 +89,11 @@ class TrialTable:
         shown = begin or next(
             (self._begins[number, a] for a in range(last, 0, -1) if (number, a) in self._begins), None
         )
-        state = end.state if end else LOST if self._worker.get((number, last)) in self.dead else RUNNING
+        state = RUNNING
+        if end:
+            state = end.state
+        elif self._worker.get((number, last)) in self.dead:
+            state = LOST
         if state not in FINISHED and state != RUNNING and not self._may_try(number, state):
             state = FAILED
         values = shown.values if shown else {}

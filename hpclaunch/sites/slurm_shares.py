@@ -138,9 +138,9 @@ def _add_number(
 def without(pool: Pool, taken: Mapping[tuple[str, str], int]) -> Pool:
     """Return a pool without the limits that others have already, which count in their place."""
     instead = {"MaxJobs": ("MaxJobsPU", "MaxJobsPA"), "MaxSubmit": ("MaxSubmitPU", "MaxSubmitPA")}
-    left = {
-        (column, name): bound
-        for (column, name), bound in pool.bounds.items()
-        if not any((other, name) in taken for other in instead.get(column, (column,)))
-    }
+    left = {}
+    for (column, name), bound in pool.bounds.items():
+        counted = [other for other in instead.get(column, (column,)) if (other, name) in taken]
+        if not counted:
+            left[column, name] = bound
     return Pool(whose=pool.whose, bounds=left, used=pool.used)

@@ -195,6 +195,13 @@ def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
     return {key: {**row, "group": name.replace("_", " ")} for key, row in held.items()}
 
 
+def default_of(name: str) -> Any:
+    """The default of an option of the training techniques. Raises KeyError for an unknown one."""
+    groups = _training_parameters()["groups"].values()
+    rows = {option: row for rows in groups if isinstance(rows, dict) for option, row in rows.items()}
+    return rows[name]["default"]
+
+
 class Idle(NamedTuple):
     """An option that has no effect on a training: for lack of `needs`; its value if not given; and why, in words."""
 

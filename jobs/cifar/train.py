@@ -14,10 +14,8 @@ def parse() -> training.Settings:
 
 def train(run: training.Run) -> object:
     """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
-    from model import (
-        CIFAR10,
-        mini_resnet,
-    )  # TensorFlow comes after the start, which gives this rank its GPU and threads
+    # TensorFlow comes after the start, which gives this rank its GPU and threads.
+    from model import CIFAR10, mini_resnet
 
     data = training.image_set(run, CIFAR10)
     normalization = training.batch_norm(run, momentum=0.9)

@@ -443,8 +443,9 @@ end_rank() { # write what the script reads about this rank
   [ -z "$sampled" ] || count_rank
   # The end of another rank may cause an exception of Python (1), or the end of Open MPI 5 (14, MPI_ERR_UNKNOWN): let
   # that rank write its code first.
-  [[ "$code" != 1 && "$code" != 14 ]] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
+  if [[ "$code" = 1 || "$code" = 14 ]] && [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] && [ ! -e "$HPCLAUNCH_EXIT_FILE" ]; then
     sleep 3
+  fi
   [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
   leave_rank_code
 }

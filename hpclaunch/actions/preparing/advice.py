@@ -7,10 +7,7 @@ from dataclasses import replace
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.resolve.case import Advice, Case
-from hpclaunch.resolve.recipes import as_typed, free_settings, recipe_faults, recipe_name_of
-
-FEW_SAMPLES = 32
-"""Of a rank in a step, as ``planner.fit.ENOUGH``: with fewer, several ranks may be no faster than one process."""
+from hpclaunch.resolve.recipes import ENOUGH_SAMPLES, as_typed, free_settings, recipe_faults, recipe_name_of
 
 
 def advised(case: Case) -> Case:
@@ -54,7 +51,7 @@ def _has_own_or_small_batch(case: Case) -> bool:
     if not names.isdisjoint(name for name, _ in (*case.request.settings, *case.request.sweep)):
         return True
     row = case.job.parameters.get(case.job.parameter_for("batch_size_per_rank"))
-    return row is not None and isinstance(row.default, int) and row.default < FEW_SAMPLES
+    return row is not None and isinstance(row.default, int) and row.default < ENOUGH_SAMPLES
 
 
 def _take_advice(case: Case, advice: Advice, settings: Pairs) -> Case:

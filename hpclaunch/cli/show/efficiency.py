@@ -8,7 +8,7 @@ from statistics import median
 from hpclaunch.actions.following.efficiency import ACCOUNTING, START_S, Efficiency, efficiencies
 from hpclaunch.cli.show.console import say, show_bytes, table, write, write_json
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.guidelines.utilization import percent
+from hpclaunch.guidelines.utilization import Quantity, percent
 from hpclaunch.runs import Run, tasks_of
 from hpclaunch.runs.samples import evidence_of
 
@@ -34,6 +34,7 @@ _ENERGY = {
     "gpu": "its GPUs, by their driver",
     "rapl+gpu": "processors and memory of its nodes by RAPL, and its GPUs by their driver",
 }
+_COLUMNS = ("CPU", "memory", "GPU", "time")
 _MOST_RUNS = 1000
 """Of a larger array so many runs make up the line at its end."""
 
@@ -45,14 +46,8 @@ def show_efficiencies(found: Sequence[Efficiency], as_json: bool) -> None:
     elif len(found) == 1:
         _show_run(found[0])
     elif found:
-        names = ("CPU", "memory", "GPU", "time")
-        rows = []
-        for one in found:
-            shares = _shares(one)
-            evidence = _evidence(one)
-            words = [f"{percent(shares[name])}{evidence.get(name, '')}" if name in shares else "-" for name in names]
-            rows.append((one.run.label, one.run.state, *words, _next_options(one)))
-        table(("run", "state", *names, "next time"), rows, state_column=1)
+        rows = [(one.run.label, one.run.state, *_columns_of(one), _next_options(one)) for one in found]
+        table(("run", "state", *_COLUMNS, "next time"), rows, state_column=1)
     else:
         say("no run of this time has begun; hpclaunch status lists all")
 
@@ -63,21 +58,45 @@ def show_line(found: Sequence[Run]) -> None:
     ended = [run for some in first for run in some if run.final][:_MOST_RUNS]
     known = [one for one in efficiencies(ended, ask=False) if one.is_known and _seconds(one) >= START_S]
     if len(known) == 1:
-        [one] = known
-        shares = [f"{name} {percent(share)}{_evidence(one).get(name, '')}" for name, share in _shares(one).items()]
-        advice = _next_options(one) or next((other.words for other in one.suggestions), "")
-        more = f"; next time: {advice}" if advice else ""
-        say(f"  used of what it asked for: {', '.join(shares)}{more} (hpclaunch efficiency {one.run.label})")
+        _say_of_one(known[0])
     elif known:
-        all_shares = [_shares(one) for one in known]
-        names = dict.fromkeys(name for one in all_shares for name in one)
-        shares = [f"{name} {percent(median([one[name] for one in all_shares if name in one]))}" for name in names]
-        measured = [quantity for one in known for quantity in one.quantities if quantity.samples and quantity.share]
-        total = evidence_of(sum(one.samples for one in measured), sum(one.seconds for one in measured))
-        shares = [f"{share} ({total})" if measured and share.startswith("GPU ") else share for share in shares]
-        label = found[0].label if len(found) == 1 else " ".join(run.label for run in found[:3])
-        used = f"{count(len(known), 'run')} used of what they asked for (median): {', '.join(shares)}"
-        say(f"  {used} (hpclaunch efficiency {label})")
+        _say_of_several(known, " ".join(run.label for run in found[:3]))
+
+
+def _say_of_one(one: Efficiency) -> None:
+    evidence = _evidence(one)
+    shares = [f"{name} {percent(share)}{evidence.get(name, '')}" for name, share in _shares(one).items()]
+    advice = _next_options(one) or next((other.words for other in one.suggestions), "")
+    more = f"; next time: {advice}" if advice else ""
+    say(f"  used of what it asked for: {', '.join(shares)}{more} (hpclaunch efficiency {one.run.label})")
+
+
+def _say_of_several(known: Sequence[Efficiency], label: str) -> None:
+    """Say the median of each share. ``label``: the runs as they are named to see more of them."""
+    by_name: dict[str, list[float]] = {}
+    for one in known:
+        for name, share in _shares(one).items():
+            by_name.setdefault(name, []).append(share)
+    measured = [quantity for one in known for quantity in one.quantities if quantity.samples and quantity.share]
+    total = evidence_of(sum(one.samples for one in measured), sum(one.seconds for one in measured))
+    words = []
+    for name, shares in by_name.items():
+        text = f"{name} {percent(median(shares))}"
+        if measured and name == "GPU":  # what is sampled over time rests on so much
+            text += f" ({total})"
+        words.append(text)
+    used = f"{count(len(known), 'run')} used of what they asked for (median): {', '.join(words)}"
+    say(f"  {used} (hpclaunch efficiency {label})")
+
+
+def _columns_of(one: Efficiency) -> list[str]:
+    """Return the shares of a run in the table of several, and what they were measured by."""
+    shares, evidence = _shares(one), _evidence(one)
+    columns = []
+    for name in _COLUMNS:
+        share = shares.get(name)
+        columns.append("-" if share is None else f"{percent(share)}{evidence.get(name, '')}")
+    return columns
 
 
 def _seconds(one: Efficiency) -> float:
@@ -110,18 +129,23 @@ def _next_options(one: Efficiency) -> str:
     return " ".join(f"{option} {value}" for option, value in pairs.items())
 
 
+def _row_of(quantity: Quantity, source: str) -> tuple[str, str, str, str, str]:
+    """Return a quantity of a run in its table: name, used, asked for, share, and what it was measured by."""
+    by = _SOURCES.get(source, source)
+    share = "-"
+    if quantity.share is not None:
+        share = percent(quantity.share)
+    elif quantity.samples:
+        share = "too short to judge"
+    if quantity.samples:
+        by = by.replace("sampled", evidence_of(quantity.samples, quantity.seconds))
+    show = _UNITS[quantity.unit]
+    used, asked = ("-" if amount is None else show(amount) for amount in (quantity.used, quantity.asked))
+    return quantity.name, used, asked, share, by
+
+
 def _show_run(one: Efficiency) -> None:
-    rows = []
-    for quantity in one.quantities:
-        show = _UNITS[quantity.unit]
-        used, asked = ("-" if amount is None else show(amount) for amount in (quantity.used, quantity.asked))
-        share = "-" if quantity.share is None else percent(quantity.share)
-        source = one.sources.get(quantity.name, "")
-        by = _SOURCES.get(source, source)
-        if quantity.samples:
-            by = by.replace("sampled", evidence_of(quantity.samples, quantity.seconds))
-            share = share if quantity.share is not None else "too short to judge"
-        rows.append((quantity.name, used, asked, share, by))
+    rows = [_row_of(quantity, one.sources.get(quantity.name, "")) for quantity in one.quantities]
     if one.energy:
         source = one.energy.source
         rows.append(("energy", f"{one.energy.joules / 1000:.4g} kJ", "-", "-", _ENERGY.get(source, source)))

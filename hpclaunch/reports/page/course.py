@@ -50,7 +50,9 @@ def tone_of(state: str) -> Tone:
     """Return how serious a state is."""
     if state == "COMPLETED":
         return "good"
-    return "plain" if state not in FINAL else "warning" if state in ("CANCELLED", "FORGOTTEN", "PREEMPTED") else "bad"
+    if state not in FINAL:
+        return "plain"
+    return "warning" if state in ("CANCELLED", "FORGOTTEN", "PREEMPTED") else "bad"
 
 
 def ending_of(start: RunStart) -> str:
@@ -84,14 +86,21 @@ def _spans(recorded: RecordedRun, now: float) -> list[tuple[str, float, float, s
     """Return (row, begin, end, word, tone) of every bar, in Unix seconds."""
     spans = [("state", *one) for one in _state_spans(recorded.changes, now)]
     for number, start in enumerate(recorded.starts[-_MOST_ROWS:], start=max(1, len(recorded.starts) - _MOST_ROWS + 1)):
-        end = start.ended if start.ended is not None else (now if not recorded.run.final else None)
+        end = start.ended
+        if end is None and not recorded.run.final:
+            end = now
         if start.began is None or end is None or end < start.began:
             continue
-        code = start.exit_code
-        tone: Tone = "good" if code == 0 else "plain" if code in (None, _AGAIN) else "bad"
-        word = "running" if code is None else f"exit code {code}"
-        spans.append((f"start {number}", start.began, end, word, tone))
+        word = "running" if start.exit_code is None else f"exit code {start.exit_code}"
+        spans.append((f"start {number}", start.began, end, word, _tone_of_start(start.exit_code)))
     return spans
+
+
+def _tone_of_start(code: int | None) -> Tone:
+    """Return how serious the exit code of a start is; None: it runs, or left none."""
+    if code == 0:
+        return "good"
+    return "plain" if code in (None, _AGAIN) else "bad"
 
 
 def _state_spans(changes: Sequence[StateChange], now: float) -> list[tuple[float, float, str, Tone]]:

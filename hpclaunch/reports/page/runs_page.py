@@ -36,7 +36,11 @@ def runs_page(whole: RecordedRun | None, found: Sequence[RecordedRun], now: floa
     sections = [_overview(whole, found), _curves_section(found), _values_section(found), _cost_section(found)]
     if whole is not None:
         sections += [asked_section(whole), script_section(whole), repeat_section(whole)]
-    state = whole.run.state if whole is not None else next(iter(states)) if len(states) == 1 else "SEVERAL STATES"
+    state = "SEVERAL STATES"
+    if whole is not None:
+        state = whole.run.state
+    elif len(states) == 1:
+        [state] = states
     return Page(
         title=whole.run.label if whole is not None else count(len(found), "run"),
         state=state,
@@ -175,12 +179,8 @@ def _values_section(found: Sequence[RecordedRun]) -> PageSection:
     """Return the result against each swept parameter that has numbers as values."""
     swept = list(dict.fromkeys(name for one in found for name in one.values))[:_MOST_VALUES]
     results: Counter[str] = Counter(name for one in found for name in results_of(one) if name not in NO_RESULTS)
-    figures = [
-        figure
-        for result in list(results)[:2]
-        for name in swept
-        if (figure := _value_figure(found, name, result)) is not None
-    ]
+    drawn = [_value_figure(found, name, result) for result in list(results)[:2] for name in swept]
+    figures = [figure for figure in drawn if figure is not None]
     none = Sentence(text="There is no swept parameter with numbers and results to draw.")
     return PageSection(name="values", title="Results by value", blocks=tuple(figures) or (none,))
 

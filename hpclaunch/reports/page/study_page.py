@@ -45,7 +45,11 @@ def study_page(study: ScalingStudy, results: Mapping[str, Any], now: float, vers
     """Return the page of a study. ``results``: the content of its results.json; empty before there are any."""
     recorded, open_runs = results.get("rows"), finite(results.get("open"))
     rows = [row for row in recorded if isinstance(row, dict)] if isinstance(recorded, list) else []
-    state = "COMPLETE" if results.get("complete") is True else "RUNS ARE OPEN" if open_runs else "INCOMPLETE"
+    state = "INCOMPLETE"
+    if results.get("complete") is True:
+        state = "COMPLETE"
+    elif open_runs:
+        state = "RUNS ARE OPEN"
     kept = "global batch" if study.mode == "strong" else "batch per rank"
     return Page(
         title=study.name,
@@ -106,7 +110,9 @@ def _cell(key: str, value: Any) -> Value:
     number = finite(value)
     if number is None:
         return None
-    return percent(number) if key in _SHARES else int(number) if isinstance(value, int) else number
+    if key in _SHARES:
+        return percent(number)
+    return int(number) if isinstance(value, int) else number
 
 
 def _figures_section(rows: Sequence[Mapping[str, Any]]) -> PageSection:

@@ -143,9 +143,13 @@ def _head(site: Site, remaining: _RemainingValues, file: str, file_values: Seque
 
 def _ages(age: str, old: Collection[str]) -> list[Row]:
     """Return how old the newest source is, and how many values have old sources only."""
-    marked = [(count(len(old), "value"), "third-party"), ("from old sources only (marked old)", "")]
-    more = marked if old else []
-    return [Row(label="newest source", pieces=((f"{age};" if old else age, ""), *more))] if age else []
+    if not age:
+        return []
+    pieces = [(age, "")]
+    if old:
+        pieces = [(f"{age};", ""), (count(len(old), "value"), "third-party")]
+        pieces.append(("from old sources only (marked old)", ""))
+    return [Row(label="newest source", pieces=tuple(pieces))]
 
 
 def _status_notes(site: Site) -> list[Row]:

@@ -116,7 +116,9 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
 def _gpu_values(group: NodeGroup, cpus: int) -> Member:
     """Return the keys of the GPUs of a node, and of the CPUs (``cpus`` of a node) that go with a part of one."""
     gpu_type, gpus = group.gpu
-    values: Member = {"gpus_per_node": 1 if group.slices else gpus} if gpus else {}
+    values: Member = {}
+    if gpus:
+        values["gpus_per_node"] = 1 if group.slices else gpus  # a part of a GPU is asked for alone
     if group.slices:
         values["default_cpus_per_task"] = max(1, cpus // group.slices)
     if group.shards:

@@ -197,13 +197,14 @@ def _larger_nodes(candidate: _Candidate, candidates: Sequence[_Candidate]) -> li
     """Return the nodes of others that a request for this candidate's GPUs may get as well: larger in every respect."""
     if _needed_feature(candidate, candidates):
         return []
-    return [
-        node
-        for other in candidates
-        if other is not candidate and candidate.partitions & other.partitions and _has_more_gpus(other, candidate)
-        for node in other.nodes
-        if node.cores >= candidate.nodes[0].cores and node.memory >= min(one.memory for one in candidate.nodes)
-    ]
+    cores, memory = candidate.nodes[0].cores, min(one.memory for one in candidate.nodes)
+    larger: list[Node] = []
+    for other in candidates:
+        if other is candidate or not candidate.partitions & other.partitions:
+            continue
+        if _has_more_gpus(other, candidate):
+            larger += [node for node in other.nodes if node.cores >= cores and node.memory >= memory]
+    return larger
 
 
 def _differ_by_gpus(one: Gpus, other: Gpus) -> bool:
@@ -228,15 +229,19 @@ def _needed_feature(candidate: _Candidate, candidates: Sequence[_Candidate]) -> 
 
 def _name_groups(groups: Sequence[NodeGroup]) -> list[NodeGroup]:
     """Name each group in the shortest form that gives every group another name."""
-    names = next(
-        (names for form in _FORMS if len(set(names := [form(group) for group in groups])) == len(names)),
-        [f"{_name_by_memory(group)}-{number}" for number, group in enumerate(groups, start=1)],
-    )
+    names = [f"{_name_by_memory(group)}-{number}" for number, group in enumerate(groups, start=1)]
+    for form in _FORMS:
+        shorter = [form(group) for group in groups]
+        if len(set(shorter)) == len(groups):
+            names = shorter
+            break
     return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
 
 
 def _name_by_use(group: NodeGroup) -> str:
-    return "shard" if group.shards else "gpu" if group.gpu[1] else "cpu"
+    if group.shards:
+        return "shard"
+    return "gpu" if group.gpu[1] else "cpu"
 
 
 def _name_by_gpu_type(group: NodeGroup) -> str:

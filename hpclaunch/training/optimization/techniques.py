@@ -151,16 +151,12 @@ def _rate_faults(asked: Any) -> list[str]:
     return [text for broken, text in rules if broken]
 
 
-GROUP_STEPS = 8
-"""The default of group_steps (parameters.json)."""
-
-
 def _update_faults(asked: Any, split: str) -> list[str]:
     """Why gradient lag and groups that train apart cannot be combined with others. split: that of a divided model."""
     is_split = getattr(asked, "tensor_parallel", 1) > 1 or getattr(asked, "pipeline_stages", 1) > 1
     apart = asked.update_groups > 1
     if not apart and not asked.gradient_lag:
-        unused = asked.group_steps != GROUP_STEPS
+        unused = asked.group_steps != options.default_of("group_steps")
         return ["--group-steps has an effect only with --update-groups above 1"] if unused else []
     this = "--update-groups above 1" if apart else "--gradient-lag=true"
     others = [

@@ -7,6 +7,7 @@ import platform
 import random
 import socket
 import sys
+from dataclasses import replace
 from typing import MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
@@ -71,7 +72,7 @@ def _start_horovod(job: str, stall_minutes: float, division: Division) -> World:
     # Threads and GPU are set before the first collective, because TensorFlow reads them only once.
     _set_threads(world.threads)
     device = world.together(lambda: _device_of(world, hvd.mpi_built()))
-    return World(**{**world.__dict__, "device": device})
+    return replace(world, device=device)
 
 
 def _start_strategy(job: str, strategy: str, stall_minutes: float) -> World:

@@ -266,7 +266,7 @@ def test_options_that_do_not_go_together(arguments: str, message: str) -> None:
 
 def test_the_switches_of_updates_are_off_unless_they_are_typed() -> None:
     plain = asked()
-    assert (plain.gradient_lag, plain.update_groups, plain.group_steps) == (False, 1, techniques.GROUP_STEPS)
+    assert (plain.gradient_lag, plain.update_groups, plain.group_steps) == (False, 1, options.default_of("group_steps"))
     together = "--accumulation=2 --compression=fp16 --precision=bfloat16 --steps-per-execution=4"
     for typed in ("--gradient-lag=true", "--update-groups=4", "--update-groups=2 --xla=true"):
         words = together.replace("--accumulation=2", "") if "xla" in typed else together
