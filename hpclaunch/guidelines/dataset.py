@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.published_decoders import tokens_words
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason, positive
 
 Verdict = Literal["as large", "smaller", "small"]
@@ -40,6 +41,9 @@ PROJECTS = (
 LEAST_TRAINED = 1_281_167 / 304.4e6
 """Samples for each parameter with which a model was trained from random weights without other data: ViT-L on ImageNet
 (Touvron et al. 2022, DeiT III, arXiv 2204.07118)."""
+FEWEST_TOKENS = 103e6 / 257e6
+"""Tokens for each parameter with which a decoder was trained from random weights without other text: Transformer-XL
+Large on WikiText-103 (Dai et al. 2019, arXiv 1901.02860)."""
 WAYS_TO_MORE = (
     "run more simulations",
     "augment images: horizontal flips, random crops and scales, colour jitter",
@@ -100,4 +104,26 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
             if verdict == "small" and share < LEAST_TRAINED
             else "",
         ),
+    )
+
+
+def judge_text(tokens: float, parameters: float) -> Reason:
+    """Return how many ``tokens`` a text has for a decoder of which each meets ``parameters``.
+
+    The table of the guidelines has no text, and counts samples. A warning is given only below ``FEWEST_TOKENS``.
+    Source: Hoffmann et al. 2022; the comparison with Transformer-XL is hpclaunch's own interpretation.
+    """
+    positive(tokens=tokens, parameters=parameters)
+    share = tokens / parameters
+    return Reason(
+        rule="a text needs tokens in proportion to the parameters of the model",
+        numbers=(
+            Number(name="tokens", value=tokens, unit="tokens", origin="given"),
+            Number(name="parameters", value=parameters, origin="given"),
+            Number(name="tokens per parameter", value=share),
+            Number(name="fewest that were trained on", value=FEWEST_TOKENS, origin="default"),
+        ),
+        verdict=tokens_words(parameters, tokens),
+        source="Hoffmann et al. 2022, arXiv 2203.15556; Dai et al. 2019, arXiv 1901.02860",
+        warning=f"the text is small for {parameters / 1e6:,.1f} million parameters" if share < FEWEST_TOKENS else "",
     )

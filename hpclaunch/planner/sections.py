@@ -10,7 +10,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import explain_batch
 from hpclaunch.guidelines.communication import Links
-from hpclaunch.guidelines.dataset import judge_dataset
+from hpclaunch.guidelines.dataset import judge_dataset, judge_text
 from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
 from hpclaunch.guidelines.framework import MESH_TENSORFLOW, OTHER_FRAMEWORKS, choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
@@ -133,7 +133,11 @@ def _measurement_sections(predictor: Predictor) -> list[PlanSection]:
 
 
 def _dataset_section(outcome: Outcome) -> PlanSection:
-    dataset = judge_dataset(outcome.predictor.work.samples, outcome.predictor.figures.parameters)
+    figures, samples = outcome.predictor.figures, outcome.predictor.work.samples
+    if figures.decoder is not None:
+        text = judge_text(float(samples) * figures.decoder.context, figures.decoder.active_parameters)
+        return PlanSection(title="data set", reasons=(text,))
+    dataset = judge_dataset(samples, figures.parameters)
     return PlanSection(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
 
 

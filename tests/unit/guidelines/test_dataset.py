@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.guidelines.dataset import LEAST_TRAINED, PROJECTS, WAYS_TO_MORE, judge_dataset
+from hpclaunch.guidelines.dataset import LEAST_TRAINED, PROJECTS, WAYS_TO_MORE, judge_dataset, judge_text
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,18 @@ def test_more_samples_are_never_worse(one: int, other: int, parameters: float) -
     order = ["small", "smaller", "as large"]
     few, many = sorted((one, other))
     assert order.index(judge_dataset(few, parameters).verdict) <= order.index(judge_dataset(many, parameters).verdict)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "parameters", "words", "is_small"),
+    [
+        (1.4e12, 65e9, "22 tokens for every parameter", False),  # LLaMA-65B
+        (103e6, 257e6, "0.4 tokens for every parameter are few", False),  # Transformer-XL on WikiText-103
+        (620_608, 163e6, "0.0038 tokens for every parameter are few", True),
+        (15e12, 8e9, "more make a model that is cheaper to use", False),
+    ],
+)
+def test_a_text_is_judged_by_its_tokens(tokens: float, parameters: float, words: str, is_small: bool) -> None:
+    found = judge_text(tokens, parameters)
+    assert words in found.verdict
+    assert found.warning.startswith("the text is small for ") is is_small
