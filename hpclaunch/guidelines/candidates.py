@@ -157,6 +157,8 @@ def _why_beyond(seconds: float, jobs: int, bill: Bill) -> str:
         return f"it would take {seconds / 86400:.0f} days: longer than a year is no plan"
     if bill.most_jobs and bill.walltime_s and jobs > bill.most_jobs:
         each = time_words(bill.walltime_s)
+        if bill.most_jobs == 1:
+            return f"it would take {jobs} jobs of {each} each, and it cannot start again (no restarts)"
         return f"it would take a chain of {jobs} jobs of {each} each, and {bill.most_jobs} are allowed"
     return ""
 

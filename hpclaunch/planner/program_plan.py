@@ -171,7 +171,9 @@ def _row(
     )
     length = TrainingLength(epochs=spread(1.0, 0.0, "given"), samples=max(1, round(amount)), overhead=_overhead(facts))
     wait_s = question.queue.wait_s(trial.nodes)
-    found = candidate(trial.nodes, batch, rate, length, trial.bill, wait_s=wait_s)
+    # Without --work, an hour of it is shown, which says nothing of how long the program runs.
+    bill = trial.bill if facts.amount is None else replace(trial.bill, most_jobs=trial.bill.most_jobs or 1)
+    found = candidate(trial.nodes, batch, rate, length, bill, wait_s=wait_s)
     return PlanRow(
         nodes=trial.nodes,
         ranks=ranks,

@@ -243,3 +243,18 @@ def test_a_program_of_few_lines_is_told_to_train_longer(site: Desk) -> None:
     done = site.type("profile", "./train.py", *FLAGS)
     assert done.code == 1 and "metrics.jsonl: 1 line with a speed" in done.err
     assert "four lines are needed" in done.err and "--rate-from" not in done.err
+
+
+def test_a_program_that_cannot_start_again_is_planned_on_nodes_where_one_job_ends(site: Desk) -> None:
+    """40 days on one node of a site whose jobs last two days at most."""
+    points = [{**point(1, 64, 864), "ranks_per_node": 4}, {**point(2, 64, 1641), "ranks_per_node": 4}]
+    site.write("c.json", json.dumps({"points": points}))
+    words = ("plan", "./train.py", "--site", "perlmutter", "--calibration", "c.json", "--work")
+    free = site.type(*words, "1G")
+    assert free.code == 0 and "it would take 7 jobs of 2-00:00:00 each, and it cannot start again" in " ".join(
+        free.out.split()
+    )
+    for more in (("30G",), ("1G", "--nodes", "2")):
+        endless = site.type(*words, *more)
+        assert endless.code == 1 and "cannot start again (no restarts)" in endless.err
+        assert "--restarts" in endless.err
