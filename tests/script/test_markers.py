@@ -40,6 +40,22 @@ def test_a_script_that_fails_by_itself_leaves_no_such_marker(tmp_path: Path) -> 
     assert not (tmp_path / "attempts/7.0/terminated").exists()
 
 
+UNDER_A_LAUNCHER = """signal_to=ranks
+begin local
+(until [ -e ready ]; do sleep 0.05; done; kill -s TERM $$) &
+starter() { "$@" & trap "kill -s KILL $!" TERM; wait "$!"; }
+rank() { bash -c "trap 'echo saved; exit 75' TERM; : > ready; while :; do sleep 0.05; done"; }
+launch starter
+finish"""
+
+
+def test_the_ranks_alone_get_a_signal_under_a_launcher_that_would_kill_them(tmp_path: Path) -> None:
+    """As horovodrun would."""
+    text = f"cd {tmp_path}\n{UNDER_A_LAUNCHER}"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert (done.returncode, done.stdout) == (75, "saved\n"), done.stderr
+
+
 # The rank that follows writes its code when its pause is over; here the pause lasts until the other has written.
 TWO_RANKS = """sleep() { : > follows; until [ -s "$HPCLAUNCH_EXIT_FILE" ]; do command sleep 0.05; done; }
 (rank() { return FOLLOWS; }; run_rank) &
