@@ -123,22 +123,21 @@ def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> 
     return prepared.job_script.with_tasks(part.tasks).text
 
 
-def _faults_of_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[Fault]]:
-    """Return why a program that the user hands over cannot be a rank's, and why it could not start."""
+def _faults_of_start(case: Case, spec: JobSpec) -> list[Fault]:
+    """Return why a program that the user hands over could not start; a job with a job file is not looked at."""
     if not case.job.source_only:
-        return [], []
-    from hpclaunch.actions.preparing.handed_over import unstartable_program, unsuitable_program
+        return []
+    from hpclaunch.actions.preparing.handed_over import unstartable_program
 
-    return unsuitable_program(case, spec), unstartable_program(case, spec)
+    return unstartable_program(case, spec)
 
 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks, and what of its shell leads the run astray."""
     spec, case = prepared.spec, prepared.case
     found = [*redirected(case, spec), *missing_program(case), *missing_python(case)]
-    unsuitable, unstartable = _faults_of_program(case, spec)
-    if not unsuitable:  # else its mode does not matter
-        found = [*faults_of(spec.code, case.code_folders), *found, *unstartable]
+    if prepared.is_program:  # else its mode does not matter
+        found = [*faults_of(spec.code, case.code_folders), *found, *_faults_of_start(case, spec)]
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     if _has_own_software(prepared):
         from hpclaunch.actions.environments.processor import faults_of_processor

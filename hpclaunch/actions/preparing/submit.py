@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Prepared:
     """A resolved and rendered case: the spec, the script, and notices for the user.
 
-    If there are ``faults``, there is no script.
+    If there are ``faults``, there is no script. ``is_program``: its program can be that of a rank, which is not so of a
+    batch script, a notebook or a launcher.
     """
 
     case: Case
@@ -38,6 +39,7 @@ class Prepared:
     script: Script
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
+    is_program: bool = True
 
     @property
     def text(self) -> str:
@@ -79,7 +81,7 @@ def prepare_case(system: System, case: Case) -> Prepared:
     """
     if case.request.as_is:
         spec, faults = _foreign_spec(case)
-        doubts: list[str] = []
+        unsuitable, doubts = list[Fault](), list[str]()
     else:
         from hpclaunch.resolve import resolve
 
@@ -90,7 +92,14 @@ def prepare_case(system: System, case: Case) -> Prepared:
     if case.context.other_site:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
-    return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
+    return Prepared(
+        case=case,
+        spec=spec,
+        script=script,
+        notices=(*notices, *from_templates),
+        faults=tuple(faults),
+        is_program=not unsuitable,
+    )
 
 
 def _look_at_program(case: Case, spec: JobSpec) -> tuple[list[Fault], list[str]]:
