@@ -36,6 +36,7 @@ from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques, torch_optimizers, torch_speed
 from hpclaunch.training.optimization.torch_average import TorchAverage
+from hpclaunch.training.optimization.torch_noise import TorchNoise
 from hpclaunch.training.program import plain_loop, plain_model
 from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
 from hpclaunch.training.program.plain_loop import Validate
@@ -155,6 +156,8 @@ class Loop(plain_loop.PlainLoop):
         self._exchange = TorchExchange(model, device) if run.size > 1 else None
         self._replica = Replica(model, **options) if run.size > 1 else None
         self._proof.watch(self._replica)
+        self._noise = self._measure_noise()
+        self._samples = 0  # of this rank, in the step of now
         if self._average:
             self._proof.watch_average(averages)
             if not self._made:  # DistributedDataParallel has just given all ranks the weights of rank 0
@@ -209,8 +212,25 @@ class Loop(plain_loop.PlainLoop):
     def _end_batch(self, loss: Any) -> None:
         self._forward.close()
         self._end_step(loss)
-        if self._exchange and self._ends_step:
+        if not self._ends_step:
+            return
+        if self._exchange:
             self._exchange.step_ended()
+        if self._noise:
+            self._noise.step_ended(self._samples)
+        self._samples = 0
+
+    def _measure_noise(self) -> TorchNoise | None:
+        if not getattr(self._run.settings, "noise_scale", False):
+            return None
+        if self._replica is None:
+            print("gradient noise scale: measured on two ranks or more", flush=True)
+            return None
+        return TorchNoise(self._run.world, self._run.log, self._replica)
+
+    def _epoch_ended(self, number: int) -> None:
+        if self._noise:
+            self._noise.report(number)
 
     def _exchange_s(self) -> float | None:
         return self._exchange.seconds if self._exchange else 0.0
@@ -237,6 +257,7 @@ class Loop(plain_loop.PlainLoop):
             group["lr"] = rate * self.learning_rate
         self._begins_step, self._ends_step, self.share = self._ends_step, micro.is_last, micro.share
         self._was_asked = False
+        self._samples += micro.samples
         if self._resets and self._begins_step:
             self._optimizer.zero_grad()  # before the forward pass, whose activations then take the gradients' place
         if self._replica is not None and self._run.settings.accumulation > 1:

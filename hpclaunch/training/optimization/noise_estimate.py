@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Any, Sequence
 
+SPAN = 1000.0  # steps that averages cover; AdaptDL (petuum/adaptdl, gradient_noise_scale.py) forgets as fast
 Z90 = 1.2815515655446004  # the normal distribution's 90 % quantile: between -Z90 and Z90 lie 80 %
 
 
@@ -41,6 +42,28 @@ def estimate(sums: Sequence[float]) -> Estimate | None:
     ng = (sums[6] / weight - noise * norm) * of_mean
     low, high = fieller(noise, norm, nn, gg, ng)
     return Estimate(noise / norm if norm > 0 and noise > 0 else None, low, high, noise, norm)
+
+
+def line(found: Estimate, epoch: int, steps: int) -> dict[str, Any]:
+    """What the line `noise_scale` of metrics.jsonl says after an epoch (from 1) and so many steps."""
+    return {
+        "epoch": epoch,
+        "noise_scale": found.value,
+        "low": found.low,
+        "high": found.high,
+        "noise": found.noise,
+        "squared_norm": found.norm,
+        "steps": steps,
+    }
+
+
+def in_words(found: Estimate, epoch: int, steps: int) -> str:
+    """The same for a reader: "epoch 2 gradient noise scale 412 (80 %: 390 to 440) samples, after 60 steps"."""
+    upper = "no upper end" if found.high is None else "{:.4g}".format(found.high)
+    value = "not yet known (above {:.0f} samples)".format(found.low)
+    if found.value is not None:
+        value = "{:.4g} (80 %: {:.4g} to {}) samples".format(found.value, found.low, upper)
+    return "epoch {} gradient noise scale {}, after {} steps".format(epoch, value, steps)
 
 
 def fieller(a: float, b: float, aa: float, bb: float, ab: float, z: float = Z90) -> tuple[float, float | None]:

@@ -7,12 +7,10 @@ from typing import Any
 import tensorflow as tf
 
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.optimization import gradient_norms, precision
+from hpclaunch.training.optimization import gradient_norms, noise_estimate, precision
 from hpclaunch.training.optimization.learning_rate import gradient_noise
-from hpclaunch.training.optimization.noise_estimate import Estimate, estimate
+from hpclaunch.training.optimization.noise_estimate import SPAN, Estimate, estimate
 from hpclaunch.training.rank.world import World
-
-SPAN = 1000.0  # steps; AdaptDL (petuum/adaptdl, gradient_noise_scale.py) forgets at the same pace
 
 
 class NoiseScale(tf.keras.callbacks.Callback):
@@ -62,17 +60,8 @@ class NoiseScale(tf.keras.callbacks.Callback):
         if found is None or not self._world.is_root:
             return
         steps = int(self._sums[7])
-        self._log.write(
-            "noise_scale",
-            epoch=epoch + 1,
-            noise_scale=found.value,
-            low=found.low,
-            high=found.high,
-            noise=found.noise,
-            squared_norm=found.norm,
-            steps=steps,
-        )
-        print("epoch {} gradient noise scale {}, after {} steps".format(epoch + 1, in_words(found), steps), flush=True)
+        self._log.write("noise_scale", **noise_estimate.line(found, epoch + 1, steps))
+        print(noise_estimate.in_words(found, epoch + 1, steps), flush=True)
 
     def result(self) -> Estimate | None:
         """The current estimate, the same on every rank; None before the second step."""
@@ -89,14 +78,6 @@ class NoiseScale(tf.keras.callbacks.Callback):
         now = tf.stack([1.0, 1.0, noise, norm, noise**2, norm**2, noise * norm, 1.0])
         finite = tf.reduce_all(tf.math.is_finite(now))
         self._sums.assign(tf.where(finite, self._keep * self._sums + now, self._sums))
-
-
-def in_words(found: Estimate) -> str:
-    """An estimate for a reader, such as "412 (80 %: 390 to 440) samples"."""
-    if found.value is None:
-        return "not yet known (above {:.0f} samples)".format(found.low)
-    upper = "no upper end" if found.high is None else "{:.4g}".format(found.high)
-    return "{:.4g} (80 %: {:.4g} to {}) samples".format(found.value, found.low, upper)
 
 
 def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:

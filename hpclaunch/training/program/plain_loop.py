@@ -122,6 +122,7 @@ class PlainLoop(ABC):
         metrics = {"loss": progress.mean_loss(world, state.losses, state.counts)}
         validation_s = self._add_validation(number, metrics)
         epoch.report(world, self._run.log, metrics, validation_s)
+        self._epoch_ended(number)
         done = bool(self._best and self._best.judge(number + 1, metrics)) or number + 1 == self._run.settings.epochs
         stop = self._points.look(self._made)[1] and not done
         self._save(Place(number + 1, 0, self._made), stop)
@@ -208,6 +209,9 @@ class PlainLoop(ABC):
         told = [one for one in self._run.world.gather(found) if one]
         if told:
             raise AgreedError(DIVERGED.format(told[0], when), speaks=self._run.is_root)
+
+    def _epoch_ended(self, number: int) -> None:  # noqa: B027 (a loop of JAX has nothing to add)
+        """Called after the line of an epoch (from 0); a subclass may add lines of its own."""
 
     def _exchange_s(self) -> float | None:
         """The seconds so far in which a step waited for the gradients of other ranks; None: a subclass cannot know."""
