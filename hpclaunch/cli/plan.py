@@ -32,6 +32,7 @@ def plan(
     qos: flags.Qos = None,
     walltime: flags.Walltime = None,
     memory: flags.Memory = None,
+    restarts: flags.Restarts = None,
     set_: flags.Set = [],  # noqa: B006
     recipe: flags.Recipe = None,
     hosts: flags.Hosts = None,
@@ -104,6 +105,7 @@ def plan(
         qos=qos,
         walltime=typed_values.seconds_of(walltime),
         memory=typed_values.megabytes_of(memory),
+        restarts=restarts,
         environment=environment,
         hosts_file=hosts,
         settings=typed_values.settings_of(set_),

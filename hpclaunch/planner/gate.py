@@ -37,4 +37,5 @@ def _name_other_ways(run: Candidate) -> str:
     if run.time_s.middle > LONGEST_S:
         needed = shorten(run.nodes * run.time_s.middle / LONGEST_S)
         return f"a year would take the speed of {needed} such nodes: fewer samples or epochs, or a faster --node-type"
-    return f"--restarts {run.jobs - 1} of submit allows such a chain; a --partition or --qos with longer jobs"
+    chain = f"--restarts {run.jobs - 1} allows such a chain, if the program continues from its checkpoints"
+    return f"{chain}; a --partition or --qos with longer jobs"

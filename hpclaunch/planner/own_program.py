@@ -256,7 +256,8 @@ def _way(
         slowdown_s=0.0,
         input_s=0.0,
     )
-    bill = replace(trial.bill, most_jobs=MOST_JOBS)
+    typed = question.case.request.restarts
+    bill = replace(trial.bill, most_jobs=MOST_JOBS if typed is None else typed + 1)
     found = candidate(trial.nodes, batch, speed, length, bill, wait_s=question.queue.wait_s(trial.nodes))
     return _Way(
         trial=trial,

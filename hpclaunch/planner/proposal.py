@@ -37,6 +37,7 @@ def command_of(
     whole = request.walltime or walltime
     flags["--walltime"] = None if whole is None else format_walltime(whole)
     flags["--memory"] = None if request.memory is None else format_memory(request.memory)
+    flags["--restarts"] = request.restarts
     flags["--hosts"] = request.hosts_file
     for flag, value in flags.items():
         words += [flag, str(value)] if value is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -257,4 +258,8 @@ def test_a_program_that_cannot_start_again_is_planned_on_nodes_where_one_job_end
     for more in (("30G",), ("1G", "--nodes", "2")):
         endless = site.type(*words, *more)
         assert endless.code == 1 and "cannot start again (no restarts)" in endless.err
-        assert "--restarts" in endless.err
+        restarts = re.search(r"--restarts (\d+) allows such a chain", endless.err)
+        assert restarts is not None
+        chain = site.type(*words, *more, *restarts[0].split()[:2])
+        assert chain.code == 0, chain.err
+        assert f"--restarts {restarts[1]}" in chain.out and "jobs in sequence" in chain.out

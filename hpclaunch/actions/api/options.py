@@ -28,7 +28,8 @@ class PlanOptions(PlaceOptions, total=False):
 
     ``global_batch`` in samples; ``deadline``: the longest time; ``budget``: the highest cost, in the unit of the site;
     ``weight``: of time against cost, between 0 and 1, or ``prefer`` one of them; ``calibration``: a file with
-    measurements; ``work``: how much a measured program of one's own is to train, such as ``"5M"``.
+    measurements; ``restarts``: how often it may start again; ``work``: how much a measured program of one's own is to
+    train, such as ``"5M"``.
     """
 
     node_type: str | None
@@ -39,6 +40,7 @@ class PlanOptions(PlaceOptions, total=False):
     weight: float | None
     prefer: Literal["time", "cost"] | None
     calibration: Name | None
+    restarts: int | None
     work: str | None
 
 
