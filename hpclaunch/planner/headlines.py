@@ -194,7 +194,7 @@ def _rate(plan: Forecast) -> Headline:
     if plan.measured_program is not None:
         words = "the program's own"
         return Headline(name="rate", value=words, range=words, trust="guess")
-    if recipe is None or recipe.rate is None:
+    if recipe is None or recipe.rate is None or recipe.is_foreign:
         return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
     low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)
     rate = recipe.other_rate or recipe.rate.scaled

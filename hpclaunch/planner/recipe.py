@@ -50,8 +50,8 @@ class Recipe:
     ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
     own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
     a typed rate differs; ``other_rate``: what it is in training then. ``is_start``: the rate is the optimizer's own
-    starting value. ``doubt``: a warning that the job's rate was tuned for another optimizer, or for no known
-    batch; empty: neither.
+    starting value; ``is_foreign``: it was tuned for another optimizer, and is not known for this one. ``doubt``: a
+    warning that the job's rate was tuned for another optimizer, or for no known batch; empty: neither.
     """
 
     batch: Batch
@@ -66,6 +66,7 @@ class Recipe:
     decay: Decay
     epochs: float
     is_start: bool = False
+    is_foreign: bool = False
     doubt: str = ""
 
     @property
@@ -110,10 +111,15 @@ def in_pipeline(batch: Batch, work: Workload, largest: int) -> Batch:
 
 @record
 class _Rules:
-    """What the rules give for a batch; ``is_start``: the rate is the optimizer's own, whatever the job's rate is."""
+    """What the rules give for a batch; ``is_start``: the rate is the optimizer's own, whatever the job's rate is.
+
+    ``is_foreign``: the rate was tuned for another optimizer. No rule makes it one for this optimizer: it stays as the
+    job has it.
+    """
 
     optimizer: OptimizerAdvice
     is_start: bool
+    is_foreign: bool
     rate: Rate | None
     warm_up: Warmup
     decay: Decay
@@ -153,6 +159,7 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         decay=rules.decay,
         epochs=rules.epochs.made,
         is_start=rules.is_start,
+        is_foreign=rules.is_foreign,
         doubt=doubt,
     )
 
@@ -185,11 +192,13 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     has_no_rule = "scale_learning_rate" not in work.typed or work.rate_is_typed
     foreign = work.learning_rate is not None and not work.tuned_rate_fits and has_no_rule
     is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
+    is_foreign = work.learning_rate is not None and not work.rate_fits and not is_start
     own_warmup, own_decay = (0.0, "") if is_start else (work.warmup_epochs, work.decay)
     return _Rules(
         optimizer=optimizer,
         is_start=is_start,
-        rate=OWN_RATES[optimizer.name](total) if is_start else _scaled_rate(total, work, facts),
+        is_foreign=is_foreign,
+        rate=_rate_at(batch, work, facts, start=optimizer.name if is_start else "", is_foreign=is_foreign),
         warm_up=warm_up(
             total / base, optimizer.name, epochs=epochs.made, own=own_warmup, typed=_types_warm_up(work, own_warmup)
         ),
@@ -214,7 +223,9 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
         wanted["epochs"] = f"{rules.epochs.made:g}"
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
-    if rules.rate is not None:
+    if rules.is_foreign:
+        wanted["scale_learning_rate"] = "none"
+    elif rules.rate is not None:
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown. A rate that a
         # person types is that of the batch: no rule scales it, unless one is typed as well.
         as_number = rules.is_start or work.global_batch is not None or work.rate_is_typed
@@ -226,6 +237,15 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
         wanted |= {"decay": decay.name} if rules.is_start or not work.decay else {}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
     return wanted
+
+
+def _rate_at(batch: Batch, work: Workload, facts: TaskFacts, *, start: str, is_foreign: bool) -> Rate | None:
+    """Return the rate of a batch; ``start``: the optimizer whose own rate it is; empty: none."""
+    if start:
+        return OWN_RATES[start](batch.total)
+    if not is_foreign or work.learning_rate is None:
+        return _scaled_rate(batch.total, work, facts)
+    return scale_rate(BaseRate(rate=work.learning_rate, batch=batch.total), batch.total, work.optimizer, rule="none")
 
 
 def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:

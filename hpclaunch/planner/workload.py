@@ -118,8 +118,8 @@ class Workload:
 
     @property
     def rate_fits(self) -> bool:
-        """Whether the learning rate suits the optimizer: it was typed, or tuned for one with rates of the same size."""
-        return self.tuned_rate_fits or not self.typed.isdisjoint(("learning_rate", "scale_learning_rate"))
+        """Whether the learning rate suits the optimizer: it or a rule was typed, or it was tuned for a similar one."""
+        return self.tuned_rate_fits or "learning_rate" in self.typed or self.rule not in (None, "none")
 
     def total_of(self, replicas: int) -> int | None:
         """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""

@@ -176,7 +176,7 @@ def test_the_words_are_three_to_five_lines_with_batch_bounds_and_rule() -> None:
     ("axis", "name"),
     [
         (("batch_size_per_rank", "64,512,1024"), "warmup_epochs"),
-        (("optimizer", "adam,sgd"), "learning_rate"),
+        (("optimizer", "adam,sgd"), "scale_learning_rate"),
         (("epochs", "2,12"), "warmup_epochs"),
     ],
 )

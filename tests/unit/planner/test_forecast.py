@@ -243,6 +243,15 @@ def test_the_rate_of_a_plan_typed_again_is_that_of_the_rule(asked: dict[str, Any
     assert [rates[0].low, rates[0].high] == pytest.approx([rates[1].low, rates[1].high], rel=1e-3)
 
 
+def test_a_rate_of_another_optimizer_is_neither_scaled_nor_named() -> None:
+    """No rule makes a rate of SGD one of AdamW: it was scaled to 0.07."""
+    plan = plan_of(bundled_job("resnet50"), settings=(("optimizer", "adamw"),))
+    assert value_of(plan, "learning_rate") is None and value_of(plan, "scale_learning_rate") == "none"
+    line = next(one for one in plan.headlines if one.name == "rate")
+    assert line.value == "not known" and line.number is None
+    assert any("was tuned for sgd, not for adamw" in text for text in plan.warnings)
+
+
 def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
     job = a_trained_job()
     job = replace(job, parameters={**job.parameters, "decay_power": Parameter(default=1.0)})
