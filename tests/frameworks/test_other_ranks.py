@@ -15,7 +15,10 @@ WORLDS = [(2, 2), (3, 1), (1, 0)]
 """Numbers of ranks, and the steps of each in the first epoch: of 24 samples, they leave 16, 10 and none."""
 
 
-@pytest.mark.parametrize(("job", "reshuffle"), [("ddp", "shard"), ("ddp", "global"), ("jax", "shard")])
+@pytest.mark.parametrize(
+    ("job", "reshuffle"),
+    [("ddp", "shard"), pytest.param("ddp", "global", marks=pytest.mark.long_tier), ("jax", "shard")],
+)
 def test_the_losses_of_an_epoch_are_those_of_all_samples(job: str, reshuffle: str, tmp_path: Path) -> None:
     # The loss of a batch is the mean of its targets: powers of two, whose sum tells how often each was read.
     y = 2.0 ** np.arange(26)

@@ -72,7 +72,7 @@ def test_an_image_damaged_in_training_is_named_once_and_stops_both(ranks, tmp_pa
     assert not ended.events("end")
 
 
-@pytest.mark.parametrize("own_loop", ["false", "true"])
+@pytest.mark.parametrize("own_loop", [pytest.param("false", marks=pytest.mark.long_tier), "true"])
 def test_damage_in_what_another_rank_has_left_is_named(ranks, own_loop: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     data, run_dir = write_images(tmp_path / "data", (28, 28, 1)), tmp_path / "run"
     extra = {"HPCLAUNCH_DATA_DIR": str(data), "HPCLAUNCH_RUN_DIR": str(run_dir)}

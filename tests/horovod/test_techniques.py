@@ -85,6 +85,7 @@ def test_adascale_finds_a_gain_that_all_ranks_share(launches: Callable[[int], En
     assert 1 < gains[0] <= 4
 
 
+@pytest.mark.long_tier  # four ranks that wait in MPI on two cores; what Gloo refuses is below
 def test_adasum_adds_four_ranks_by_their_angles(ranks: Callable[..., Ended]) -> None:
     if not MPI:
         pytest.skip("group horovod-mpi: needs mpirun and a Horovod that is built with MPI")
