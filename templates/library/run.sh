@@ -394,7 +394,7 @@ rank_program() { # print the text that the shell of every rank runs
     echo 'unset HPCLAUNCH_BROADCAST' # a rank that is being ended removes this folder: never one that was not made here
   fi
   declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank \
-    copy_output leave_rank_code began_at watch_start await_later_start superseded kill_start processes_with
+    copy_output leave_first_failure leave_rank_code began_at watch_start await_later_start superseded kill_start processes_with
   if [[ "$own" == *_gpu* ]]; then
     declare -f show_one_gpu check_gpus sees_others refuse_gpus find_gpus keep_named find_divided \
       nvidia_gpus amd_gpus find_other_vendor take_gpu
@@ -446,8 +446,15 @@ end_rank() { # write what the script reads about this rank
   if [[ "$code" = 1 || "$code" = 14 ]] && [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] && [ ! -e "$HPCLAUNCH_EXIT_FILE" ]; then
     sleep 3
   fi
-  [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+  [ "$code" -eq 0 ] || leave_first_failure
   leave_rank_code
+}
+
+leave_first_failure() { # write this rank's exit code, and which rank it is and where, unless another has failed before it
+  local host
+  (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null || return 0
+  read -r host < /proc/sys/kernel/hostname
+  printf '%s on %s\n' "rank${number:+ $number}" "$host" > "$HPCLAUNCH_EXIT_FILE.rank"
 }
 
 leave_rank_code() { # write this rank's exit code to a file of its own; a rank without a number by its host and process

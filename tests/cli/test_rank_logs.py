@@ -56,6 +56,16 @@ def test_a_rank_has_its_output_and_errors_in_order_and_the_jobs_log_has_all(loca
     assert sorted(path.name for path in (run / "logs").glob("rank-*")) == ["rank-0.out", "rank-1.out", "rank-2.out"]
 
 
+def test_a_failed_run_says_which_rank_failed_first_and_how(local: Desk) -> None:
+    words = '[ "$rank" = 1 ] || sleep 100\necho "KeyError: \'lr\'" >&2\nexit 5\n'
+    run, done = ran(local, words)
+    host = Path("/proc/sys/kernel/hostname").read_text().strip()
+    assert done.json["state"] == "FAILED"
+    (row,) = local.type("status", run.name, "--json").runs
+    assert row["reason"] == f"rank 1 on {host}: KeyError: 'lr'"
+    assert f"rank 1 on {host}: KeyError: 'lr'" in local.type("status", run.name).out
+
+
 def test_nothing_is_lost_of_a_rank_that_is_killed_and_its_code_is_the_runs(local: Desk) -> None:
     words = '[ "$rank" = 1 ] || exit 0\nfor i in {1..20000}; do echo "line $i"; done\nprintf "no newline"\nkill -9 $$\n'
     _, done = ran(local, words)

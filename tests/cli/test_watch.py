@@ -81,7 +81,7 @@ def test_a_runs_whole_life_with_a_resize(local: Desk, watch: Watch) -> None:
     assert len(rows) == 24 and rows[0].startswith("1 run: 1 RUNNING")
     terminal.resize(60, 20)
     rows = terminal.until(lambda rows: rows[-1].startswith("[active]"), "a screen of 60 by 20")
-    assert len(rows) == 20 and rows[2].startswith("> …") and run.name[-8:] in rows[2]
+    assert len(rows) == 20 and rows[2].startswith("> train-…") and run.name[-8:] in rows[2]
     terminal.resize(200, 50)
     terminal.until(lambda rows: len(rows) == 50 and rows[-1].startswith("[active]"), "a screen of 200 by 50")
     terminal.type("l")

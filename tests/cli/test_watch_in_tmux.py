@@ -69,7 +69,7 @@ def test_a_runs_life_with_another_size_and_a_closed_window(local: Desk, tmux: Tm
     assert len(rows) == 24 and rows[-1].startswith("[active]  q quit  l log"), rows
     tmux.ask("resize-window", "-x", "60", "-y", "20")
     wait_for(lambda: len(rows := tmux.rows()) == 20 and rows[-1].startswith("[active]"), "60 by 20")
-    assert any(row.startswith("> …") and run.name[-8:] in row for row in tmux.rows())
+    assert any(row.startswith("> train-…") and run.name[-8:] in row for row in tmux.rows())
     tmux.type("l")
     tmux.shows("the program has begun")
     tmux.type("Escape")

@@ -30,6 +30,7 @@ from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
 from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
 from hpclaunch.runs.leases import Lease
+from hpclaunch.runs.logs import last_words
 from hpclaunch.runs.markers import successor_of, why_not_recorded
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
@@ -43,6 +44,8 @@ _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
 _NOT_RECORDED = "74:0"
 """The exit code of a script whose ranks ended with 0, but whose success could not be recorded (EX_IOERR)."""
+_WITHOUT_REASON = ("", "NonZeroExitCode")
+"""What Slurm says of a job that failed by itself."""
 _MOST_NAMED = 5
 MOST_ENDED = 100
 """So many of the runs that ended long ago does `status` show."""
@@ -183,7 +186,11 @@ def _completed_code(ended: Run | TaskState, status: Status) -> str:
 def _apply_status(run: Run, status: Status) -> Run:
     """Return the run with this status; nothing is recorded."""
     nodes = status.nodes or run.nodes
-    reason = status.reason or (why_not_recorded(run) if status.exit_code == _NOT_RECORDED else "")
+    reason = status.reason
+    if not reason and status.exit_code == _NOT_RECORDED:
+        reason = why_not_recorded(run)
+    elif reason in _WITHOUT_REASON and status.state == "FAILED":
+        reason = last_words(run)
     return replace(run, state=status.state, exit_code=status.exit_code, reason=reason, nodes=nodes)
 
 

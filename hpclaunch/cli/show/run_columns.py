@@ -203,15 +203,16 @@ def _line(names: Sequence[str], widths: dict[str, int], cells: dict[str, str], s
 
 
 def cut(text: str, width: int, keep_end: bool = False) -> str:
-    """Return a text of at most ``width`` characters; a mark stands for what is left out at the end, or the beginning.
+    """Return a text of at most ``width`` characters; a mark stands for what is left out at the end, or in the middle.
 
-    The end of a run's name is kept: whole parts of it name the run, too.
+    Of a run's name both ends are kept: what it was called, and the random part, which alone names the run, too.
     """
     if len(text) <= width:
         return text
     if width <= 1:
         return text[:width]
-    return f"…{text[len(text) - width + 1 :]}" if keep_end else f"{text[: width - 1]}…"
+    end = min(width - 1, max(_SHORTEST_RUN - 1, (width - 1) // 2)) if keep_end else 0
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
 def _notes(found: Sequence[ListedRun]) -> list[str]:

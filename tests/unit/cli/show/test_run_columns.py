@@ -108,4 +108,7 @@ def test_a_place_in_the_queue_in_words() -> None:
 
 def test_a_text_is_cut_at_its_end_or_its_beginning() -> None:
     assert (cut("abcdef", 6), cut("abcdef", 4), cut("abcdef", 4, keep_end=True)) == ("abcdef", "abc…", "…def")
+    name = "training_with_noise-20261124-163101-a3f91c07"
+    assert cut(name, 30, keep_end=True) == "training_with_n…63101-a3f91c07"
+    assert cut(name, 12, keep_end=True) == "tra…a3f91c07"
     assert (cut("abc", 1), cut("abc", 0)) == ("a", "")

@@ -67,9 +67,9 @@ def test_a_screen_of_80_by_24() -> None:
     assert lines[23] == "[active]  q quit  l log  c cancel  s sort  r reverse  / filter  u ask  ? help"
 
 
-def test_a_screen_of_60_by_20_keeps_the_end_of_the_names() -> None:
+def test_a_screen_of_60_by_20_keeps_both_ends_of_the_names() -> None:
     lines = drawn(View(), FEW, 60, 20)
-    assert lines[2].startswith("> …") and "00000001  RUNNING" in lines[2] and lines[2].endswith("6/60")
+    assert lines[2].startswith("> cifa…") and "00000001  RUNNING" in lines[2] and lines[2].endswith("6/60")
     assert lines[15] == "epoch    6/60  ─────  00:09:00 left  walltime 00:57:55 left"
 
 
