@@ -416,7 +416,7 @@ mark_rank() { # export a variable by which the script finds the processes of ran
 }
 
 run_rank() { # run the rank and write its exit code, by which the script counts it; the first to fail writes it twice
-  local code number='' copier='' is_ended=no sampled='' watcher='' taken=()
+  local code number='' copier='' log_begins=0 is_ended=no sampled='' watcher='' taken=()
   trap : USR1 USR2 # the program gets these signals too; this shell waits until it ends
   trap 'is_ended=yes' TERM
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
@@ -450,11 +450,15 @@ end_rank() { # write what the script reads about this rank
   leave_rank_code
 }
 
-leave_first_failure() { # write this rank's exit code, and which rank it is and where, unless another has failed before it
-  local host
-  (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null || return 0
-  read -r host < /proc/sys/kernel/hostname
-  printf '%s on %s\n' "rank${number:+ $number}" "$host" > "$HPCLAUNCH_EXIT_FILE.rank"
+leave_first_failure() { # write this rank's exit code, and which rank it is and where, unless another has failed before it;
+  # and from which byte on its log is of this start. A program of the library may have written all but the last itself
+  local host first=''
+  if (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null; then
+    read -r host < /proc/sys/kernel/hostname
+    printf '%s on %s\n' "rank${number:+ $number}" "$host" > "$HPCLAUNCH_EXIT_FILE.rank"
+  fi
+  { read -r first < "$HPCLAUNCH_EXIT_FILE.rank"; } 2> /dev/null
+  [[ -z "$number" || "$first" != "rank $number on "* ]] || printf '%s\n' "$log_begins" > "$HPCLAUNCH_EXIT_FILE.from"
 }
 
 leave_rank_code() { # write this rank's exit code to a file of its own; a rank without a number by its host and process
@@ -732,6 +736,8 @@ rank_log() { # rank_log NUMBER: write the output of this rank to the job's log a
   number=$1
   [ -n "$number" ] || return 0
   [ -d "$HPCLAUNCH_RUN_DIR/logs" ] || mkdir -p "$HPCLAUNCH_RUN_DIR/logs"
+  [ ! -s "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out" ] || # of an earlier start
+    log_begins=$(stat --format %s "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out")
   exec > >(copy_output "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out") 2>&1
   copier=$!
 }

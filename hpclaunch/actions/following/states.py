@@ -190,7 +190,7 @@ def _apply_status(run: Run, status: Status) -> Run:
     if not reason and status.exit_code == _NOT_RECORDED:
         reason = why_not_recorded(run)
     elif reason in _WITHOUT_REASON and status.state == "FAILED":
-        reason = last_words(run)
+        reason = last_words(run, status.exit_code)
     return replace(run, state=status.state, exit_code=status.exit_code, reason=reason, nodes=nodes)
 
 
