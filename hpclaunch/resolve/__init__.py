@@ -6,7 +6,7 @@ one part of a run (`parts`) and writes choices, faults and warnings to `decision
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
@@ -114,7 +114,11 @@ def _spec_of(case: Case, parts: Parts, lines: Lines, decisions: Decisions) -> Jo
         packages=lines.packages,
         contained=lines.contained,
         python_folder=parts.software.folder,
-        choices=(*decisions.choices, *_choices_of_settings(case), *_choices_of_the_recipe(case)),
+        choices=(
+            *decisions.choices,
+            *_choices_of_settings(case, dict(lines.directives)),
+            *_choices_of_the_recipe(case),
+        ),
         declined=tuple(decisions.declined),
         warnings=(*decisions.warnings, *case.advice.warnings, *filter(None, [decisions.way_on])),
         way_on=decisions.way_on,
@@ -159,15 +163,19 @@ def _place_trials(trials: TrialLayout | None, command: Sequence[str], arguments:
     return replace(trials, position=position, arguments=len(arguments))
 
 
-def _choices_of_settings(case: Case) -> Iterator[Choice]:
-    """Yield what settings files add to the script: nothing that was typed shows it."""
-    is_queued = case.site.scheduler_row.has_queue
+def _choices_of_settings(case: Case, written: Mapping[str, str]) -> Iterator[Choice]:
+    """Yield what settings files add to the ``written`` directives: nothing that was typed shows it.
+
+    What was typed instead, or is removed, is not among them.
+    """
     origin, mail = case.settings.offer("mail", case.site.name)
-    if mail is not None and is_queued:
-        yield Choice(key="mail", value=f"{','.join(mail.events)} to {mail.to}", origin=origin)
+    if mail is not None and written.get("mail-user") == mail.to:
+        yield Choice(key="mail", value=f"{written.get('mail-type', '')} to {mail.to}", origin=origin)
     for origin, level in reversed(case.settings.levels(case.site.name)):
-        if is_queued:
-            yield from (Choice(key="sbatch", value=option, origin=origin) for option in level.sbatch)
+        for option in level.sbatch:
+            name, _, value = option.removeprefix("--").partition("=")
+            if written.get(name) == value:
+                yield Choice(key="sbatch", value=option, origin=origin)
 
 
 def _choices_of_the_recipe(case: Case) -> list[Choice]:

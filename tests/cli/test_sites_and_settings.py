@@ -105,6 +105,16 @@ def test_everything_that_settings_files_choose_is_shown_with_its_file(desk: Desk
     assert "  restarts " not in typed and "  rank logs " not in typed
 
 
+def test_what_is_typed_over_settings_or_removed_is_not_shown_as_theirs(desk: Desk) -> None:
+    desk.write(str(desk.config / "settings.yaml"), "mail: {to: me@here.org}\nsbatch: [--nice=100, --comment=theirs]\n")
+    desk.write("hpclaunch.yaml", "remove: [--nice, --mail-user, --mail-type]\n")
+    site = ("--site", "perlmutter", "--runs-dir", "/home/x", "--account", "m1234_g")
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", *site, "--sbatch=--comment=typed")
+    assert "#SBATCH --comment=typed" in done.out and "theirs" not in done.out + done.err
+    assert "  mail " not in done.err and "  sbatch " not in done.err
+    assert done.err.count("  removed ") == 3
+
+
 def test_sites_are_listed_and_shown(desk: Desk) -> None:
     rows = desk.type("sites", "list", "--json").json["sites"]
     assert {row["name"] for row in rows} >= BUNDLED
