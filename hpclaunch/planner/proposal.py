@@ -123,6 +123,8 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
         return Length(walltime=asked, jobs=math.ceil(needed / limit))
     takes = f"the run takes up to {format_walltime(needed)}, but one job may run only {format_walltime(limit)}"
     why = f"{question.case.job.name} cannot continue after a job has ended (restarts: hpclaunch docs job-files)"
+    if question.case.request.restarts == 0:
+        why = "--restarts 0 is typed"
     return Length(walltime=None if typed else limit, warning=f"{takes}, and {why}")
 
 

@@ -203,7 +203,8 @@ def trial_of(question: Question, nodes: int) -> Trial:
         longest = max(longest, longest_job_on(replace(question.case, request=request), sizing, LONGEST_S))
     bill = _bill_of(price_of(question.case.site, sizing), nodes, longest)
     most = sizing.restart_request.most
-    bill = replace(bill, most_jobs=most + 1 if most else None)
+    is_known = bool(most) or question.case.request.restarts is not None  # typed 0: it must end in one job
+    bill = replace(bill, most_jobs=most + 1 if is_known else None)
     return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(decisions.faults))
 
 

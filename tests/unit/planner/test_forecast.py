@@ -493,6 +493,14 @@ def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
     assert any("one job may run only 2-00:00:00, and train cannot continue" in text for text in unable.warnings)
 
 
+def test_typed_restarts_are_a_limit_also_if_they_are_none() -> None:
+    long = {"flops_per_sample": 7.73e11}
+    job = replace(a_trained_job(long), restarts=50)
+    assert plan_of(job, nodes=1, restarts=50).refusals == ()
+    (refusal,) = plan_of(job, nodes=1, restarts=0).refusals
+    assert "cannot start again" in str(refusal)
+
+
 def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
     plan = plan_of(replace(a_trained_job(), restarts=50), nodes=1, walltime=3600)
     assert the_walltime(plan) == 3600
