@@ -376,9 +376,14 @@ def optimizer(run: Run, model: Any) -> Any:
 
     model: a torch.nn.Module. sgd, adam and adamw are PyTorch's own; lars, larc, lamb and muon have the formulas that
     they have under TensorFlow. Raises AgreedError for a setting without effect on this optimizer, such as weight_decay
-    of adam, and for a pattern of muon_exclude that matches no weight.
+    of adam, for a pattern of muon_exclude that matches no weight, and in a job without these parameters.
     """
     asked = run.settings
+    if not hasattr(asked, "optimizer"):
+        raise AgreedError(
+            "the job has no parameter optimizer: add the group optimizers to `from` of its parameters",
+            speaks=run.is_root,
+        )
     idle = [one.why for one in options.idle(asked) if one.needs == "optimizer"]
     if idle:
         raise AgreedError("; ".join(idle), speaks=run.is_root)

@@ -71,11 +71,13 @@ def test_ten_steps_are_those_of_the_tensorflow_side(tmp_path: Path) -> None:
         "another": "the setting optimizer is lamb, but the program gives SGD",
         "same": "",
         "decay": "the setting weight_decay is 0.1, but SGD of the program has 0.01",
+        "alike": "the setting optimizer is adam, but the program gives NAdam",
     }
     assert told["muon"] == {
         "hidden": ["first.weight", "conv.weight", "router.weight"],
         "matrices": ["embedding.weight", "first.weight", "conv.weight", "router.weight", "last.weight"],
         "without": ["first.weight", "conv.weight"],
+        "tied": ["embedding.weight"],
         "unknown": "no weight with two dimensions is called rooter.*; there are conv.weight, depthwise.weight, "
         "embedding.weight, first.weight, last.weight, router.weight",
     }

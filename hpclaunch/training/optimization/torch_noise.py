@@ -70,4 +70,5 @@ class TorchNoise:
 
 
 def _squared_norm(gradients: Any) -> Any:
-    return gradients.detach().double().square().sum()
+    # Without a copy of the bucket in float64.
+    return torch.linalg.vector_norm(gradients.detach(), dtype=torch.float64) ** 2

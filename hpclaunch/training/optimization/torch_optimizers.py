@@ -217,12 +217,9 @@ def muons_names(model: Any, exclude: Sequence[str] = (), only_hidden: bool = Tru
     `exclude`. only_hidden: also embeddings, and the first and the last weight with two dimensions in the order in which
     the model has them. Raises ValueError for a pattern that matches none.
     """
-    matrices = {
-        "{}.{}".format(name, own) if name else own: module
-        for name, module in model.named_modules()
-        for own, one in module.named_parameters(recurse=False)
-        if one.dim() > 1
-    }
+    modules = dict(model.named_modules())
+    # A weight that two modules share has the name of the first.
+    matrices = {name: modules[name.rpartition(".")[0]] for name, one in model.named_parameters() if one.dim() > 1}
     matched = {pattern: fnmatch.filter(matrices, pattern) for pattern in exclude}
     unknown = [pattern for pattern, names in matched.items() if not names]
     if unknown:
@@ -251,10 +248,11 @@ def in_words(taken: int) -> str:
 def unlike(asked: Any, optimizer: Any) -> str:
     """Why a program's own optimizer is not what the settings ask for, in words; empty if it is, or nothing was chosen.
 
-    An optimizer is taken for what its class is called, and for the options of its groups.
+    An optimizer is taken for what its class is called, and for the options of its groups. What it excludes from its
+    decay, or gives to Muon, cannot be seen there.
     """
     name = type(optimizer).__name__
-    if _asks(asked, "optimizer") and asked.optimizer.lower() not in name.lower():
+    if _asks(asked, "optimizer") and name.lower() not in (asked.optimizer, "fused" + asked.optimizer):
         return "the setting optimizer is {}, but the program gives {}".format(asked.optimizer, name)
     for option in ("momentum", "weight_decay"):
         given = [group[option] for group in optimizer.param_groups if option in group]

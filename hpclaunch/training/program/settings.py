@@ -14,7 +14,7 @@ GROUPS = ["images", "batch_norm", "model_parallel"]
 """The groups of parameters.json that a script of one's own has: all of TensorFlow's."""
 PLAIN_GROUP = "other_frameworks"
 """The group for a script that trains with JAX; its settings are among those of GROUPS."""
-TORCH_GROUP = "pytorch"
+TORCH_GROUPS = ["pytorch", "optimizers"]
 """The group for a script that trains with PyTorch: PLAIN_GROUP, and how its steps are computed."""
 
 
@@ -69,8 +69,11 @@ def plain_settings(
 def torch_settings(
     description: str = "", script: str = "", words: Sequence[str] | None = None, **defaults: Any
 ) -> Settings:
-    """The settings of a program that trains with PyTorch: those of TORCH_GROUP."""
-    given = options.of_job(script) if script else {options.FROM: TORCH_GROUP}
+    """The settings of a program that trains with PyTorch: those of TORCH_GROUPS.
+
+    A job file may leave ``optimizers`` out, for a program that makes its optimizer itself.
+    """
+    given = options.of_job(script) if script else {options.FROM: TORCH_GROUPS}
     return _read(description, given, words, defaults, techniques.parse_plain)
 
 

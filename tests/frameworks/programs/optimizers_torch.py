@@ -30,7 +30,8 @@ def refusals():
         "same": Asked(optimizer="sgd", momentum=0.9, weight_decay=0.01),
         "decay": Asked(weight_decay=0.1),
     }
-    return {name: torch_optimizers.unlike(one, sgd) for name, one in asked.items()}
+    found = {name: torch_optimizers.unlike(one, sgd) for name, one in asked.items()}
+    return {**found, "alike": torch_optimizers.unlike(Asked(optimizer="adam"), torch.optim.NAdam(weights))}
 
 
 def taken_by_muon():
@@ -49,6 +50,9 @@ def taken_by_muon():
         "matrices": torch_optimizers.muons_names(model, only_hidden=False),
         "without": torch_optimizers.muons_names(model, ["router.*"]),
     }
+    tied = torch.nn.ModuleDict({"embedding": torch.nn.Embedding(9, 4), "head": torch.nn.Linear(4, 9, bias=False)})
+    tied["head"].weight = tied["embedding"].weight
+    found["tied"] = torch_optimizers.muons_names(tied, only_hidden=False)
     try:
         torch_optimizers.muons_names(model, ["rooter.*"])
     except ValueError as error:
