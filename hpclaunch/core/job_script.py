@@ -104,9 +104,9 @@ class JobScript:
             return self
         begin = option.format("")
         kept = [line for line in self.head if not (isinstance(line, ScriptOption) and line.option.startswith(begin))]
-        separator = ScriptOption(self.row.component_directive)
-        # Slurm takes them from the first component for the others, too.
-        first = kept[: kept.index(separator)] if separator in kept else kept
+        separator, first = ScriptOption(self.row.component_directive), kept
+        if separator.option and separator in kept:  # Slurm takes them from the first component for the others, too
+            first = kept[: kept.index(separator)]
         places = [number for number, line in enumerate(first) if isinstance(line, ScriptOption)]
         place = max(places, default=0) + 1
         added = [ScriptOption(option.format(value)) for value in values]
