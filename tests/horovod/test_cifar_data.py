@@ -27,6 +27,7 @@ def test_cifar_learns_from_class_folders(ranks, test_data: str) -> None:  # type
     assert end["test_samples"] == 10000 and end["test_accuracy"] > 0.15
 
 
+@pytest.mark.long_tier  # test_jobs.py trains on fewer images
 def test_mnist_learns_from_npz(ranks, test_data: str) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(
         ROOT / "jobs" / "mnist" / "train.py",

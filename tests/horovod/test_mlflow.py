@@ -72,6 +72,7 @@ def test_a_missing_package_ends_the_run_before_the_training(
     assert not ended.events("start") and not (ended.run_dir / "checkpoints").exists()
 
 
+@pytest.mark.long_tier
 def test_a_run_is_one_run_of_mlflow_with_parameters_metrics_and_the_model(
     data: str, mlflow: str, ranks: Callable[..., Ended], tmp_path: Path
 ) -> None:

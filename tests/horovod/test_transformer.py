@@ -101,6 +101,7 @@ def test_a_model_with_fewer_tokens_than_the_data_ends_before_the_training(
     assert ended.speakers("has 512 different tokens, and the model has 300 (vocabulary)") == ["0"], ended.text
 
 
+@pytest.mark.long_tier  # test_tensor_parallel.py shares a smaller one in every run
 def test_ranks_that_share_the_model_train_and_continue_the_text_as_one(
     ranks: Callable[..., Ended], tmp_path: Path
 ) -> None:
