@@ -390,7 +390,8 @@ def optimizer(run: Run, model: Any) -> Any:
     try:
         made = torch_optimizers.make(asked, model)
     except ValueError as error:
-        raise AgreedError("--muon-exclude: {}".format(error), speaks=run.is_root) from None
+        option = "--muon-exclude" if asked.optimizer == "muon" else "--optimizer"
+        raise AgreedError("{}: {}".format(option, error), speaks=run.is_root) from None
     made.is_of_settings = True
     if run.is_root and asked.optimizer == "muon":
         taken = sum(len(group["params"]) for group in made.param_groups if group["matrix"])

@@ -171,7 +171,8 @@ def make(asked: Any, model: Any) -> Any:
     """The optimizer of the settings over all parameters of `model`.
 
     asked: has optimizer (one of optimizers.NAMES), learning_rate, weight_decay, momentum, exclude_vectors and the
-    muon_ settings. Raises ValueError for a pattern of muon_exclude that matches no weight.
+    muon_ settings. Raises ValueError for a pattern of muon_exclude that matches no weight, and for an optimizer that
+    has no row here.
     """
     rate, decay, momentum = asked.learning_rate, asked.weight_decay, asked.momentum
     if asked.optimizer == "muon":
@@ -185,6 +186,8 @@ def make(asked: Any, model: Any) -> Any:
         "lars": lambda: Lars(groups, rate, momentum, decay),
         "sgd": lambda: torch.optim.SGD(weights, rate, momentum=momentum),
     }
+    if asked.optimizer not in makers:
+        raise ValueError("PyTorch has no {} here; use one of {}".format(asked.optimizer, ", ".join([*makers, "muon"])))
     return makers[asked.optimizer]()
 
 
