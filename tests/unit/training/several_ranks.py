@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -57,5 +58,12 @@ def on_ranks(size: int, run_dir: Path, work: Callable[[World], Any], per_node: i
             meeting.barrier.abort()  # else the others would wait
             raise
 
-    with ThreadPoolExecutor(size) as threads:
-        return list(threads.map(one, range(size)))
+    # Python 3.11 counts the depth of an expression for all threads together: a switch while NumPy reads the head of a
+    # file would be an error ("AST constructor recursion depth mismatch"). So a thread goes on until it waits.
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        with ThreadPoolExecutor(size) as threads:
+            return list(threads.map(one, range(size)))
+    finally:
+        sys.setswitchinterval(usual)

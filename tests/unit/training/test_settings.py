@@ -12,7 +12,7 @@ import pytest
 
 from hpclaunch import training
 from hpclaunch.training import options
-from hpclaunch.training.program.settings import GROUPS, TORCH_GROUP, Settings
+from hpclaunch.training.program.settings import GROUPS, TORCH_GROUPS, Settings
 
 ROWS = options.rows_of({options.FROM: GROUPS})
 TYPES = {"bool": bool, "int": int, "float": float, "text": str, "epochs": tuple[float, ...]}
@@ -20,7 +20,7 @@ TYPES = {"bool": bool, "int": int, "float": float, "text": str, "epochs": tuple[
 
 def test_every_setting_of_the_library_is_declared_with_its_type() -> None:
     declared = get_type_hints(Settings)
-    rows = {**options.rows_of({options.FROM: TORCH_GROUP}), **ROWS}
+    rows = {**options.rows_of({options.FROM: TORCH_GROUPS}), **ROWS}
     assert {name: TYPES[row["type"]] for name, row in rows.items()} | {"data_dir": str, "strategy": str} == declared
 
 
