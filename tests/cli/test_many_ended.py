@@ -76,14 +76,14 @@ def test_calls_do_not_grow_with_the_number_of_ended_runs(bed: Bed) -> None:
     desk.fake("squeue", out="".join(f"{number}|RUNNING|None|n1\n" for number in range(9000, 9000 + LIVE)))
     verbs = (["status"], ["logs", "@latest"], ["logs", "train-09003"])
     first = calls("status")
-    few = [calls(*words) for words in verbs]
+    # A busy machine takes its files for slow and asks by threads, of whose calls some are not counted: the most counts.
+    few = [max(calls(*words) for _ in range(3)) for words in verbs]
     make(desk, 401, 1200, folder="data/runs")
     calls("status")
     many = [calls(*words) for words in verbs]
     print(f"status without the index {first}; with it {few} beside 400 ended runs, {many} beside 1,200")
     assert first > 400 * 10
-    # What has just been written is read again, which on a slow machine is over before the first count.
-    assert all(later < before + 250 for before, later in zip(few, many, strict=True))
+    assert all(later < before + 110 for before, later in zip(few, many, strict=True))
     assert many[0] < 1200 and max(many[1:]) < 800
 
 
