@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,28 +22,18 @@ OneRun = Annotated[
     typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory, job ID, or @2."),
 ]
 
-Runs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="RUN...",
-        autocompletion=complete.runs,
-        help="Names, directories, job IDs of runs, or @2 [default: all runs].",
-    ),
-]
 
-NamedRuns = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories, job IDs of runs, or @2."),
-]
+def _several_runs(otherwise: str = "") -> Any:
+    """Return the argument for several runs; ``otherwise``: which are meant without a name, as the help says it."""
+    words = f"Names, directories, job IDs of runs, or @2{otherwise}."
+    return typer.Argument(metavar="RUN...", autocompletion=complete.runs, help=words)
 
-NewestRuns = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="RUN...",
-        autocompletion=complete.runs,
-        help="Names, directories, job IDs of runs, or @2 [default: the newest run].",
-    ),
-]
+
+Runs = Annotated[list[str] | None, _several_runs(" [default: all runs]")]
+
+NamedRuns = Annotated[list[str] | None, _several_runs()]
+
+NewestRuns = Annotated[list[str] | None, _several_runs(" [default: the newest run]")]
 
 EveryTask = Annotated[
     bool,
