@@ -35,7 +35,8 @@ LONG = {
 }
 _SLURM = ("broadcast", "cifar", "frameworks", "gpus", "jobs", "model_parallel", "node_types", "scale", "strategies")
 PARTS: dict[str, str] = {
-    "packaging": "pytest tests/packaging tests/script/test_every_script.py",
+    "packaging": "pytest tests/packaging tests/script/test_every_script.py tests/docs/test_guides.py "
+    "tests/processes/training/test_tfds_package.py",
     "ranks": "pytest tests/horovod",
     "frameworks": "pytest tests/frameworks tests/site_environment/test_site_environment.py "
     "tests/site_environment/test_keras_3.py",

@@ -15,7 +15,7 @@ if not (ROOT / "tools" / "long_tier.py").exists():
 from tools import long_tier  # noqa: E402
 from tools.long_tier import PARTS  # noqa: E402
 
-_DIVIDED = re.compile(r"^from tests\.tiers import|^@pytest\.mark\.long_tier", re.MULTILINE)
+_DIVIDED = re.compile(r"^from tests\.tiers import|(^@|[^@])pytest\.mark\.long_tier", re.MULTILINE)
 
 
 def test_every_divided_test_is_one_of_make_long_or_make_once() -> None:

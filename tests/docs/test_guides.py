@@ -22,6 +22,9 @@ GUIDES = [DOCS / name for name in ("index.md", "tutorial.md", "coming-from.md")]
 GUIDES += sorted((DOCS / "how-to").glob("*.md"))
 PAGES = [*GUIDES, *sorted((DOCS / "centres").glob("*.md"))]
 LOCAL = [page for page in PAGES if any(block.kind == "here" for block in blocks_of(page))]
+# The tutorial is one of the long tier: test_tutorial.py types it in every run, and compares what it prints.
+LATER = {DOCS / "tutorial.md": [pytest.mark.long_tier]}
+LOCAL_PAGES = [pytest.param(page, marks=LATER.get(page, []), id=page.stem) for page in LOCAL]
 
 PICTURES = {"plan.svg": "plan-cosmoflow.svg"}
 """Pictures that a page's commands draw, and the name by which the page shows them on the site."""
@@ -78,7 +81,7 @@ def commands_in_text(page: Path) -> list[list[str]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", LOCAL, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LOCAL_PAGES)
 def test_every_command_for_this_machine_runs(page: Path, tmp_path: Path) -> None:
     blocks = blocks_of(page)
     with_horovod = importlib.util.find_spec("horovod") is not None

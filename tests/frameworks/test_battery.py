@@ -63,7 +63,7 @@ def wrong(case: str, one: dict[str, Any]) -> list[str]:
     return [f"{case}: {name} {one[name]}" for name, held in holds.items() if not held]
 
 
-@pytest.mark.parametrize("job", ["ddp", "jax"])
+@pytest.mark.parametrize("job", ["ddp", pytest.param("jax", marks=pytest.mark.long_tier)])
 def test_every_optimizer_and_decay_trains_as_by_hand_and_resumes_to_the_last_bit(job: str, tmp_path: Path) -> None:
     cases = found(job, tmp_path)
     assert list(cases) == CASES[job]

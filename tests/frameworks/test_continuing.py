@@ -55,7 +55,7 @@ def killed_at_random(seed: int) -> list[str]:
         pytest.param("ddp", 2, (), killed_at_random(5), marks=pytest.mark.long_tier),  # the third kills within steps
         ("jax", 1, (), killed_at_random(11)),
         ("ddp", 2, VALIDATED, ["--die-after=7", "--die-after=5"]),  # of batches, two in a step: within a step
-        ("jax", 2, VALIDATED, ["--stop-after=2", "--die-after=4"]),
+        pytest.param("jax", 2, VALIDATED, ["--stop-after=2", "--die-after=4"], marks=pytest.mark.long_tier),
         *[pytest.param(job, 2, (), killed_at_random(27), marks=pytest.mark.long_tier) for job in PROGRAM],
     ],
 )

@@ -129,7 +129,7 @@ def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     assert [losses[epoch] for epoch in later] == pytest.approx([expected[epoch] for epoch in later], rel=1e-3)
 
 
-@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), pytest.param("jax", 1, marks=pytest.mark.long_tier)])
 def test_a_job_that_comes_back_while_a_later_start_trains_changes_nothing(job: str, size: int, tmp_path: Path) -> None:
     def start_number(number: int) -> Started:
         (tmp_path / "claims" / str(number)).touch()

@@ -158,6 +158,7 @@ def test_a_killed_run_goes_on_as_if_undisturbed(
     assert resumed["logs"] == whole["logs"]
 
 
+@pytest.mark.long_tier  # test_other_ranks.py has the same of two ranks and of one
 def test_other_numbers_of_ranks_measure_every_sample_of_an_epoch_once(
     ranks: Callable[..., Ended], arrays: tuple[str, dict[str, Any]], tmp_path: Path
 ) -> None:

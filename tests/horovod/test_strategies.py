@@ -72,6 +72,7 @@ def test_mirrored_without_horovod_has_the_losses_of_one_process(
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
 
 
+@pytest.mark.long_tier
 @pytest.mark.skipif(not REPLICAS.exists(), reason="group checkout: an sdist holds no benchmarks")
 def test_central_storage_has_the_losses_of_one_process_also_when_it_is_resumed(
     ranks: Callable[..., Ended], one_process: list[float]

@@ -18,6 +18,7 @@ from tests import downloaded
 TEST = "tests/unit/training/input/test_tfds_folder.py"
 
 
+@pytest.mark.long_tier  # its package is downloaded; what hpclaunch itself decodes is tested in every run
 @pytest.mark.timeout(900)
 def test_the_package_decodes_what_is_not_simple() -> None:
     """The test of the readers that needs the package, in a process that has it."""
