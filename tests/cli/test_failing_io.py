@@ -9,6 +9,8 @@ import errno
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,6 +142,43 @@ def bed(cluster: Desk, library: str) -> Iterator[Bed]:
         cluster.program(name, text.format(spool=cluster.spool))
     with Server(library) as server:
         yield Bed(cluster, server)
+
+
+COUNTED = """
+import ctypes, os, sys, threading
+library, root, threads = ctypes.CDLL(None), sys.argv[1], int(sys.argv[2])
+
+def look(first):
+    for number in range(first, 40, threads):
+        folder = os.open(f"{root}/{number}", os.O_RDONLY)
+        with os.scandir(folder) as entries:  # readdir: the folder itself, its parent, the file, the end
+            assert [entry.name for entry in entries] == ["file"]
+        file = os.open("file", os.O_RDONLY, dir_fd=folder)
+        os.read(file, 9)
+        os.close(file)
+        os.close(folder)
+        assert os.listdir(f"{root}/{number}") == ["file"]  # opendir, readdir as above
+        for end in os.pipe():  # it gets the numbers of what was closed, and is no file of the folder
+            os.close(end)
+
+library.faulty_begin(root.encode(), ctypes.c_long(0), 0, 0, 0)
+workers = [threading.Thread(target=look, args=[first]) for first in range(threads)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+print(library.faulty_calls())
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_the_calls_of_threads_are_all_counted(tmp_path: Path, library: str, threads: int) -> None:
+    for number in range(40):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "file").write_text("text")
+    command = [sys.executable, "-c", COUNTED, str(tmp_path), str(threads)]
+    done = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (str(40 * (1 + 4 + 1 + 1 + 1 + 1 + 1 + 4)), "")
 
 
 def prepare(bed: Bed, verb: str) -> None:

@@ -63,7 +63,10 @@ static int known_at(int folder, const char *path) {
   if (path && path[0] != '/' && folder != AT_FDCWD) return known_fd(folder);
   return known_path(path);
 }
-static int track(int fd, int known) { if (fd >= 0 && fd < FDS && owner) tracked[fd] = known; return fd; }
+static int track(int fd, int known) {
+  if (fd >= 0 && fd < FDS && owner && getpid() == owner) tracked[fd] = known;
+  return fd;
+}
 
 #define REAL(type, name, ...) static type (*real)(__VA_ARGS__); if (!real) real = (type (*)(__VA_ARGS__)) dlsym(RTLD_NEXT, name)
 #define MODE va_list more; va_start(more, flags); mode_t mode = va_arg(more, mode_t); va_end(more)
@@ -100,11 +103,20 @@ int flock(int fd, int operation) {
 int close(int fd) {
   REAL(int, "close", int);
   int known = known_fd(fd), fail = known && fails("close");
-  if (owner && getpid() == owner) track(fd, 0);
+  track(fd, 0); /* before the number is free: another thread may open it at once */
   int saved = errno, result = real(fd);
   if (fail) { errno = saved; return -1; }
   return result;
 }
+/* A copy of a descriptor is one of the same file; Python scans folders by copies. */
+int dup(int fd) { REAL(int, "dup", int); return track(real(fd), known_fd(fd)); }
+int dup2(int fd, int to) { REAL(int, "dup2", int, int); return track(real(fd, to), known_fd(fd)); }
+int dup3(int fd, int to, int flags) { REAL(int, "dup3", int, int, int); return track(real(fd, to, flags), known_fd(fd)); }
+#define FCNTL(name) int name(int fd, int command, ...) { REAL(int, #name, int, int, ...); \
+  va_list more; va_start(more, command); void *argument = va_arg(more, void *); va_end(more); \
+  int result = real(fd, command, argument), copies = command == F_DUPFD || command == F_DUPFD_CLOEXEC; \
+  return copies ? track(result, known_fd(fd)) : result; }
+FCNTL(fcntl) FCNTL(fcntl64)
 ssize_t sendfile(int out, int in, off_t *at, size_t n) {
   REAL(ssize_t, "sendfile", int, int, off_t *, size_t);
   if ((known_fd(in) || known_fd(out)) && fails("sendfile")) return -1;
@@ -168,5 +180,10 @@ struct dirent *readdir(DIR *folder) {
 struct dirent64 *readdir64(DIR *folder) {
   REAL(struct dirent64 *, "readdir64", DIR *);
   if (known_fd(dirfd(folder)) && fails("readdir")) return NULL;
+  return real(folder);
+}
+int closedir(DIR *folder) {
+  REAL(int, "closedir", DIR *);
+  track(dirfd(folder), 0);
   return real(folder);
 }
