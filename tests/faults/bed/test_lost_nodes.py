@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bed.conftest import INTERVAL, ROUNDS, Bed, tell
+from tests.faults.bed.conftest import INTERVAL, RANKS, ROUNDS, Bed, tell
 from tests.faults.conftest import Faults
 from tests.slurm.desk import Submitted, until
 from tests.slurm.users import as_root
@@ -126,7 +126,8 @@ def disturbed(
             for run in pair.values():
                 until(lambda run=run: len(claims(run)) == 2, f"the next start of {run.path}: {run.log()[-2000:]}", 300)
             bed.go(pair)
-            bed.judge(fault, f"{outcome}; {ROUNDS} of {ROUNDS} pairs", pair, by_old_ranks=2 * INTERVAL)
+            told = f"{outcome}; {ROUNDS} of {ROUNDS} pairs, {len(RANKS) * ROUNDS} trainings"
+            bed.judge(fault, told, pair, by_old_ranks=2 * INTERVAL)
             for run in pair.values():
                 assert_proven(run)
                 assert_each_epoch_once(run.path)
