@@ -189,8 +189,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     facts = facts_of(work, noise)
     epochs = run_epochs(work, total, facts)
     optimizer = optimizer_of(work, total, facts)
-    has_no_rule = "scale_learning_rate" not in work.typed or work.rate_is_typed
-    foreign = work.learning_rate is not None and not work.tuned_rate_fits and has_no_rule
+    foreign = work.learning_rate is not None and not work.tuned_rate_fits
     is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
     is_foreign = work.learning_rate is not None and not work.rate_fits and not is_start
     own_warmup, own_decay = (0.0, "") if is_start else (work.warmup_epochs, work.decay)
@@ -224,7 +223,7 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rules.is_foreign:
-        wanted["scale_learning_rate"] = "none"
+        wanted["scale_learning_rate"] = work.rule or "none"
     elif rules.rate is not None:
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown. A rate that a
         # person types is that of the batch: no rule scales it, unless one is typed as well.
@@ -245,7 +244,10 @@ def _rate_at(batch: Batch, work: Workload, facts: TaskFacts, *, start: str, is_f
         return OWN_RATES[start](batch.total)
     if not is_foreign or work.learning_rate is None:
         return _scaled_rate(batch.total, work, facts)
-    return scale_rate(BaseRate(rate=work.learning_rate, batch=batch.total), batch.total, work.optimizer, rule="none")
+    # Ranks apply a typed rule whatever the rate is. AdaScale's factor is measured only while they train.
+    rule = work.rule if work.rule not in (None, "adascale") else "none"
+    base = BaseRate(rate=work.learning_rate, batch=batch.total if rule == "none" else work.base_batch or batch.total)
+    return scale_rate(base, batch.total, work.optimizer, rule=rule)
 
 
 def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:

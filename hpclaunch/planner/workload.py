@@ -118,8 +118,11 @@ class Workload:
 
     @property
     def rate_fits(self) -> bool:
-        """Whether the learning rate suits the optimizer: it or a rule was typed, or it was tuned for a similar one."""
-        return self.tuned_rate_fits or "learning_rate" in self.typed or self.rule not in (None, "none")
+        """Whether the learning rate suits the optimizer: it was typed, or tuned for a similar one.
+
+        A typed scaling rule makes no rate of another optimizer one of this.
+        """
+        return self.tuned_rate_fits or "learning_rate" in self.typed
 
     def total_of(self, replicas: int) -> int | None:
         """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""

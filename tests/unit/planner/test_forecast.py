@@ -243,13 +243,25 @@ def test_the_rate_of_a_plan_typed_again_is_that_of_the_rule(asked: dict[str, Any
     assert [rates[0].low, rates[0].high] == pytest.approx([rates[1].low, rates[1].high], rel=1e-3)
 
 
-def test_a_rate_of_another_optimizer_is_neither_scaled_nor_named() -> None:
-    """No rule makes a rate of SGD one of AdamW: it was scaled to 0.07."""
-    plan = plan_of(bundled_job("resnet50"), settings=(("optimizer", "adamw"),))
-    assert value_of(plan, "learning_rate") is None and value_of(plan, "scale_learning_rate") == "none"
+@pytest.mark.parametrize("rule", [None, "linear", "adascale"])
+def test_a_rate_of_another_optimizer_is_neither_scaled_nor_named(rule: str | None) -> None:
+    """No rule makes a rate of SGD one of AdamW, not even a typed one: it was scaled to 0.07 and to 0.2."""
+    typed = (("scale_learning_rate", rule),) if rule else ()
+    plan = plan_of(bundled_job("resnet50"), settings=(("optimizer", "adamw"), *typed))
+    assert value_of(plan, "learning_rate") is None
+    assert value_of(plan, "scale_learning_rate") == (None if rule else "none")
     line = next(one for one in plan.headlines if one.name == "rate")
     assert line.value == "not known" and line.number is None
     assert any("was tuned for sgd, not for adamw" in text for text in plan.warnings)
+
+
+def test_a_typed_rule_starts_from_the_rate_that_leads_to_that_of_lamb() -> None:
+    """The ranks apply the typed rule; SGD's rate was scaled by it instead."""
+    settings = (("optimizer", "lamb"), ("scale_learning_rate", "linear"))
+    plan = plan_of(bundled_job("resnet50"), nodes=4, settings=settings)
+    line = next(one for one in plan.headlines if one.name == "rate")
+    assert line.number == pytest.approx(0.005 * math.sqrt(512 / 32768))
+    assert float(value_of(plan, "learning_rate") or 0) * 16 == pytest.approx(line.number, rel=1e-3)
 
 
 def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
