@@ -223,9 +223,9 @@ def warm_up(
 
     ``growth``: the global batch size relative to the base batch. The job's ``own`` warm-up (epochs; 0: none) is kept:
     CosmoFlow's runs in MLPerf HPC used the same one at every batch size. For LARS and LAMB it grows in proportion to
-    the batch. It is at most a fifth of a run of ``epochs``, the share of LAMB at its largest batch (You et al. 2020),
-    and at most 10 epochs; so is the job's own where it is as long as the run, which would never reach its rate. A
-    ``typed`` one is kept, with a warning there.
+    the batch, where that is longer. It is at most a fifth of a run of ``epochs``, the share of LAMB at its largest
+    batch (You et al. 2020), and at most 10 epochs; so is the job's own where it is as long as the run, which would
+    never reach its rate. A ``typed`` one is kept, with a warning there.
     Source: guidelines ("start with single worker/rank/node LR and scale up to desired value linearly over a couple of
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
@@ -239,7 +239,8 @@ def warm_up(
         climb, verdict = own, f": the job's own is {count(own, 'epoch')}" if too_long else ", the job's own"
     elif rules_of(optimizer).long_warmup and growth > LARGE_STEP:
         # LEGW needs a warm-up of the base batch. Two epochs at 8 x the base batch agree with the rule below 8 x.
-        climb, source = WARMUP_EPOCHS * growth / LARGE_STEP, "LEGW, You et al. 2019, arXiv 1901.08256"
+        in_proportion = WARMUP_EPOCHS * growth / LARGE_STEP
+        climb, source = max(climb, in_proportion), "LEGW, You et al. 2019, arXiv 1901.08256"
     if typed and too_long:
         warning = (
             f"warm-up of {count(own, 'epoch')} kept as typed: the run of {count(epochs or 0.0, 'epoch')} ends in it"

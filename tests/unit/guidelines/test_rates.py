@@ -120,6 +120,8 @@ def test_a_larger_batch_never_has_a_smaller_rate_and_never_more_than_linear(
         ("sgd", 2048, 2),
         ("sgd", 2049, 5),
         ("lamb", 2048, 2),
+        ("lamb", 2304, 5),  # 2.25 of LEGW, which was shorter than that of SGD
+        ("lars", 4096, 5),
         ("lamb", 8192, 8),
         ("lars", 65_536, 10),
     ],
