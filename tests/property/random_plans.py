@@ -230,7 +230,7 @@ def _rate(plan: Forecast) -> float:
 def _dominated(asked: Asked, plan: Forecast, row: PlanRow, dice: random.Random) -> Iterator[str]:
     """No typed alternative may be better in time and in cost by more than the printed range.
 
-    A batch above the plan's bound is none: its epochs are not known. Nor is another number format, which is advised.
+    A batch above the plan's bound is none: its epochs are not known.
     With typed nodes the job's own batch is kept, as a person expects; then a note must name the better one.
     """
     if plan.program is not None:
@@ -262,6 +262,11 @@ def _alternative(asked: Asked, dice: random.Random) -> dict[str, Any]:
     """What a person could type beside what was typed already."""
     request: dict[str, Any] = {}
     settings = dict(asked.request["settings"])
+    if dice.random() < 0.4:
+        request["tasks_per_node"] = dice.choice([1, 1, 2, 4, 8])
+    if "precision" in asked.job.parameters and "precision" not in settings and dice.random() < 0.3:
+        settings["precision"] = "bfloat16"
+        request["settings"] = tuple(settings.items())
     if "nodes" not in asked.request:
         request["nodes"] = dice.choice([1, 1, 2, 3, 4, 8, 16, 32, 48, 64, 100])
     is_free = asked.global_batch is None and asked.request.get("recipe") is None
