@@ -170,8 +170,8 @@ def planned(settings: dict[str, Any], ranks: int) -> tuple[float, float]:
     from hpclaunch.config.job import job_of_file
     from hpclaunch.guidelines.memory import memory
     from hpclaunch.guidelines.parallelism import Room
-    from hpclaunch.planner.fit import arrangement_of
-    from hpclaunch.planner.workload import stored_figures, workload_of
+    from hpclaunch.planner.fitting.fit import arrangement_of
+    from hpclaunch.planner.job.workload import stored_figures, workload_of
 
     typed = tuple((name, str(value)) for name, value in settings.items())
     job = job_of_file(JOB / "job.yaml", "transformer").sized(typed)

@@ -154,9 +154,9 @@ def predicted(layout: str, steps: dict[int, float]) -> float:
     from hpclaunch.guidelines.intervals import deviation
     from hpclaunch.guidelines.overhead import fixed_time
     from hpclaunch.guidelines.throughput import Machine, Shape, step_time
-    from hpclaunch.planner.machine import NodeModel
-    from hpclaunch.planner.prediction import moved_by
-    from hpclaunch.planner.workload import stored_figures, workload_of
+    from hpclaunch.planner.fitting.machine import NodeModel
+    from hpclaunch.planner.job.workload import stored_figures, workload_of
+    from hpclaunch.planner.speed.prediction import moved_by
 
     typed = tuple((name, str(value)) for name, value in {**SIZE, **LAYOUTS[layout]}.items())
     job = job_of_file(JOB / "job.yaml", "transformer").sized(typed)

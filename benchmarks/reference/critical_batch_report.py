@@ -23,7 +23,7 @@ from series import medians_of
 
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.noise_table import TABLE
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 PUBLISHED = "CIFAR-10"
 HEADS = ("batch", "rate", "steps", "law", "samples", "seconds", "noise scale", "B_crit predicted from it", "seeds")

@@ -27,7 +27,7 @@ from target import Target
 from hpclaunch.config.job import Job, job_of_file
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.dataset import PROJECTS, judge_dataset
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 PICTURES = ("guidelines_figure_4.svg", "guidelines_figure_5.svg", "guidelines_updates.svg")
 LEVELS = (1.5, 1.6, 1.8)

@@ -12,8 +12,8 @@ from hours_to_minutes_cases import ALL_CORES, MODEL, RATES, SAME_BATCH_RANKS, ST
 from medians import spread
 from series import medians_of
 
-from hpclaunch.reports import model_chart, study_chart
-from hpclaunch.reports.study_chart import Panel, Series
+from hpclaunch.reports.charts import model_chart, study_chart
+from hpclaunch.reports.charts.study_chart import Panel, Series
 
 PICTURE, USE_PICTURE, MODEL_PICTURE = "hours-to-minutes.svg", "hours-to-minutes-use.svg", "chips-model.svg"
 RANKS = (1, 2, 4)

@@ -14,7 +14,7 @@ from typing import NoReturn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from hpclaunch.core.errors import Refused
-from hpclaunch.reports.canvas import need_matplotlib
+from hpclaunch.reports.charts.canvas import need_matplotlib
 from hpclaunch.training.input.datasets import open_dataset
 from hpclaunch.training.input.image_folders import ImageFolders
 from hpclaunch.training.input.source import DataError, ImageSet, Source, data_error

@@ -13,8 +13,8 @@ from notebook3_cases import PUBLISHED, STUDY
 from series import medians_of
 
 from hpclaunch.core.units import count
-from hpclaunch.reports import study_chart
-from hpclaunch.reports.study_chart import Panel
+from hpclaunch.reports.charts import study_chart
+from hpclaunch.reports.charts.study_chart import Panel
 
 PICTURE = "notebook3.svg"
 V100 = {"horovod-1": "66,176 images/s", "horovod-2": "on 8: 486,914 images/s, 91 %"}

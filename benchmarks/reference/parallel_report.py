@@ -12,7 +12,7 @@ from medians import spread
 from parallel_cases import BATCHES, EPOCHS, EQUAL, SCALED_RANKS, STUDY, SWEEP, Case
 from series import medians_of
 
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 PICTURE = "parallel_training.svg"
 ARTICLE_S = {EQUAL[0]: 73, EQUAL[-1]: 443}

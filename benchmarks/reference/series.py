@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from hpclaunch.reports.study_chart import Series
+from hpclaunch.reports.charts.study_chart import Series
 
 
 def medians_of(label: str, x: Sequence[Any], values: Sequence[Sequence[float]], **more: Any) -> Series:

@@ -11,7 +11,7 @@ from medians import spread, three_digits
 from series import medians_of
 from sharpness_cases import LOSS_ABOVE, LOSS_BELOW, STUDY
 
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 PICTURE = "sharpness.svg"
 HEADS = (

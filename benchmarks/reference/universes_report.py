@@ -10,7 +10,7 @@ from typing import Any
 from store import Result
 from universes_cases import STUDY
 
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 BAR = 0.7
 """The largest ratio of Omega_m that the study may have (the issue's bar)."""

@@ -89,7 +89,7 @@ def plan(
     if plot_kind is not None and plot is None:
         raise _invalid_request("--plot-kind", "needs a file to draw into", next="add --plot FILE.svg")
     if plot is not None:
-        from hpclaunch.reports.plan_chart import USUAL, check_plot
+        from hpclaunch.reports.charts.plan_chart import USUAL, check_plot
 
         check_plot(plot, plot_kind or USUAL)
     request = Request(
@@ -117,7 +117,7 @@ def plan(
         system, request, objective, global_batch=global_batch, calibration=calibration, work=amount
     )
     if plot is not None:
-        from hpclaunch.reports.plan_chart import USUAL, draw
+        from hpclaunch.reports.charts.plan_chart import USUAL, draw
 
         draw(forecast, plot, plot_kind or USUAL)
         console.say(f"the plan is drawn in {plot}")

@@ -86,7 +86,7 @@ def profile(
     from hpclaunch.actions.measuring import profile, program_profile, short_runs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
-    from hpclaunch.planner.proposal import plan_command
+    from hpclaunch.planner.choice.proposal import plan_command
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = typed_values.request_of(system, typed, target=target, arguments=tuple(context.obj or ()))

@@ -83,8 +83,8 @@ def show(
 def _draw_model(run: Run, path: Path) -> None:
     from hpclaunch.actions.sharing.model_layers import layers_of
     from hpclaunch.cli.show import console
-    from hpclaunch.reports.canvas import check_file
-    from hpclaunch.reports.model_chart import draw
+    from hpclaunch.reports.charts.canvas import check_file
+    from hpclaunch.reports.charts.model_chart import draw
 
     check_file(path, "--draw-model")
     layers = layers_of(run)

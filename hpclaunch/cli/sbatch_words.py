@@ -14,7 +14,7 @@ from hpclaunch.config.batch_script import Directive, option_of
 from hpclaunch.config.batch_taking import NOT_TAKEN, WITHOUT_EFFECT, gpus_in
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.quoting import shell_word
-from hpclaunch.resolve.directives import EXCLUDED, OWNED
+from hpclaunch.resolve.script.directives import EXCLUDED, OWNED
 
 _FLAG = re.compile("--[a-z][a-z-]*")
 _NUMBER = re.compile("[1-9][0-9]{0,6}")

@@ -12,7 +12,7 @@ from hpclaunch.cli.profile import DryRun, OneByOne, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
-    from hpclaunch.planner.scaling import Mode
+    from hpclaunch.planner.speed.scaling import Mode
 
 MOST_COUNTS, MOST_REPEATS = 64, 100
 
@@ -81,7 +81,7 @@ def scale(
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     if plot is not None:
-        from hpclaunch.reports.canvas import check_file
+        from hpclaunch.reports.charts.canvas import check_file
 
         check_file(plot, "--plot")
     request = typed_values.request_of(system, typed, target=target)

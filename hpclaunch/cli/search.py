@@ -244,13 +244,13 @@ def results(
             Fault(where="--csv and --json", what="cannot be used together", next="leave one of them out")
         )
     if plot is not None:
-        from hpclaunch.reports.canvas import check_file
+        from hpclaunch.reports.charts.canvas import check_file
 
         check_file(Path(plot), "--plot")
     run = found_search(System(warn=console.warn), search)
     found = read_results(run)
     if plot is not None:
-        from hpclaunch.reports.search_chart import draw_search
+        from hpclaunch.reports.charts.search_chart import draw_search
 
         draw_search(found.table, found.searched.terms, Path(plot), run.label)
         console.say(f"drawn: {plot}")

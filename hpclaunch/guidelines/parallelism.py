@@ -71,7 +71,7 @@ def choose_parallelism(gpus: int, replica_bytes: float, room: Room, dataset_byte
     """Return the cell of the guidelines' decision table for a replica of ``replica_bytes`` on ``gpus`` GPUs.
 
     If the model fits one node: data parallel. Otherwise, if the data set fits one node: model parallel; if neither
-    does: model-data parallel. How many GPUs hold a replica is the planner's choice (``planner.ladder``).
+    does: model-data parallel. How many GPUs hold a replica is the planner's choice (``planner.choice.ladder``).
     Source: guidelines, "Data parallel or model parallel decision-making".
     """
     extent = _extent(gpus, room.gpus_per_node)

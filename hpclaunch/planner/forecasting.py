@@ -15,20 +15,22 @@ from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.assumptions import assumed_of
-from hpclaunch.planner.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
-from hpclaunch.planner.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
-from hpclaunch.planner.fit import strategy_of
-from hpclaunch.planner.gate import what_it_takes
-from hpclaunch.planner.headlines import headlines_of, trust_of
-from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
-from hpclaunch.planner.machine import links_in_words, node_of
-from hpclaunch.planner.mfu import mfu_of
-from hpclaunch.planner.notes import notes_of
-from hpclaunch.planner.one_process import worst_of
-from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.proposal import command_of, length_of, measuring_command, measuring_program
-from hpclaunch.planner.question import (
+from hpclaunch.planner.choice.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
+from hpclaunch.planner.choice.gate import what_it_takes
+from hpclaunch.planner.choice.ladder import BEYOND, Ladder, ladder_of, too_few_words
+from hpclaunch.planner.choice.proposal import command_of, length_of, measuring_command, measuring_program
+from hpclaunch.planner.choice.rows import further_rows, rows_of
+from hpclaunch.planner.explaining.assumptions import assumed_of
+from hpclaunch.planner.explaining.headlines import headlines_of, trust_of
+from hpclaunch.planner.explaining.notes import notes_of
+from hpclaunch.planner.explaining.saving import checkpoints_of
+from hpclaunch.planner.explaining.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
+from hpclaunch.planner.explaining.settings import precision_for, warnings_of
+from hpclaunch.planner.explaining.split import split_of
+from hpclaunch.planner.fitting.fit import strategy_of
+from hpclaunch.planner.fitting.machine import links_in_words, node_of
+from hpclaunch.planner.job.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
+from hpclaunch.planner.job.question import (
     Question,
     Trial,
     counts_between,
@@ -38,16 +40,14 @@ from hpclaunch.planner.question import (
     trial_of,
     trials_of,
 )
-from hpclaunch.planner.recipe import Recipe, recipe_at
-from hpclaunch.planner.rows import further_rows, rows_of
-from hpclaunch.planner.saving import checkpoints_of
-from hpclaunch.planner.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
-from hpclaunch.planner.settings import precision_for, warnings_of
-from hpclaunch.planner.split import split_of
+from hpclaunch.planner.job.recipe import Recipe, recipe_at
+from hpclaunch.planner.job.workload import Workload, nothing_typed, workload_of
+from hpclaunch.planner.speed.mfu import mfu_of
+from hpclaunch.planner.speed.one_process import worst_of
+from hpclaunch.planner.speed.prediction import Predictor, timing_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
-from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.program.command import parameters_of
 
 
 def forecast(question: Question) -> Forecast:

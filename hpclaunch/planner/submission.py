@@ -17,24 +17,24 @@ from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
+from hpclaunch.planner.choice.run_recipe import Applied, RunQuestion, apply_recipe, batches_of
+from hpclaunch.planner.fitting.room import room_of
+from hpclaunch.planner.job.recipe import is_few
+from hpclaunch.planner.job.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.planner.measured.calibrations import has_measurements
-from hpclaunch.planner.recipe import is_few
-from hpclaunch.planner.room import room_of
-from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe, batches_of
-from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.folders import is_synthetic
-from hpclaunch.resolve.recipes import as_typed, is_typed, named_settings, recipe_name_of
-from hpclaunch.resolve.sizing import Sizing, sizing_of
+from hpclaunch.resolve.environment.folders import is_synthetic
+from hpclaunch.resolve.nodes.sizing import Sizing, sizing_of
+from hpclaunch.resolve.program.recipes import as_typed, is_typed, named_settings, recipe_name_of
+from hpclaunch.resolve.program.sweep import axes_of
 from hpclaunch.resolve.strategies import models_of
-from hpclaunch.resolve.sweep import axes_of
 
 if TYPE_CHECKING:
-    from hpclaunch.planner.prediction import PlannedTraining
-    from hpclaunch.planner.question import Evidence, Question
+    from hpclaunch.planner.job.question import Evidence, Question
+    from hpclaunch.planner.speed.prediction import PlannedTraining
+    from hpclaunch.planner.speed.walltime import PredictedTraining
     from hpclaunch.planner.values import Forecast
-    from hpclaunch.planner.walltime import PredictedTraining
 
 
 @record
@@ -51,7 +51,7 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     """Return the planner's advice, and the parameters that it changes in the job.
 
     ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that does
-    not fit as the job holds it gets what the ladder says: another node type, or parameters (``planner.ladder``).
+    not fit as the job holds it gets what the ladder says: another node type, or parameters (``planner.choice.ladder``).
     """
     figures = stored_figures(case.job) or _looked_up_figures(case)
     run = _sized_run(case, figures)
@@ -59,8 +59,8 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     if figures is None or not horovod or (given and (question.fits or not question.is_whole)):
         return _add_recipe(Advice(), run, question)
     from hpclaunch.planner.forecasting import forecast
+    from hpclaunch.planner.job.question import Question
     from hpclaunch.planner.measured.finished_runs import evidence_for
-    from hpclaunch.planner.question import Question
 
     asked = as_typed(case)
     divided = divided_batch(case.job, asked.request)
@@ -174,7 +174,7 @@ def _predict(run: _SizedRun, question: RunQuestion, found: Applied) -> list[Pred
     """Return the predicted speed and time of every different training of the run, as far as they can be predicted."""
     if not _is_predictable(run, question):
         return []
-    from hpclaunch.planner.walltime import predict_trainings
+    from hpclaunch.planner.speed.walltime import predict_trainings
 
     return predict_trainings(_planner_question(run), run.sizing, _trainings(question, found.batches))
 
@@ -183,7 +183,7 @@ def _walltime_warnings(run: _SizedRun, predicted: Sequence[PredictedTraining]) -
     """Return the warning about a walltime that may be too short, if the time of the run is predicted."""
     if not predicted:
         return ()
-    from hpclaunch.planner.walltime import walltime_warning
+    from hpclaunch.planner.speed.walltime import walltime_warning
 
     warning = walltime_warning(predicted, run.sizing)
     return (warning,) if warning else ()
@@ -196,20 +196,20 @@ def _one_process_warnings(
     judged = [(typed, batch) for typed, batch in batches if is_few(question.work(typed), batch)]
     if not judged or not _is_predictable(run, question) or question.is_planned(question.work(question.settings)):
         return ()
-    from hpclaunch.planner.one_process import one_process_warning
+    from hpclaunch.planner.speed.one_process import one_process_warning
 
     warning = one_process_warning(_planner_question(run), run.sizing, _trainings(question, judged))
     return (warning,) if warning else ()
 
 
 def _planner_question(run: _SizedRun) -> Question:
-    from hpclaunch.planner.question import Evidence, Question
+    from hpclaunch.planner.job.question import Evidence, Question
 
     return Question(case=run.case, figures=run.figures, evidence=run.evidence or Evidence())
 
 
 def _trainings(question: RunQuestion, batches: Sequence[tuple[Pairs, Batch]]) -> list[PlannedTraining]:
-    from hpclaunch.planner.prediction import PlannedTraining
+    from hpclaunch.planner.speed.prediction import PlannedTraining
 
     return [PlannedTraining(work=question.work(typed), batch=batch) for typed, batch in batches]
 

@@ -21,7 +21,7 @@ from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.rungs import RungName, RungRule
 from hpclaunch.guidelines.throughput import Throughput
 from hpclaunch.planner.amounts import shorten
-from hpclaunch.planner.recipe import Recipe
+from hpclaunch.planner.job.recipe import Recipe
 
 Trust = Literal["guess", "one node measured", "measured at scale"]
 """What a figure rests on: published figures alone, a measurement on one node, or one on several."""

@@ -13,15 +13,15 @@ from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec, Sweep
 from hpclaunch.core.spec_parts import Component, TrialLayout
-from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.folders import is_synthetic
-from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
-from hpclaunch.resolve.parts import Parts, parts_of
-from hpclaunch.resolve.remove import remove_lines, unwanted_lines
-from hpclaunch.resolve.sizing import Sizing
+from hpclaunch.resolve.environment.folders import is_synthetic
+from hpclaunch.resolve.nodes.cost import cost_of
+from hpclaunch.resolve.nodes.sizing import Sizing
+from hpclaunch.resolve.program.batch import check_batch
+from hpclaunch.resolve.script.lines import Lines, lines_of, secrets_of
+from hpclaunch.resolve.script.parts import Parts, parts_of
+from hpclaunch.resolve.script.remove import remove_lines, unwanted_lines
 
 
 def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:

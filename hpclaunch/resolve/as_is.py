@@ -11,8 +11,8 @@ from hpclaunch.core.spec import AS_IS, Choice, Code, JobSpec, Layout, Restarts
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.launchers import NO_LAUNCHER
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.clusters import clusters_of_script
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.script.clusters import clusters_of_script
 
 _REPLACED = ("chdir", "error", "open-mode", "output", "job-name")
 """What hpclaunch sets itself; a run is found by its working folder (decision 61)."""

@@ -9,12 +9,12 @@ from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Step
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.framework import framework_of
-from hpclaunch.resolve.ranks import launcher_of
-from hpclaunch.resolve.sizing import sizing_of
-from hpclaunch.resolve.software import software_of
+from hpclaunch.resolve.environment.containers import container_of, container_request
+from hpclaunch.resolve.environment.framework import framework_of
+from hpclaunch.resolve.environment.software import software_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
+from hpclaunch.resolve.ranks.launch import launcher_of
 
 
 @record

@@ -129,7 +129,7 @@ STAGES: Role = "pipeline_stages"
 def ranks_by_role(job: Job, typed: Mapping[str, str]) -> tuple[int, int]:
     """Return the values of tensor_parallel and pipeline_stages with these typed settings; 1 where the job has none.
 
-    A value that cannot be read counts as 1: ``resolve.command`` refuses it.
+    A value that cannot be read counts as 1: ``resolve.program.command`` refuses it.
     """
     return _number(job, TENSOR, typed), _number(job, STAGES, typed)
 

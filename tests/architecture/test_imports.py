@@ -33,7 +33,7 @@ DOORS: dict[str, set[str]] = {
     "pathspec": {"runs/code_files.py"},
     "submitit": {"schedulers/slurm/executor.py", "schedulers/local.py"},
     "yaml": {"config/documents.py"},
-    "matplotlib": {"reports/canvas.py"},
+    "matplotlib": {"reports/charts/canvas.py"},
 }
 
 

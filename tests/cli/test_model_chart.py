@@ -16,7 +16,7 @@ from hpclaunch import runs
 from hpclaunch.actions.sharing.model_layers import layers_of
 from hpclaunch.cli import run_directories
 from hpclaunch.core.errors import InvalidRequest, Refused
-from hpclaunch.reports.model_chart import THINNEST, DrawnLayer, boxes_of, draw
+from hpclaunch.reports.charts.model_chart import THINNEST, DrawnLayer, boxes_of, draw
 from tests.cli.conftest import Desk
 from tests.cli.test_plot import texts_of
 from tests.cli.test_runs_kept import submit

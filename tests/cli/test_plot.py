@@ -13,9 +13,9 @@ from hpclaunch.core.errors import InvalidRequest, Refused
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.noise_table import TABLE
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
-from hpclaunch.reports import node_panels, plan_chart
+from hpclaunch.reports.charts import node_panels, plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
 from tests.unit.planner.questions import a_trained_job, plan_of

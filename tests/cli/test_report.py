@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.reports.charts.study_chart import Panel, Series
 from hpclaunch.reports.page.drawing import inline_svg
 from hpclaunch.reports.page.files import csv_of, write_figures
 from hpclaunch.reports.page.html import LARGEST, html_of
 from hpclaunch.reports.page.model import Figure, Page
 from hpclaunch.reports.page.recorded import read_run
 from hpclaunch.reports.page.run_page import run_page
-from hpclaunch.reports.study_chart import Panel, Series
 from hpclaunch.runs import load
 from tests import fabricated_runs as fabricated
 from tests.cli.conftest import Desk

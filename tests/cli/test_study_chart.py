@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.reports.study_chart import Panel, Series, draw
+from hpclaunch.reports.charts.study_chart import Panel, Series, draw
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("group plot: needs matplotlib (the extra plot)", allow_module_level=True)

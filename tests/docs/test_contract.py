@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.resolve.given_variables import REFUSED, SCHEDULERS_GPUS
+from hpclaunch.resolve.environment.given_variables import REFUSED, SCHEDULERS_GPUS
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.config.yaml_edits import edited
 from hpclaunch.core.users import user_name
-from hpclaunch.resolve.allocation import site_within
+from hpclaunch.resolve.nodes.allocation import site_within
 from hpclaunch.schedulers.slurm import (
     allocation,
     configuration,

@@ -22,10 +22,10 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Question
+from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.workload import stored_figures
 from hpclaunch.planner.values import Forecast, PlanRow
-from hpclaunch.planner.workload import stored_figures
-from hpclaunch.resolve.recipes import as_typed, sized
+from hpclaunch.resolve.program.recipes import as_typed, sized
 from tests.builders import BUNDLED, a_case, a_context, a_job, bundled_job, bundled_site
 
 SITES = [

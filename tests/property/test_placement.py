@@ -16,7 +16,7 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.resolve import resolve
-from hpclaunch.resolve.limits import Ask, violations
+from hpclaunch.resolve.nodes.limits import Ask, violations
 from tests.builders import BUNDLED, a_case, a_context, bundled_site
 
 PROPOSAL = re.compile(

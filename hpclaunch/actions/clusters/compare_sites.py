@@ -17,8 +17,8 @@ from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, TENSORFLOW, Request
-from hpclaunch.resolve.cost import is_charging_known
-from hpclaunch.resolve.framework import stated_framework
+from hpclaunch.resolve.environment.framework import stated_framework
+from hpclaunch.resolve.nodes.cost import is_charging_known
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective

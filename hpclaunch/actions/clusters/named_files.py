@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Context
-from hpclaunch.resolve.folders import expanded, variables_in
+from hpclaunch.resolve.environment.folders import expanded, variables_in
 from hpclaunch.sites.describe.check import Finding, Path
 
 _ASKED = "the file system"

@@ -9,13 +9,13 @@ from typing import Any
 from hpclaunch.actions.preparing.submit import Prepared
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Layout, Pairs, RunRecipe
-from hpclaunch.planner.continued import Kept, Worlds, kept_recipe
+from hpclaunch.planner.choice.resumed_layout import shared_again
+from hpclaunch.planner.job.continued import Kept, Worlds, kept_recipe
 from hpclaunch.planner.measured.calibrations import with_key
-from hpclaunch.planner.resumed_layout import shared_again
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.recipes import recipe_name_of
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
+from hpclaunch.resolve.program.recipes import recipe_name_of
 from hpclaunch.resolve.strategies import replicas_of
 from hpclaunch.runs import Run
 
@@ -36,7 +36,9 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     here = replace(as_before, job=as_before.job.with_defaults(shared))
     now, then = replicas_of(here, layout), replicas_of(untyped, before)
     worlds = Worlds(before=then, now=now, nodes=layout.nodes)
-    kept = kept_recipe(case.job, parameters, worlds) if now and now != then else None  # resolve.split refuses none
+    kept = (
+        kept_recipe(case.job, parameters, worlds) if now and now != then else None
+    )  # resolve.program.split refuses none
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))

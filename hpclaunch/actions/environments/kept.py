@@ -23,7 +23,7 @@ from hpclaunch.core.files import append_line, json_object, read_text
 from hpclaunch.core.folders import data_folder, state_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context
-from hpclaunch.resolve.folders import expanded, has_variables, variables_in
+from hpclaunch.resolve.environment.folders import expanded, has_variables, variables_in
 
 RECIPE, SCRIPT, LOG, BUILT, FAILED = "recipe.json", "build.sh", "build.log", "built.json", "failed"
 FREEZE, DOCTOR, ENVIRONMENT, IMAGE = "freeze.txt", "doctor.json", "env", "image.sif"

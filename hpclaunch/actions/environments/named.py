@@ -14,7 +14,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.framework import packages_of
+from hpclaunch.resolve.environment.framework import packages_of
 
 
 def with_named_environment(system: System, case: Case) -> Case:

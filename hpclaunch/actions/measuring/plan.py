@@ -13,12 +13,12 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.job import looks_like_path
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.resolve.recipes import as_typed, recipe_faults
+from hpclaunch.resolve.program.recipes import as_typed, recipe_faults
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective
     from hpclaunch.guidelines.figures import ModelFigures
-    from hpclaunch.planner.question import Evidence, Question, Queue
+    from hpclaunch.planner.job.question import Evidence, Question, Queue
     from hpclaunch.planner.values import Forecast
     from hpclaunch.resolve.case import Case
 
@@ -57,10 +57,10 @@ def plan_case(
     finished runs.
     """
     from hpclaunch.planner.forecasting import forecast
+    from hpclaunch.planner.job.question import Question
+    from hpclaunch.planner.job.workload import divided_batch
     from hpclaunch.planner.measured.calibrations import with_key
     from hpclaunch.planner.measured.finished_runs import evidence_for, with_links
-    from hpclaunch.planner.question import Question
-    from hpclaunch.planner.workload import divided_batch
 
     faults = recipe_faults(case)
     if faults:
@@ -99,10 +99,10 @@ def _plan_of_program(
     case: Case, objective: Objective, global_batch: int | None, calibration: Path | None, work: float | None
 ) -> Forecast | None:
     """Return the plan of a program by its measured points; None if it was not measured."""
+    from hpclaunch.planner.job.question import Question
     from hpclaunch.planner.measured.calibration_file import read_calibration
     from hpclaunch.planner.measured.calibrations import place_of
     from hpclaunch.planner.program_plan import ProgramFacts, ProgramPoint, plan_of_program
-    from hpclaunch.planner.question import Question
 
     place = calibration
     if place is None and case.calibration_key:
@@ -142,7 +142,7 @@ def _evidence_in(place: Path, case: Case) -> Evidence:
     measured = read_calibration(place)
     if measured.unit != "samples" or measured.own_batch or measured.batch_argument or measured.arguments:
         what = f"{place} has the measurements of a program of its own, and {case.job.name} is a job"
-        from hpclaunch.planner.proposal import profile_command
+        from hpclaunch.planner.choice.proposal import profile_command
 
         hint = f"{profile_command(case.request)}; or leave --calibration out"
         raise Refused(Fault(where="--calibration", what=what, next=hint))
@@ -160,7 +160,7 @@ def _missing_script(system: System, case: Case) -> list[Fault]:
 
 def _unused_work(case: Case) -> Fault:
     """Return why ``--work`` has no effect."""
-    from hpclaunch.planner.proposal import profile_command
+    from hpclaunch.planner.choice.proposal import profile_command
 
     name = case.job.name
     if case.job.training is not None:
@@ -180,7 +180,7 @@ def _unused_calibration(calibration: Path, case: Case) -> Fault:
 
 def _queue(system: System, question: Question) -> Queue:
     """Return the waits in the site's queue. A scheduler is asked only on a machine that is known to be the site's."""
-    from hpclaunch.planner.question import Queue
+    from hpclaunch.planner.job.question import Queue
 
     unknown = _why_not_asked(question.case)
     if unknown:

@@ -14,7 +14,7 @@ from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.scheduler_rows import SchedulerRow
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
 from hpclaunch.guidelines.reasoning import Number, Reason
-from hpclaunch.planner.question import Question, Queue, Trial, trials_of
+from hpclaunch.planner.job.question import Question, Queue, Trial, trials_of
 from hpclaunch.schedulers import scheduler_of
 
 DAYS = 14

@@ -27,7 +27,8 @@ from hpclaunch.core.spec import Request
 from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.scaling import (
+from hpclaunch.planner.job.workload import Workload
+from hpclaunch.planner.speed.scaling import (
     KeptBatch,
     Mode,
     StudyLayout,
@@ -36,15 +37,14 @@ from hpclaunch.planner.scaling import (
     predicted,
     undivided,
 )
-from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.cost import price_of
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import Sizing, sizing_of
+from hpclaunch.resolve.nodes.cost import price_of
+from hpclaunch.resolve.nodes.sizing import Sizing, sizing_of
 from hpclaunch.runs.scaling_study import PREFIX, ScalingStudy, StudyPoint
 
 if TYPE_CHECKING:
-    from hpclaunch.planner.question import Question
+    from hpclaunch.planner.job.question import Question
 
 
 @record
@@ -196,9 +196,9 @@ def _faults(layouts: Sequence[StudyLayout], prepared: Sequence[Prepared]) -> lis
 def _question(system: System, case: Case, wish: StudyWish) -> Question:
     """Return what the planner knows of the job before the study: its model's figures, and earlier measurements."""
     from hpclaunch.actions.measuring.plan import figures_of
+    from hpclaunch.planner.job.question import Question
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.measured.model_figures import known_figures
-    from hpclaunch.planner.question import Question
 
     known = known_figures(case.job, case.context.environment, case.code_folders)
     figures = figures_of(system, case)[0] if known is None and wish.looks else known

@@ -31,8 +31,8 @@ from hpclaunch.planner.measured.measurement import (
 )
 from hpclaunch.planner.measured.merging import merged
 from hpclaunch.planner.measured.step_split import split_of
-from hpclaunch.planner.scaling import Mode
-from hpclaunch.planner.scaling_words import warnings_of
+from hpclaunch.planner.speed.scaling import Mode
+from hpclaunch.planner.speed.scaling_words import warnings_of
 from hpclaunch.runs import Run
 from hpclaunch.runs.scaling_study import RESULTS, ScalingStudy, StudyPoint
 

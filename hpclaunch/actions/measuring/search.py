@@ -23,7 +23,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs, Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sweep import parameter_of, values_of
+from hpclaunch.resolve.program.sweep import parameter_of, values_of
 from hpclaunch.runs import Run
 from hpclaunch.search.adaptive import missing_optuna
 from hpclaunch.search.folder import SearchFolder, SearchRecord

@@ -14,12 +14,12 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Layout, Request
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.job.workload import Workload, workload_of
 from hpclaunch.planner.measured.calibrations import with_key
 from hpclaunch.planner.measured.measurement import WARM_UP
-from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3

@@ -18,7 +18,7 @@ from hpclaunch.config.catalog import bundled
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.framework import PACKAGES
+from hpclaunch.resolve.environment.framework import PACKAGES
 
 _FRAMEWORKS = ("tensorflow", "torch", "jax", "horovod", "mpi4py")
 """Packages by which an environment shows that it is meant for training."""

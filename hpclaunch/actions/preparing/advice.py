@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.resolve.case import Advice, Case
-from hpclaunch.resolve.recipes import ENOUGH_SAMPLES, as_typed, free_settings, recipe_faults, recipe_name_of
+from hpclaunch.resolve.program.recipes import ENOUGH_SAMPLES, as_typed, free_settings, recipe_faults, recipe_name_of
 
 
 def advised(case: Case) -> Case:

@@ -22,7 +22,7 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import format_memory, format_walltime
 from hpclaunch.launchers import NO_LAUNCHER
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.ranks import is_offered
+from hpclaunch.resolve.ranks.launch import is_offered
 
 _SHELL_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch", ".sbat", ".batch", ".job", ".pbs", ".sub", ".qsub", ".cmd")
 _MOST_SHOWN = 8

@@ -13,11 +13,11 @@ from hpclaunch.config.settings import PROJECT_FILE, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.clusters import asked_clusters
-from hpclaunch.resolve.folders import expanded, has_variables
-from hpclaunch.resolve.framework import needs_reading
-from hpclaunch.resolve.placement import unlisted_places
-from hpclaunch.resolve.recipes import sized
+from hpclaunch.resolve.environment.folders import expanded, has_variables
+from hpclaunch.resolve.environment.framework import needs_reading
+from hpclaunch.resolve.nodes.placement import unlisted_places
+from hpclaunch.resolve.program.recipes import sized
+from hpclaunch.resolve.script.clusters import asked_clusters
 from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.sites.detect import check_settings
 
@@ -63,7 +63,7 @@ def _add_live_names(case: Case) -> Case:
     if not unlisted:
         return case
     from hpclaunch.actions.preparing.this_machine import misplaced
-    from hpclaunch.resolve.live_nodes import with_live_nodes
+    from hpclaunch.resolve.nodes.live_nodes import with_live_nodes
     from hpclaunch.schedulers import scheduler_of
 
     if misplaced(case):

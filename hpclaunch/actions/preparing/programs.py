@@ -14,7 +14,7 @@ from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.folders import expanded
+from hpclaunch.resolve.environment.folders import expanded
 
 
 def program_job(system: System, request: Request) -> Job | None:

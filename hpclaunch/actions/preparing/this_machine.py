@@ -16,7 +16,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler
 from hpclaunch.core.spec import CLUSTER, Context, JobSpec
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.clusters import asked_clusters
+from hpclaunch.resolve.script.clusters import asked_clusters
 from hpclaunch.sites.detect import TYPED, UNDETECTED, cluster_name, detect_site, is_other_cluster, machine
 
 

@@ -17,7 +17,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.folders import data_folder
+from hpclaunch.resolve.environment.folders import data_folder
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System

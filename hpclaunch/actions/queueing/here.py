@@ -29,7 +29,7 @@ from hpclaunch.core.errors import Fault, NotFound, Refused, SchedulerError, unwr
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.shell_variables import device_variables, person_variables
 from hpclaunch.core.units import format_walltime
-from hpclaunch.resolve.allocation import site_within
+from hpclaunch.resolve.nodes.allocation import site_within
 from hpclaunch.runs import Run
 from hpclaunch.runs.markers import is_asked_to_end, is_complete, mark_cancelled, was_cancelled, why_not_recorded
 from hpclaunch.runs.processes import processes_by_hand, send

@@ -27,7 +27,7 @@ from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.shell_variables import person_variables
 from hpclaunch.core.spec import TENSORFLOW, JobSpec, Request, Script
 from hpclaunch.launchers import launcher_row
-from hpclaunch.resolve.framework import stated_framework
+from hpclaunch.resolve.environment.framework import stated_framework
 from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hpclaunch.actions.following.inspect import MODEL
 from hpclaunch.core import inside
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object
-from hpclaunch.reports.model_chart import DrawnLayer
+from hpclaunch.reports.charts.model_chart import DrawnLayer
 from hpclaunch.runs import Run
 
 ABOUT = "model.json"

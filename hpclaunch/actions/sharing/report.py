@@ -19,14 +19,14 @@ from hpclaunch.core.files import MOST_BYTES, json_object
 from hpclaunch.core.quoting import shown_name
 from hpclaunch.core.records import record
 from hpclaunch.core.version import __version__
-from hpclaunch.reports.canvas import import_matplotlib
+from hpclaunch.reports.charts.canvas import import_matplotlib
 from hpclaunch.reports.page.comparison_page import comparison_page
 from hpclaunch.reports.page.files import FORMATS, check_folder, check_page, write_figures, write_page, write_tables
 from hpclaunch.reports.page.model import Page, PageSection, Sentence
 from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import MOST_READ, runs_page
-from hpclaunch.reports.page.search_section import FailedTrials, search_section
+from hpclaunch.reports.page.sections.search import FailedTrials, search_section
 from hpclaunch.reports.page.study_page import study_page
 from hpclaunch.runs import Run
 from hpclaunch.runs.hidden import hidden_values_of

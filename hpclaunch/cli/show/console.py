@@ -153,7 +153,7 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
 def show_plan(forecast: Forecast, explain: bool) -> None:
     """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
     from hpclaunch.cli.show.plan_lines import styled
-    from hpclaunch.planner.words import text_of
+    from hpclaunch.planner.explaining.words import text_of
 
     lines = [part for text in text_of(forecast, explain) for part in text.split("\n")]
     show_lines(lambda _: styled(lines))

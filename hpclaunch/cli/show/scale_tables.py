@@ -61,7 +61,7 @@ def show_results(results: StudyResults, plot: Path | None, as_json: bool) -> Non
         texts |= {"proposal.md": markdown_text(values), "proposal.tex": latex_text(values)}
     write_results(results, texts)
     if plot is not None and has_results:
-        from hpclaunch.reports.scaling_chart import draw_study
+        from hpclaunch.reports.charts.scaling_chart import draw_study
 
         draw_study(values, plot)
         say(f"the study is drawn in {plot}")

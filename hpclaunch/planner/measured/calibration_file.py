@@ -18,8 +18,8 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.measured.log_formats import LEAST_RATE, MOST_RATE
-from hpclaunch.planner.question import Evidence
 
 
 @record

@@ -19,9 +19,9 @@ from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.spec import Code, Layout
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import Sizing, one_process_on, sizing_of
+from hpclaunch.resolve.nodes.sizing import Sizing, one_process_on, sizing_of
+from hpclaunch.resolve.program.command import parameters_of
 from hpclaunch.runs.snapshot import fingerprint
 
 ALL_REDUCE = "all-reduce.json"

@@ -22,6 +22,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
 from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.measured.all_reduce_file import measured_links
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import (
@@ -32,9 +33,8 @@ from hpclaunch.planner.measured.calibrations import (
 )
 from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
 from hpclaunch.planner.measured.merging import median_point, shape_of
-from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.framework import stated_framework
+from hpclaunch.resolve.environment.framework import stated_framework
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64

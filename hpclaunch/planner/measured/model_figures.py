@@ -24,7 +24,7 @@ from hpclaunch.core.folders import cache_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
-from hpclaunch.planner.workload import stored_figures
+from hpclaunch.planner.job.workload import stored_figures
 from hpclaunch.resolve.python_environment import PythonEnvironment
 from hpclaunch.runs.code_folder import CodeFolders
 from hpclaunch.runs.snapshot import choose, copy, fingerprint

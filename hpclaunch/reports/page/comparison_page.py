@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpclaunch.reports.page.amounts import duration, percent, time_in_words
-from hpclaunch.reports.page.course import tone_of
-from hpclaunch.reports.page.curves import RATES, metric_groups
 from hpclaunch.reports.page.model import Block, Fact, Listing, Page, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun
 from hpclaunch.reports.page.run_page import results_of, with_unique_names
 from hpclaunch.reports.page.runs_page import metric_figure
-from hpclaunch.reports.page.speed import typical_rate
+from hpclaunch.reports.page.sections.course import tone_of
+from hpclaunch.reports.page.sections.curves import RATES, metric_groups
+from hpclaunch.reports.page.sections.speed import typical_rate
 
 _MOST_FIGURES = 8
 _MOST_DIFFERENCES = 300

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.records import record
-from hpclaunch.reports.canvas import new_figure, save, style, svg_text
+from hpclaunch.reports.charts.canvas import new_figure, save, style, svg_text
+from hpclaunch.reports.charts.study_chart import Panel, draw_panel
 from hpclaunch.reports.page.model import Figure, HeatMap, Span, Timeline, Tone
-from hpclaunch.reports.study_chart import Panel, draw_panel
 
 WIDTH, HEIGHT = 5.0, 2.7
 """Inches of one panel. A phone shows it at its own size, so that its text can be read."""

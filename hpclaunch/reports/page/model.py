@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import ClassVar, Literal
 
 from hpclaunch.core.records import record
-from hpclaunch.reports.study_chart import Panel
+from hpclaunch.reports.charts.study_chart import Panel
 
 Value = str | float | int | None
 """A cell of a table; None: not measured."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count
 from hpclaunch.reports.page.amounts import duration, ranks_in_words, short, time_in_words
-from hpclaunch.reports.page.asked import asked_section, script_section, world_size
-from hpclaunch.reports.page.course import course_section, tone_of
-from hpclaunch.reports.page.curves import training_section
-from hpclaunch.reports.page.measured_plan import charged, cost_section, plan_section
 from hpclaunch.reports.page.model import Block, Fact, Figure, Page, PageSection
 from hpclaunch.reports.page.recorded import RecordedRun
-from hpclaunch.reports.page.remarks import remarks_section
-from hpclaunch.reports.page.repeat import repeat_section
-from hpclaunch.reports.page.resources import resources_section
-from hpclaunch.reports.page.speed import speed_section, typical_rate
+from hpclaunch.reports.page.sections.asked import asked_section, script_section, world_size
+from hpclaunch.reports.page.sections.course import course_section, tone_of
+from hpclaunch.reports.page.sections.curves import training_section
+from hpclaunch.reports.page.sections.measured_plan import charged, cost_section, plan_section
+from hpclaunch.reports.page.sections.remarks import remarks_section
+from hpclaunch.reports.page.sections.repeat import repeat_section
+from hpclaunch.reports.page.sections.resources import resources_section
+from hpclaunch.reports.page.sections.speed import speed_section, typical_rate
 
 _MOST_RESULTS = 6
 NO_RESULTS = ("seconds", "epochs")

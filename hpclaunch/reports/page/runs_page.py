@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.units import count
+from hpclaunch.reports.charts.study_chart import Panel, Series
 from hpclaunch.reports.page.amounts import duration, short, time_in_words
-from hpclaunch.reports.page.asked import asked_section, script_section
-from hpclaunch.reports.page.course import tone_of
-from hpclaunch.reports.page.curves import curve_of, epoch_numbers, file_name, metric_groups, short_name
-from hpclaunch.reports.page.measured_plan import charged, node_hours
 from hpclaunch.reports.page.model import Block, Fact, Figure, Listing, Page, PageSection, Sentence, Value
 from hpclaunch.reports.page.recorded import RecordedRun
-from hpclaunch.reports.page.repeat import repeat_section
 from hpclaunch.reports.page.run_page import NO_RESULTS, results_of, with_unique_names
-from hpclaunch.reports.page.speed import typical_rate
-from hpclaunch.reports.study_chart import Panel, Series
+from hpclaunch.reports.page.sections.asked import asked_section, script_section
+from hpclaunch.reports.page.sections.course import tone_of
+from hpclaunch.reports.page.sections.curves import curve_of, epoch_numbers, file_name, metric_groups, short_name
+from hpclaunch.reports.page.sections.measured_plan import charged, node_hours
+from hpclaunch.reports.page.sections.repeat import repeat_section
+from hpclaunch.reports.page.sections.speed import typical_rate
 
 MOST_READ = 200
 """Runs of an array whose files are read; a larger array has a sentence that says so."""

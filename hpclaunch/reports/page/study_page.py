@@ -7,8 +7,9 @@ from typing import Any
 
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.units import count
+from hpclaunch.reports.charts.scaling_chart import PARTS, panels_of
+from hpclaunch.reports.charts.study_chart import Panel
 from hpclaunch.reports.page.amounts import percent, short, time_in_words
-from hpclaunch.reports.page.curves import file_name
 from hpclaunch.reports.page.model import (
     Block,
     CodeText,
@@ -22,8 +23,7 @@ from hpclaunch.reports.page.model import (
     Value,
 )
 from hpclaunch.reports.page.run_page import with_unique_names
-from hpclaunch.reports.scaling_chart import PARTS, panels_of
-from hpclaunch.reports.study_chart import Panel
+from hpclaunch.reports.page.sections.curves import file_name
 from hpclaunch.runs.scaling_study import ScalingStudy
 
 _COLUMNS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hpclaunch.reports.charts.study_chart import Series
 from hpclaunch.reports.page.model import Value
-from hpclaunch.reports.study_chart import Series
 
 MOST_POINTS = 400
 """Points of a curve: two for each of the 200 parts of a picture that is 5 inches wide."""

@@ -25,7 +25,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec, LiveNames
 from hpclaunch.core.units import whole_number
 from hpclaunch.core.users import user_name
-from hpclaunch.resolve.limits import Ask, suggestion, violations
+from hpclaunch.resolve.nodes.limits import Ask, suggestion, violations
 from hpclaunch.runs.node_lists import names_in as hosts_in
 from hpclaunch.schedulers import Objections
 from hpclaunch.schedulers.slurm.configuration import configuration

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_memory, whole_number
-from hpclaunch.resolve.limits import Ask
+from hpclaunch.resolve.nodes.limits import Ask
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.slurm_limits import Bounds
 from hpclaunch.sites.slurm_text import Fields

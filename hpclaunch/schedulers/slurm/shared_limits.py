@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hpclaunch.config.limits import Limits
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.units import count, format_memory
-from hpclaunch.resolve.limits import Ask
+from hpclaunch.resolve.nodes.limits import Ask
 from hpclaunch.sites.slurm_shares import Pool
 
 _SUBMITTED = {

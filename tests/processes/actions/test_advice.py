@@ -25,7 +25,7 @@ def test_without_a_recipe_no_module_of_the_planner_is_imported_and_with_one_no_f
     if words:
         assert loaded == {"hpclaunch.planner.measured", "hpclaunch.planner.measured.calibrations"}
     else:
-        assert "hpclaunch.planner.run_recipe" in loaded
+        assert "hpclaunch.planner.choice.run_recipe" in loaded
         assert not loaded & {
             f"hpclaunch.planner.{name}" for name in ("forecasting", "decision", "proposal", "sections")
         }

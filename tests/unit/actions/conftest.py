@@ -17,7 +17,7 @@ from hpclaunch.actions.system import System
 DECIDES = {
     "hpclaunch.planner.forecasting": {"forecast"},
     "hpclaunch.resolve": {"resolve"},
-    "hpclaunch.resolve.sizing": {"sizing_of"},
+    "hpclaunch.resolve.nodes.sizing": {"sizing_of"},
     "hpclaunch.runs.snapshot": {"fingerprint"},
     "hpclaunch.sites.detect": {"choice_of"},
 }

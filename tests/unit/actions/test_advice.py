@@ -13,11 +13,11 @@ from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Question
-from hpclaunch.planner.workload import divided_batch, stored_figures
+from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.workload import divided_batch, stored_figures
 from hpclaunch.resolve import resolve, spec_of
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.recipes import as_typed
+from hpclaunch.resolve.program.recipes import as_typed
 from hpclaunch.runs.sweep_values import values_at, write_values
 from tests.builders import a_case, a_context, a_job, bundled_job, bundled_site
 from tests.unit.planner.questions import a_trained_job

@@ -9,7 +9,7 @@ import pytest
 
 from hpclaunch.actions.preparing.program_source import with_program_imports
 from hpclaunch.config.job import Job
-from hpclaunch.resolve.framework import stated_framework
+from hpclaunch.resolve.environment.framework import stated_framework
 from tests.builders import a_case, a_context, a_job
 
 

@@ -9,9 +9,9 @@ from hpclaunch.config.job import Job, Training
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Site
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Question
+from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.workload import stored_figures
 from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.workload import stored_figures
 from tests.builders import a_case, a_context, a_job, bundled_site
 
 RESNET_50: dict[str, float] = {

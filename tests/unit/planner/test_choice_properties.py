@@ -15,7 +15,7 @@ from hpclaunch.guidelines.batch import KnownBatches, bound_of
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import TASKS, NoiseScale
 from hpclaunch.guidelines.published import published_for
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
 from tests.unit.planner.questions import a_trained_job, plan_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Refused
-from hpclaunch.planner.continued import Kept, Worlds, kept_recipe
+from hpclaunch.planner.job.continued import Kept, Worlds, kept_recipe
 from tests.builders import bundled_job
 
 FACTORS = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power23": 2 / 3}

@@ -24,13 +24,13 @@ from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.explaining.words import WIDTH, explanation_of, table_of
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Evidence, Question, Queue, trials_of
-from hpclaunch.planner.recipe import recipe_at
+from hpclaunch.planner.job.question import Evidence, Question, Queue, trials_of
+from hpclaunch.planner.job.recipe import recipe_at
+from hpclaunch.planner.job.workload import stored_figures, workload_of
 from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.words import WIDTH, explanation_of, table_of
-from hpclaunch.planner.workload import stored_figures, workload_of
-from hpclaunch.resolve.recipes import as_typed
+from hpclaunch.resolve.program.recipes import as_typed
 from tests.builders import BUNDLED, a_case, a_job, a_site, bundled_job, bundled_site
 from tests.unit.planner.questions import SAVING, SPLIT, a_trained_job, ask, plan_of, with_parameters
 

@@ -13,9 +13,9 @@ from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.question import Evidence, Queue
+from hpclaunch.planner.explaining.words import WIDTH, headline_lines
+from hpclaunch.planner.job.question import Evidence, Queue
 from hpclaunch.planner.values import Forecast, Headline
-from hpclaunch.planner.words import WIDTH, headline_lines
 from tests.builders import BUNDLED, bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
 

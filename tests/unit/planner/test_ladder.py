@@ -16,10 +16,10 @@ from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.rungs import RUNGS
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.ladder import BEYOND
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.choice.ladder import BEYOND
+from hpclaunch.planner.explaining.words import explanation_of, table_of
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.words import explanation_of, table_of
 from tests.builders import bundled_job, bundled_site
 from tests.unit.planner.questions import PARAMETERS, SAVING, SPLIT, a_trained_job, plan_of, with_parameters
 

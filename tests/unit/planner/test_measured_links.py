@@ -8,9 +8,9 @@ import pytest
 
 from hpclaunch.guidelines.communication import Group, MeasuredLink
 from hpclaunch.guidelines.intervals import Interval
-from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.explaining.words import explanation_of, text_of
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.words import explanation_of, text_of
 from tests.builders import bundled_job
 from tests.unit.planner.questions import plan_of
 

@@ -11,13 +11,13 @@ import pytest
 from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.one_process import one_process_warning
-from hpclaunch.planner.prediction import PlannedTraining
-from hpclaunch.planner.question import Evidence, Question
-from hpclaunch.planner.workload import stored_figures, workload_of
+from hpclaunch.planner.job.question import Evidence, Question
+from hpclaunch.planner.job.workload import stored_figures, workload_of
+from hpclaunch.planner.speed.one_process import one_process_warning
+from hpclaunch.planner.speed.prediction import PlannedTraining
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.questions import plan_of
 

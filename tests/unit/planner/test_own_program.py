@@ -11,12 +11,12 @@ import pytest
 from hpclaunch.config.site import Site
 from hpclaunch.guidelines.candidates import LONGEST_S
 from hpclaunch.guidelines.choice import Objective
+from hpclaunch.planner.explaining.words import text_of
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Question
+from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.workload import stored_figures
 from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.words import text_of
-from hpclaunch.planner.workload import stored_figures
-from hpclaunch.resolve.recipes import as_typed, sized
+from hpclaunch.resolve.program.recipes import as_typed, sized
 from tests.builders import a_case, bundled_job, bundled_site
 from tests.unit.planner.questions import a_trained_job
 

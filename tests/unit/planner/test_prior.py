@@ -9,10 +9,10 @@ import pytest
 
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.guidelines.calibration import FACTOR_2
-from hpclaunch.planner.machine import NodeModel, node_of
-from hpclaunch.planner.prior import keeps_samples, overhead_of, prior_of, reading_on
-from hpclaunch.planner.question import Evidence, Question, trial_of
-from hpclaunch.planner.workload import Workload, workload_of
+from hpclaunch.planner.fitting.machine import NodeModel, node_of
+from hpclaunch.planner.job.question import Evidence, Question, trial_of
+from hpclaunch.planner.job.workload import Workload, workload_of
+from hpclaunch.planner.speed.prior import keeps_samples, overhead_of, prior_of, reading_on
 from tests.builders import bundled_job
 from tests.unit.planner.questions import PARAMETERS, a_trained_job, ask, plan_of
 

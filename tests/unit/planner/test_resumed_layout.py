@@ -11,9 +11,9 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Pairs
-from hpclaunch.planner.resumed_layout import shared_again
+from hpclaunch.planner.choice.resumed_layout import shared_again
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
 from tests.unit.planner.questions import ask, with_parameters
 from tests.unit.planner.test_ladder import SMALL_DATA, a_job
 

@@ -9,8 +9,8 @@ import pytest
 
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.guidelines.checkpoints import daly_interval
-from hpclaunch.planner.question import Evidence
-from hpclaunch.planner.words import explanation_of, text_of
+from hpclaunch.planner.explaining.words import explanation_of, text_of
+from hpclaunch.planner.job.question import Evidence
 from tests.builders import bundled_site
 from tests.unit.planner.questions import a_trained_job, plan_of, with_parameters
 

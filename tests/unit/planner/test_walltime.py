@@ -12,14 +12,14 @@ from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.prediction import PlannedTraining
-from hpclaunch.planner.question import Evidence, Question
-from hpclaunch.planner.walltime import predict_trainings, walltime_warning
-from hpclaunch.planner.workload import stored_figures, workload_of
+from hpclaunch.planner.job.question import Evidence, Question
+from hpclaunch.planner.job.workload import stored_figures, workload_of
+from hpclaunch.planner.speed.prediction import PlannedTraining
+from hpclaunch.planner.speed.walltime import predict_trainings, walltime_warning
 from hpclaunch.resolve import resolve
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.questions import plan_of
 

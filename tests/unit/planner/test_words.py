@@ -12,8 +12,8 @@ import pytest
 
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.communication import Group, MeasuredLink
-from hpclaunch.planner.question import Evidence
-from hpclaunch.planner.words import WIDTH, text_of
+from hpclaunch.planner.explaining.words import WIDTH, text_of
+from hpclaunch.planner.job.question import Evidence
 from tests.builders import bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
 from tests.unit.planner.test_ladder import RUNG_OF

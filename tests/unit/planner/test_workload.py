@@ -10,7 +10,7 @@ from hpclaunch.config.job import Job, Training
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.spec import Request
 from hpclaunch.guidelines.efficiency import TASKS
-from hpclaunch.planner.workload import Workload, divided_batch, nothing_typed, workload_of
+from hpclaunch.planner.job.workload import Workload, divided_batch, nothing_typed, workload_of
 from tests.builders import a_job, bundled_job
 from tests.unit.planner.questions import a_trained_job
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.reports.scaling_chart import panels_of
+from hpclaunch.reports.charts.scaling_chart import panels_of
 from hpclaunch.reports.scaling_text import csv_text, latex_text, markdown_text, paragraph, proposal_table
 
 STUDY = {

@@ -12,7 +12,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.resolve import resolve
-from hpclaunch.resolve.allocation import site_within
+from hpclaunch.resolve.nodes.allocation import site_within
 from tests.builders import a_case, a_context, a_job, a_site
 
 WHOLE = Allocation(

@@ -9,8 +9,8 @@ import pytest
 
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.site import Defaults, Site
-from hpclaunch.resolve.alternatives import Wanted, alternative, implied_node_type, longest_piece
-from hpclaunch.resolve.limits import Ask, violations
+from hpclaunch.resolve.nodes.alternatives import Wanted, alternative, implied_node_type, longest_piece
+from hpclaunch.resolve.nodes.limits import Ask, violations
 from tests.builders import HOUR, a_site
 
 GPU = Ask(node_type="gpu", nodes=2, gpus=4, walltime=HOUR)

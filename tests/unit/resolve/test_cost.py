@@ -10,9 +10,9 @@ import pytest
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.site import Charging, Defaults, Site
 from hpclaunch.core.spec import Cost
-from hpclaunch.resolve.cost import price_of
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.nodes.cost import price_of
+from hpclaunch.resolve.nodes.sizing import sizing_of
 from tests.builders import HOUR, a_case, a_desk, a_site, bundled_site, planned
 
 WHOLE = Limits(whole_nodes=True)

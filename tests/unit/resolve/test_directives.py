@@ -12,7 +12,7 @@ from hpclaunch.config.settings import Mail, Settings, SiteSettings
 from hpclaunch.config.site import Container, GpuRequest, NodeType, Site
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.spec_parts import Predecessor
-from hpclaunch.resolve.directives import OWNED
+from hpclaunch.resolve.script.directives import OWNED
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 
 

@@ -136,7 +136,7 @@ def test_a_site_file_that_says_a_number_of_gpus_has_it(shell: dict[str, str], sh
 
 
 def test_the_planner_knows_model_and_memory() -> None:
-    from hpclaunch.planner.machine import node_of
+    from hpclaunch.planner.fitting.machine import node_of
 
     found = tuple(replace(gpu, model="NVIDIA H200", memory=143771 * 2**20) for gpu in gpus(1))
     hardware = Hardware(cpus=16, cores=16, memory=128 * 10**9, gpus=found)

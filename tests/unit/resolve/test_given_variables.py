@@ -9,7 +9,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS
-from hpclaunch.resolve.given_variables import REFUSED, exported_by
+from hpclaunch.resolve.environment.given_variables import REFUSED, exported_by
 from tests.builders import a_job, a_site, everywhere, planned, refused
 
 KEPT = (

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.limits import Bin, Limits, Override
-from hpclaunch.resolve.limits import Ask, distance, flags, longest_walltime, nearest_allowed, suggestion, violations
+from hpclaunch.resolve.nodes.limits import (
+    Ask,
+    distance,
+    flags,
+    longest_walltime,
+    nearest_allowed,
+    suggestion,
+    violations,
+)
 from tests.builders import HOUR
 
 ASK = Ask(node_type="gpu", nodes=4, gpus=4, walltime=2 * HOUR, gpu_type="a100", tasks=4, cpus=8, memory=1024)

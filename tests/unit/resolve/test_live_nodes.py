@@ -10,7 +10,7 @@ import pytest
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import JobSpec, LiveNames, LiveNodes
 from hpclaunch.resolve import resolve
-from hpclaunch.resolve.live_nodes import with_live_nodes
+from hpclaunch.resolve.nodes.live_nodes import with_live_nodes
 from tests.builders import a_case, a_context, a_site
 
 NODE = replace(a_site().node_types["gpu"], gpu_type="a100", gpu_model="NVIDIA A100", constraint="gpu")

@@ -9,7 +9,7 @@ import pytest
 
 from hpclaunch.config.program_options import DeclaredOption, ProgramOptions
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.option_words import option_words
+from hpclaunch.resolve.program.option_words import option_words
 from tests.builders import a_case
 
 OPTIONS = (

@@ -13,7 +13,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, NodeType, Site
 from hpclaunch.core.spec import JobSpec, LiveNames
 from hpclaunch.resolve import spec_of
-from hpclaunch.resolve.placement import unlisted_places
+from hpclaunch.resolve.nodes.placement import unlisted_places
 from tests.builders import HOUR, a_case, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
 ANY = Defaults(node_type="gpu", walltime=HOUR)

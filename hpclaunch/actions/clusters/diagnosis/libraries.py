@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpclaunch.actions.clusters.diagnosis.evidence import Check, Facts, ProbeEvidence, Verdict
 from hpclaunch.actions.environments.python_packages import NEXT
 from hpclaunch.core.spec import TENSORFLOW
-from hpclaunch.resolve.framework import PACKAGES
+from hpclaunch.resolve.environment.framework import PACKAGES
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 20)
 """TensorFlow versions that Horovod 0.28.1 was tried with (see training/rank/keras_version.py)."""

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
+from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, store
 from hpclaunch.planner.measured.calibrations import expect, place_of, with_key
 from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _combine, evidence_for, taken_in
-from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve import resolve
-from hpclaunch.resolve.sizing import one_process_on
+from hpclaunch.resolve.nodes.sizing import one_process_on
 from hpclaunch.runs import Run
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.measured.test_measurement import NOISE, a_run, the_job

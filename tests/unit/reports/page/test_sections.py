@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.reports.charts.study_chart import Panel
 from hpclaunch.reports.page.comparison_page import comparison_page
-from hpclaunch.reports.page.course import ending_of
-from hpclaunch.reports.page.measured_plan import charged, checkpoint_advice, node_hours
 from hpclaunch.reports.page.model import (
     CodeText,
     Facts,
@@ -26,10 +25,11 @@ from hpclaunch.reports.page.model import (
 from hpclaunch.reports.page.recorded import RecordedRun, read_run
 from hpclaunch.reports.page.run_page import run_page
 from hpclaunch.reports.page.runs_page import is_smaller_better, runs_page
-from hpclaunch.reports.page.search_section import FailedTrials, search_section
-from hpclaunch.reports.page.speed import slowest_rank
+from hpclaunch.reports.page.sections.course import ending_of
+from hpclaunch.reports.page.sections.measured_plan import charged, checkpoint_advice, node_hours
+from hpclaunch.reports.page.sections.search import FailedTrials, search_section
+from hpclaunch.reports.page.sections.speed import slowest_rank
 from hpclaunch.reports.page.study_page import study_page
-from hpclaunch.reports.study_chart import Panel
 from hpclaunch.runs import load, tasks_of
 from hpclaunch.runs.scaling_study import load_study
 from hpclaunch.search.folder import SearchFolder

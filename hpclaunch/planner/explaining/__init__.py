@@ -1,0 +1,1 @@
+"""A plan in words: its headlines, its sections and what it assumed."""

@@ -1,0 +1,1 @@
+"""How fast a job is on so many nodes, and what that takes and costs."""

@@ -1,0 +1,1 @@
+"""Charts of plans, models, searches and studies, as PNG or SVG."""

@@ -1,0 +1,1 @@
+"""What the ranks find on their nodes: modules, Python, container, variables and folders."""

@@ -1,0 +1,71 @@
+"""Refuses settings that a TensorFlow strategy does not have; the training program refuses the same ones, on its ranks.
+
+Most act on the gradients that Horovod averages (``training.rank.strategies.faults``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from hpclaunch.config.parameters import spell
+from hpclaunch.core.spec import CENTRAL_STORAGE, HOROVOD, Sweep
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.program.recipes import free_settings, recipe_name_of
+
+
+def _is_above_one(value: object) -> bool:
+    return isinstance(value, int) and value > 1
+
+
+def _is_switched_on(value: object) -> bool:
+    return value is True
+
+
+ONLY_HOROVOD: Mapping[str, Callable[[object], bool]] = {
+    "accumulation": _is_above_one,
+    "update_groups": _is_above_one,
+    "xla": _is_switched_on,
+    "adasum": _is_switched_on,
+    "shard_optimizer": _is_switched_on,
+    "gradient_lag": _is_switched_on,
+    "compression": lambda value: value != "none",
+    "scale_learning_rate": lambda value: value == "adascale",
+    "batch_norm": lambda value: value in ("ghost", "synchronized"),
+}
+"""Which values of a parameter of ``hpclaunch.training`` need Horovod. Model parallelism: ``resolve.program.split``."""
+
+
+def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
+    """Note a fault for each setting that does not work with the strategy, a swept one included.
+
+    Only programs of ``hpclaunch.training`` are checked.
+    """
+    if strategy in ("", HOROVOD) or not case.job.uses_library:
+        return
+    for name, text, where in _values_of(case, sweep):
+        try:
+            value = case.job.parameters[name].parse(text)
+        except ValueError:
+            continue  # resolve.program.command refuses it
+        if name in ONLY_HOROVOD and ONLY_HOROVOD[name](value):
+            what = f"{name}={text} works with Horovod only, not with {strategy}"
+            decisions.fault(what, where=where, next=f"leave --strategy out, or set another value: --set {name}=VALUE")
+        elif name == "precision" and strategy == CENTRAL_STORAGE and value != "float32":
+            what = f"Keras has no mixed precision for {strategy}"
+            decisions.fault(what, where=where, allowed="float32", next="choose --strategy mirrored")
+
+
+def _values_of(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each parameter, a text that it has in a run, and where the text is from."""
+    job, typed, named = case.job, dict(case.request.settings), dict(free_settings(case))
+    swept = dict(sweep.axes) if sweep else {}
+    for name, row in job.parameters.items():
+        if name in swept:
+            yield from ((name, text, f"--sweep {name}") for text in swept[name])
+        elif name in typed:
+            yield name, typed[name], f"--set {name}"
+        elif name in named:
+            yield name, named[name], f"--recipe {recipe_name_of(case)}"
+        else:
+            yield name, spell(row.default), f"the job {job.name}: parameters.{name}"

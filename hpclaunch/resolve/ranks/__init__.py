@@ -1,0 +1,1 @@
+"""How the ranks of a run are started, and which GPUs they see."""

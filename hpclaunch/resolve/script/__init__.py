@@ -1,0 +1,1 @@
+"""The parts of a run together, and the lines of its script."""
