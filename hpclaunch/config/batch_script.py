@@ -107,7 +107,7 @@ def head_of(text: str) -> BatchHead:
     late = tuple(number for number, line in enumerate(lines[end:], start=end + 1) if line.startswith(_MAGIC))
     head = "\n".join(lines[:end]).strip()
     is_first_line = "\n" not in head and (not head or head.startswith("#!"))  # so most programs begin
-    forms = [] if is_first_line else [(other.title, other.directive) for other in OTHER_SCHEDULERS]
+    forms = [] if is_first_line else [(other.title, other.directive) for other in OTHER_SCHEDULERS if other.directive]
     of_others = [(title, match) for title, form in forms if (match := re.search(f"(?m){form}", head))]
     title, first = of_others[0] if of_others else ("", None)
     return BatchHead(

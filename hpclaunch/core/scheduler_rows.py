@@ -195,8 +195,9 @@ SCHEDULERS: dict[str, SchedulerRow] = {
 class OtherScheduler:
     """A scheduler that hpclaunch does not submit to; ``program``, which submits its jobs, is on its head nodes.
 
-    ``inside_job``: variables of which each of its jobs has one. ``hosts``: how a job of it gives its hosts to --hosts.
-    ``directive``: a regular expression for a line with which a batch script asks it for something.
+    ``inside_job``: variables of which each of its jobs has one. ``hosts``: how a job of it gives its hosts to --hosts;
+    empty if its jobs have one host. ``directive``: a regular expression for a line with which a batch script asks it
+    for something; empty if its requests stand in a file of their own.
     """
 
     title: str
@@ -270,11 +271,19 @@ OTHER_SCHEDULERS = (
         hosts='--hosts "$LOADL_HOSTFILE"',
         directive=rf"^#[ \t]*@[ \t]*((?:{_OF_LOADLEVELER})[ \t]*=.*|queue[ \t\r]*$)",
     ),
+    OtherScheduler(
+        title="HTCondor",
+        program="condor_submit",
+        inside_job=("_CONDOR_JOB_AD", "_CONDOR_SCRATCH_DIR"),
+        hosts="",
+        directive="",
+    ),
 )
 """Their variables: PBS Professional's qsub(1B), Grid Engine's sge_pe(5) and submit(1), LSF's "environment variables set
-for job execution", Flux's flux-environment(7), oarsub(1), Cobalt's qsub(1), PJM's pjsub(1), Moab's msub, and
-LoadLeveler's "run-time environment variables". Their directives: the same pages, bsub(1), flux-batch(1), and
-LoadLeveler's "job command file keywords". Slurm's own wrappers for PBS users install a qsub, too."""
+for job execution", Flux's flux-environment(7), oarsub(1), Cobalt's qsub(1), PJM's pjsub(1), Moab's msub, LoadLeveler's
+"run-time environment variables", and HTCondor's "Environment Variables" of running jobs. Their directives: the same
+pages, bsub(1), flux-batch(1), and LoadLeveler's "job command file keywords". Slurm's own wrappers for PBS users install
+a qsub, too."""
 
 
 SAME_NAME = frozenset(row.wait_same_name for row in SCHEDULERS.values() if row.wait_same_name)

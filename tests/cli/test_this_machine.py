@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, OtherScheduler
 from tests.cli.conftest import Desk, Done
 
 SLURM = ("sacct", "sacctmgr", "salloc", "sbatch", "scancel", "sinfo", "squeue", "srun", "sshare")
@@ -197,19 +198,35 @@ def test_a_job_and_a_lasting_choice_are_not_questioned(
     assert (done.code, "[y/N]" in done.err) == (0, False), done.err
 
 
-def test_without_a_terminal_what_was_typed_holds_with_a_warning(desk: Desk) -> None:
+@pytest.mark.parametrize("other", OTHER_SCHEDULERS, ids=lambda other: other.title)
+def test_a_head_node_of_any_scheduler_trains_only_where_somebody_said_so(desk: Desk, other: OtherScheduler) -> None:
     desk.write("train.py", "print('trained')\n")
-    desk.program("qsub", "#!/bin/bash\n")
-    done = desk.type("submit", "./train.py", "--site", "local", "--wait")
-    assert done.code == 0, done.err
-    assert "looks like a head node: it has qsub (PBS or Grid Engine); the run starts on it" in done.err
-    assert len(list(Path(desk.project, "runs").iterdir())) == 1
+    desk.program(other.program, "#!/bin/bash\nexit 1\n")
+    typed = desk.type("submit", "./train.py", "--site", "local", "--wait")
+    assert typed.code == 1 and nothing_started(desk)
+    assert f"looks like a head node: it has {other.program} (" in typed.err and "HPCLAUNCH_SITE=local" in typed.err
+    unnamed = desk.type("submit", "./train.py", "--wait")
+    assert unnamed.code == 1 and nothing_started(desk)
+    in_a_job = desk.type("submit", "./train.py", "--site", "local", "--wait", **{other.inside_job[0]: "1"})
+    assert in_a_job.code == 0, in_a_job.err
+    said = desk.type("submit", "./train.py", "--wait", HPCLAUNCH_SITE="local")
+    assert said.code == 0, said.err
+    assert len(list(Path(desk.project, "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize("program", ["qsub", "condor_submit"])
+def test_what_detects_sites_names_the_scheduler_that_it_cannot_describe(desk: Desk, program: str) -> None:
+    desk.program(program, "#!/bin/bash\nexit 1\n")
+    detected = desk.type("sites", "detect")
+    assert detected.code != 0 and "slurmctld" not in detected.err
+    assert f"this machine has {program} (" in detected.err and "no Slurm that answers" in detected.err
 
 
 def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machine_is_of_a_cluster(lab: Desk) -> None:
     lab.write("site_configs/lab.yaml", OWN + "detect: {cluster_name: lab}\n")
     lab.write("train.py", "raise SystemExit(3)\n")
-    done = lab.type("submit", "./train.py", "--site", "local", "--nodes", "1", "--tasks-per-node", "1", "--wait")
+    words = ("submit", "./train.py", "--nodes", "1", "--tasks-per-node", "1", "--wait")
+    done = lab.type(*words, HPCLAUNCH_SITE="local")
     assert "FAILED (exit code 3:0)" in done.err
     (run,) = (lab.project / "runs").iterdir()
     lab.write("train.py", "print('trained')\n")

@@ -11,17 +11,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hpclaunch.actions.preparing.this_machine import in_a_job_of, other_scheduler
 from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import NAME, SITE, Found, bundled
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
-from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, without_folder
+from hpclaunch.core.errors import (
+    Fault,
+    InvalidFile,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    SchedulerError,
+    without_folder,
+)
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.core.scheduler_rows import SCHEDULERS, OtherScheduler
 from hpclaunch.core.users import user_name
 from hpclaunch.core.version import __version__
 from hpclaunch.launchers import LAUNCHERS
@@ -57,11 +66,26 @@ def known_site(system: System) -> Found | None:
 
 
 def draft_site(system: System) -> SiteDraft:
-    """Return a site file for the cluster of this machine. Raises SchedulerError if there is no scheduler."""
+    """Return a site file for the cluster of this machine. Raises SchedulerError if no scheduler describes it."""
     here = _machine_facts(system)
-    described = _scheduler_here(system).describe(here)
+    try:
+        described = _scheduler_here(system).describe(here)
+    except SchedulerError:
+        if other := other_scheduler(system.environment):
+            raise _error_without_answers(other) from None
+        raise
     words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: hpclaunch docs site-files"
     return SiteDraft(described=described, text=text_of(described, words))
+
+
+def _error_without_answers(other: OtherScheduler) -> SchedulerError:
+    titles = " and ".join(row.title for row in SCHEDULERS.values() if row.has_queue)
+    what = (
+        f"this machine has {other.program} ({other.title}), but no {titles} that answers: a site file is drafted only "
+        f"from the answers of {titles}"
+    )
+    next_step = f"in a job of {other.title}: {in_a_job_of(other)}; at another cluster: log in there"
+    return SchedulerError(Fault(where=other.program, what=what, next=next_step))
 
 
 def _scheduler_here(system: System) -> Scheduler:

@@ -154,15 +154,20 @@ def _head_node_faults(context: Context) -> list[Fault]:
         what = f"this machine is a head node of the {title} cluster {name}, for which there is no site file"
         next_step = f"hpclaunch sites detect --name {name} writes one; to run on this machine: --site local"
         return [Fault(what=what, next=next_step, subject="scheduler")]
-    other = _other_scheduler(context.environment)
+    other = other_scheduler(context.environment)
     if other is None:
         return []
     what = (
         f"no site is named, and this machine has {other.program} ({other.title}): a head node is no place to train, "
         f"and hpclaunch does not submit to {other.title}"
     )
-    next_step = f"in a job of {other.title}: --site local {other.hosts}; to run on this machine: --site local"
+    next_step = f"in a job of {other.title}: {in_a_job_of(other)}; to run on this machine: --site local"
     return [Fault(what=what, next=next_step, subject="scheduler")]
+
+
+def in_a_job_of(other: OtherScheduler) -> str:
+    """Return what a person types in a job of a scheduler that hpclaunch does not submit to."""
+    return f"--site local {other.hosts}".rstrip()
 
 
 _answered: set[str] = set()
@@ -170,10 +175,10 @@ _answered: set[str] = set()
 
 
 def confirm_head_node(system: System, case: Case) -> None:
-    """Ask before a run that --site starts on what looks like a head node. Raises Refused if the answer is no.
+    """Ask before a run that --site starts on what looks like a head node.
 
-    Settings and HPCLAUNCH_SITE are a decision that was made before: they are not questioned. Without a terminal nobody
-    can be asked: what was typed holds, and a warning is given.
+    Settings and HPCLAUNCH_SITE are a decision that was made before: they are not questioned. Raises Refused if the
+    answer is no, and without a terminal, where nobody can be asked: --site local may stand in a script for years.
     """
     context = case.context
     if case.site.scheduler_row.has_queue or context.site_origin != TYPED:
@@ -183,13 +188,15 @@ def confirm_head_node(system: System, case: Case) -> None:
         return
     _answered.add(looks)
     answer = system.confirm(f"{looks}. Start the run on it? [y/N]")
-    if answer is None:
-        system.warn(f"{looks}; the run starts on it, as --site {case.site.name} was typed")
-    elif not answer:
-        next_step = (
-            f"submit to a cluster with --site NAME; to be asked no more: site: {case.site.name} in your settings"
-        )
-        raise Refused(Fault(what="nothing was started", next=next_step))
+    if answer:
+        return
+    name = case.site.name
+    what = "nothing was started" if answer is not None else f"{looks}, and without a terminal nobody can be asked"
+    next_step = (
+        f"submit to a cluster with --site NAME; to run on this machine without being asked: HPCLAUNCH_SITE={name}, or "
+        f"site: {name} in your settings"
+    )
+    raise Refused(Fault(what=what, next=next_step))
 
 
 def _head_node_words(environment: Mapping[str, str]) -> str:
@@ -204,7 +211,7 @@ def _head_node_words(environment: Mapping[str, str]) -> str:
     queued = _cluster_here(environment)
     if queued:
         return f"this machine looks like a head node of the {queued[0]} cluster {queued[1]}"
-    other = _other_scheduler(environment)
+    other = other_scheduler(environment)
     return f"this machine looks like a head node: it has {other.program} ({other.title})" if other else ""
 
 
@@ -218,7 +225,8 @@ def _cluster_here(environment: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def _other_scheduler(environment: Mapping[str, str]) -> OtherScheduler | None:
+def other_scheduler(environment: Mapping[str, str]) -> OtherScheduler | None:
+    """Return the scheduler whose program is on PATH here, and to which hpclaunch does not submit."""
     known = {row.start_command for row in SCHEDULERS.values()}
     found = (other for other in OTHER_SCHEDULERS if other.program not in known)
     return next((other for other in found if _has_program(environment, other.program)), None)
