@@ -84,14 +84,18 @@ class Rule:
 
 def rules() -> list[Rule]:
     """Every rule that gives a Reason, in the order of the code."""
-    files = [(folder, path) for folder in FOLDERS for path in sorted((PACKAGE / folder).glob("*.py"))]
-    return [rule for folder, path in files for rule in _rules(folder, path)]
+    return [rule for path in _files() for rule in _rules(path)]
 
 
-def _rules(folder: str, path: Path) -> Iterator[Rule]:
+def _files() -> list[Path]:
+    return [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
+
+
+def _rules(path: Path) -> Iterator[Rule]:
+    dotted = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     module: ModuleType | None = None
     for function, call in _calls(ast.parse(path.read_text(encoding="utf-8"))):
-        module = module or importlib.import_module(f"hpclaunch.{folder}.{path.stem}")
+        module = module or importlib.import_module(f"hpclaunch.{dotted}")
         values = {one.arg: one.value for one in call.keywords if one.arg}
         name = function.name if function else ""
         purpose = (ast.get_docstring(function) or "").partition("\n")[0] if function else ""
@@ -100,7 +104,7 @@ def _rules(folder: str, path: Path) -> Iterator[Rule]:
             text=_value(module, name, "rule", values["rule"]),
             purpose="" if name.startswith("_") else purpose.removeprefix("Return ").replace("``", "`"),
             source=_value(module, name, "source", values["source"]),
-            code=f"{folder}.{path.stem}" + (f":{name}" if name else ""),
+            code=dotted + (f":{name}" if name else ""),
         )
 
 
@@ -159,11 +163,11 @@ def _cells(*cells: str) -> str:
 
 
 def unplaced() -> set[str]:
-    """Modules with rules that no title has."""
-    return {rule.module for rule in rules()} - {name for names in TITLES.values() for name in names}
+    """Modules with rules that no title has, and those under a title that have no rule."""
+    return {rule.module for rule in rules()} ^ {name for names in TITLES.values() for name in names}
 
 
 def reasons_in_code() -> int:
     """How often the code makes a Reason."""
-    texts = [path.read_text(encoding="utf-8") for folder in FOLDERS for path in (PACKAGE / folder).glob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in _files()]
     return sum(len(re.findall(r"(?<!class )\bReason\(", text)) for text in texts)
