@@ -16,9 +16,8 @@ from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.choice.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
-from hpclaunch.planner.choice.gate import what_it_takes
 from hpclaunch.planner.choice.ladder import BEYOND, Ladder, ladder_of, too_few_words
-from hpclaunch.planner.choice.proposal import command_of, length_of, measuring_command, measuring_program
+from hpclaunch.planner.choice.proposal import command_of, length_of, measuring_command, measuring_program, what_it_takes
 from hpclaunch.planner.choice.rows import further_rows, rows_of
 from hpclaunch.planner.explaining.assumptions import assumed_of
 from hpclaunch.planner.explaining.headlines import headlines_of, trust_of

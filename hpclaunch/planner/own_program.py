@@ -27,7 +27,7 @@ from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.launchers import TORCHRUN
 from hpclaunch.planner.amounts import shorten, time_of, walltime_for
 from hpclaunch.planner.choice.decision import add_marginals
-from hpclaunch.planner.choice.gate import what_it_takes
+from hpclaunch.planner.choice.proposal import what_it_takes
 from hpclaunch.planner.fitting.machine import NodeModel, node_of
 from hpclaunch.planner.job.epochs import facts_of, run_epochs
 from hpclaunch.planner.job.question import MOST_TRIED, Question, Trial, trial_of

@@ -19,8 +19,7 @@ from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.planner.amounts import shorten
 from hpclaunch.planner.choice.decision import add_marginals
-from hpclaunch.planner.choice.gate import what_it_takes
-from hpclaunch.planner.choice.proposal import Length, command_of, length_of, profile_command
+from hpclaunch.planner.choice.proposal import Length, command_of, length_of, profile_command, what_it_takes
 from hpclaunch.planner.explaining.headlines import headlines_of
 from hpclaunch.planner.forecasting import gpus_of, refuse_impossible
 from hpclaunch.planner.job.question import Question, Trial, trials_of

@@ -18,7 +18,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.environment.folders import is_synthetic
 from hpclaunch.resolve.nodes.cost import cost_of
 from hpclaunch.resolve.nodes.sizing import Sizing
-from hpclaunch.resolve.program.batch import check_batch
+from hpclaunch.resolve.program.division import check_batch
 from hpclaunch.resolve.script.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.script.parts import Parts, parts_of
 from hpclaunch.resolve.script.remove import remove_lines, unwanted_lines

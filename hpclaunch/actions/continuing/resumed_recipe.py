@@ -38,7 +38,7 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     worlds = Worlds(before=then, now=now, nodes=layout.nodes)
     kept = (
         kept_recipe(case.job, parameters, worlds) if now and now != then else None
-    )  # resolve.program.split refuses none
+    )  # resolve.program.division refuses none
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))

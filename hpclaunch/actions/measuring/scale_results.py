@@ -28,11 +28,10 @@ from hpclaunch.planner.measured.measurement import (
     calibration_of,
     elapsed_s,
     measured,
+    split_of,
 )
 from hpclaunch.planner.measured.merging import merged
-from hpclaunch.planner.measured.step_split import split_of
-from hpclaunch.planner.speed.scaling import Mode
-from hpclaunch.planner.speed.scaling_words import warnings_of
+from hpclaunch.planner.speed.scaling import Mode, warnings_of
 from hpclaunch.runs import Run
 from hpclaunch.runs.scaling_study import RESULTS, ScalingStudy, StudyPoint
 

@@ -43,7 +43,7 @@ def shared_again(case: Case, before: Layout, sizing: Sizing) -> Pairs:
 
     ``case``: its job has the run's parameters as defaults. What a person typed stays, and so does everything that
     changes the training's numbers. Ranks that are no whole replicas, and have no other way, are refused by
-    ``resolve.program.split``. Raises Refused if the model fitted the ranks ``before``, and fits these in no way.
+    ``resolve.program.division``. Raises Refused if the model fitted the ranks ``before``, and fits these in no way.
     """
     held, layout = _held_model(case, sizing), sizing.layout
     if held is None or (held.is_whole(layout) and held.fits(layout)):

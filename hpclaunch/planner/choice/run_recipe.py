@@ -95,18 +95,18 @@ class RunQuestion:
             return self.planned
         replicas, largest = self.replicas // work.gpus_per_replica, self._largest(work)
         if not replicas:
-            return None  # resolve.program.split refuses it
+            return None  # resolve.program.division refuses it
         try:
             found = own_batch(work, replicas, largest)
             if work.global_batch is not None:
                 found = typed_batch(work.global_batch, replicas, largest=largest)
         except ValueError:
-            return None  # resolve.program.batch refuses it
+            return None  # resolve.program.division refuses it
         return found and in_pipeline(found, work, largest)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the ranks are whole replicas; resolve.program.split refuses others."""
+        """Whether the ranks are whole replicas; resolve.program.division refuses others."""
         return self.replicas % self.work(self.settings).gpus_per_replica == 0
 
     @property

@@ -14,6 +14,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.scaling import StepSplit, median_split, split_of_event
 from hpclaunch.guidelines.stragglers import of_a_rank
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point
 from hpclaunch.planner.measured.log_formats import can_be
@@ -272,3 +273,10 @@ def elapsed_s(run: Run) -> float | None:
     except ValueError:
         return None
     return None if ended is None else ended - began.replace(tzinfo=timezone.utc).timestamp()
+
+
+def split_of(run: Run) -> StepSplit | None:
+    """Return the parts of the steps in the epoch of median speed, of those that count; None if none are reported."""
+    epochs = [event for event in run.metrics() if event.get("event") == "epoch"][WARM_UP:]
+    found = [(rate_of(event), split_of_event(event)) for event in epochs]
+    return median_split([(rate, split) for rate, split in found if rate is not None and split is not None])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from hpclaunch.core.hardware import named_gpus
 from hpclaunch.core.quoting import plain_word, shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerCommand, ContainerRequest
-from hpclaunch.core.spec import Layout, Pairs, Step
+from hpclaunch.core.spec import TENSORFLOW, Layout, Pairs, Step
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -28,9 +29,10 @@ from hpclaunch.resolve.ranks.launch import (
     rank_setup_of,
 )
 from hpclaunch.resolve.script.directives import directives_of
-from hpclaunch.resolve.script.keras import keras_lines_of, keras_variable_of
 from hpclaunch.resolve.script.parts import Parts
 from hpclaunch.resolve.strategies import needs_workers
+
+_KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 
 
 @record
@@ -199,3 +201,20 @@ def _container_request(
     kept = ((name, value) for name, value in environment.items() if name not in of_site)
     values = tuple((name, value) for name, value in kept if not name.startswith("HPCLAUNCH_"))
     return replace(asked, values=values, run_dir=context.run_dir)
+
+
+def keras_variable_of(case: Case, parts: Parts) -> tuple[str, ...]:
+    """Return the name of the variable if the script sets it.
+
+    It is not set if someone has chosen a value, nor for a container, whose Python only a rank can ask. There
+    ``import hpclaunch.training`` sets it, which is too late only for a program that imports TensorFlow before.
+    """
+    software = parts.software
+    is_needed = case.job.uses_library and software.framework == TENSORFLOW and not software.image
+    return (_KERAS_VARIABLE,) if is_needed and _KERAS_VARIABLE not in software.variables else ()
+
+
+def keras_lines_of(case: Case, parts: Parts) -> tuple[str, ...]:
+    """Return the line that sets the variable, before the ranks start; the library asks their Python for the value."""
+    python = shlex.quote(parts.software.python)
+    return tuple(f"set_legacy_keras {python} # exports {name}" for name in keras_variable_of(case, parts))

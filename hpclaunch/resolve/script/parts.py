@@ -12,19 +12,18 @@ from hpclaunch.resolve.environment.folders import data_need, private_faults
 from hpclaunch.resolve.environment.framework import framework_of
 from hpclaunch.resolve.environment.software import Software, software_of
 from hpclaunch.resolve.environment.unverified import third_party_of, unverified_of
-from hpclaunch.resolve.nodes.components import check_components
 from hpclaunch.resolve.nodes.restarts import restarts_of, with_signals
-from hpclaunch.resolve.nodes.sizing import Sizing, sizing_of
-from hpclaunch.resolve.program.effects import check_effects
-from hpclaunch.resolve.program.strategy_options import check_options
+from hpclaunch.resolve.nodes.sizing import Sizing, check_components, sizing_of
+from hpclaunch.resolve.program.compatible_settings import check_effects, check_options
+from hpclaunch.resolve.program.division import check_update_groups
 from hpclaunch.resolve.program.sweep import restarts_in_array, sweep_of, workers_of
 from hpclaunch.resolve.program.trials import layout_of_trial, trials_of
-from hpclaunch.resolve.program.update_groups import check_update_groups
 from hpclaunch.resolve.ranks.gpu_view import gpu_view_of
 from hpclaunch.resolve.ranks.launch import check_software_has, launcher_of
 from hpclaunch.resolve.script.clusters import clusters_of
-from hpclaunch.resolve.script.samples import has_samples
 from hpclaunch.resolve.strategies import can_divide, strategy_of
+
+_WORDS = {True: "yes", False: "no", None: None}
 
 
 @record
@@ -69,7 +68,7 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     sweep = (workers_of if case.request.search else sweep_of)(case, launcher, sizing.layout, decisions)
     strategy = strategy_of(case, own, launcher, decisions)
     if can_divide(case.job):
-        from hpclaunch.resolve.program.split import check_split  # few jobs divide their model
+        from hpclaunch.resolve.program.division import check_split  # few jobs divide their model
 
         check_split(case, own, launcher, decisions, sweep)
     check_update_groups(case, own, decisions, sweep)
@@ -92,3 +91,16 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         trials=trials,
         clusters=clusters_of(case, sizing.placement, software, decisions),
     )
+
+
+def has_samples(case: Case, decisions: Decisions) -> bool:
+    """Return whether the nodes are measured: as typed, else as in the settings or the site file, else they are."""
+    origin, wanted = case.settings.offer("samples", case.site.name)
+    chosen = decisions.pick(
+        "samples",
+        ("--samples" if case.request.samples else "--no-samples", _WORDS[case.request.samples]),
+        (origin, _WORDS[wanted]),
+        (f"site {case.site.name}", _WORDS[case.site.samples]),
+        ("default", "yes"),
+    )
+    return chosen == "yes"

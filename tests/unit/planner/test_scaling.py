@@ -9,8 +9,7 @@ import pytest
 from hpclaunch.guidelines.scaling import MeasuredPoint, StepSplit, scale
 from hpclaunch.planner.job.question import Question
 from hpclaunch.planner.job.workload import Workload, stored_figures, workload_of
-from hpclaunch.planner.speed.scaling import KeptBatch, largest_alone, layouts_of, predicted, undivided
-from hpclaunch.planner.speed.scaling_words import warnings_of
+from hpclaunch.planner.speed.scaling import KeptBatch, largest_alone, layouts_of, predicted, undivided, warnings_of
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 
 SHAPES = [(1, 1), (1, 4), (2, 4)]

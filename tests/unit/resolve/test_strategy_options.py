@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.resolve.program.strategy_options import ONLY_HOROVOD
+from hpclaunch.resolve.program.compatible_settings import ONLY_HOROVOD
 from hpclaunch.training.rank import strategies
 from tests.builders import bundled_job, planned, refused
 

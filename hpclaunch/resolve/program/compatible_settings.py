@@ -1,13 +1,15 @@
-"""Refuses settings that a TensorFlow strategy does not have; the training program refuses the same ones, on its ranks.
+"""Refuses settings that have no effect beside the others, and those that a TensorFlow strategy does not have.
 
-Most act on the gradients that Horovod averages (``training.rank.strategies.faults``).
+The training program refuses the latter, too, on its ranks (``training.rank.strategies.faults``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from hpclaunch.config.parameters import spell
+from hpclaunch.config.effects import idle_settings
+from hpclaunch.config.parameters import Value, spell
 from hpclaunch.core.spec import CENTRAL_STORAGE, HOROVOD, Sweep
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -33,7 +35,7 @@ ONLY_HOROVOD: Mapping[str, Callable[[object], bool]] = {
     "scale_learning_rate": lambda value: value == "adascale",
     "batch_norm": lambda value: value in ("ghost", "synchronized"),
 }
-"""Which values of a parameter of ``hpclaunch.training`` need Horovod. Model parallelism: ``resolve.program.split``."""
+"""Which values of a parameter of ``hpclaunch.training`` need Horovod; model parallelism: ``division``."""
 
 
 def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
@@ -43,7 +45,7 @@ def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep 
     """
     if strategy in ("", HOROVOD) or not case.job.uses_library:
         return
-    for name, text, where in _values_of(case, sweep):
+    for name, text, where in _texts_of_run(case, sweep):
         try:
             value = case.job.parameters[name].parse(text)
         except ValueError:
@@ -56,7 +58,7 @@ def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep 
             decisions.fault(what, where=where, allowed="float32", next="choose --strategy mirrored")
 
 
-def _values_of(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
+def _texts_of_run(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each parameter, a text that it has in a run, and where the text is from."""
     job, typed, named = case.job, dict(case.request.settings), dict(free_settings(case))
     swept = dict(sweep.axes) if sweep else {}
@@ -69,3 +71,37 @@ def _values_of(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]
             yield name, named[name], f"--recipe {recipe_name_of(case)}"
         else:
             yield name, spell(row.default), f"the job {job.name}: parameters.{name}"
+
+
+def check_effects(case: Case, decisions: Decisions, sweep: Sweep | None = None) -> None:
+    """Note a fault for each setting without effect in some run. The space of a search: ``search.names.idle``."""
+    rows, request = case.job.parameters, case.request
+    typed, named = dict(request.settings), dict(free_settings(case))
+    axes = dict(sweep.axes) if sweep and not request.search else {}
+    texts = {
+        **{name: (text,) for name, text in {**named, **typed}.items()},
+        **axes,
+    }
+    chosen: dict[str, list[Value]] = {}
+    for name, several in texts.items():
+        if name in rows:
+            chosen[name] = _values_of(case, name, several)
+    searched = set(request.search)
+    for idle, fault in idle_settings(rows, {name: values for name, values in chosen.items() if values}):
+        effect = rows[idle].effect
+        if effect is None or not searched.isdisjoint(effect.needs):
+            continue
+        flag = "--sweep" if idle in axes else "--set" if idle in typed else ""
+        where = f"{flag} {idle}" if flag else f"--recipe {recipe_name_of(case)}"
+        decisions.faults.append(replace(fault, where=where))
+
+
+def _values_of(case: Case, name: str, texts: tuple[str, ...]) -> list[Value]:
+    """Return the values that can be read; ``resolve.program.command`` refuses the others."""
+    found = []
+    for text in texts:
+        try:
+            found.append(case.job.parameters[name].parse(text))
+        except ValueError:
+            continue
+    return found

@@ -1,4 +1,4 @@
-"""Refuses layouts in which ranks cannot share a model; only a job that divides its model needs it."""
+"""Refuses settings by which the ranks of a run cannot share its model, its updates or its global batch evenly."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from hpclaunch.config.job import Job
+from hpclaunch.config.job import Job, Role
 from hpclaunch.core.spec import Layout, Sweep
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.strategies import STAGES, TENSOR, is_tensorflows, ranks_by_role
+from hpclaunch.resolve.strategies import (
+    STAGES,
+    TENSOR,
+    is_tensorflows,
+    ranks_by_role,
+    ranks_per_replica,
+    replicas_of,
+    takes_several_gpus,
+)
+
+_GROUPS: Role = "update_groups"
 
 
 def check_split(case: Case, layout: Layout, launcher: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
@@ -84,3 +94,68 @@ def _check_order(case: Case, layout: Layout, launcher: str, decisions: Decisions
         where=f"options of {launcher}",
         next="leave this option out, or do not divide the model",
     )
+
+
+def check_update_groups(case: Case, layout: Layout, decisions: Decisions, sweep: Sweep | None = None) -> None:
+    """Note the first fault, if the ranks of a run, swept ones included, cannot be so many equal groups."""
+    name, ranks = case.job.parameter_for(_GROUPS), layout.world_size
+    for groups in _values_of(case, sweep, _GROUPS):
+        if ranks % groups:
+            near = ", ".join(str(one) for one in range(1, ranks + 1) if ranks % one == 0)
+            decisions.fault(
+                f"{count(ranks, 'rank')} cannot be {groups} equal groups",
+                where=f"--set {name}",
+                allowed=near,
+                next=f"choose one of these, or a multiple of {groups} ranks",
+            )
+            return
+
+
+def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Decisions) -> None:
+    """Note a fault if a global batch size, swept ones included, does not divide: the program would refuse it later."""
+    if case.job.training is None:
+        return
+    replicas = replicas_of(case, layout)
+    if not replicas:
+        return  # resolve.program.division refuses it
+    for batch in _values_of(case, sweep, "global_batch_size"):
+        for times in _values_of(case, sweep, "accumulation") or [1]:
+            if batch % (replicas * times):
+                _refuse_batch(case, batch, replicas, times, decisions)
+                return
+
+
+def _refuse_batch(case: Case, batch: int, replicas: int, times: int, decisions: Decisions) -> None:
+    parts = replicas * times
+    divided = takes_several_gpus(case.request) or ranks_per_replica(case.job, case.request.settings) > 1
+    among = f"{replicas} {'replicas' if divided else 'ranks'}"
+    several = f" with {times} accumulation steps" if times > 1 else ""
+    below, above = batch // parts * parts, -(-batch // parts) * parts
+    name = case.job.parameter_for("global_batch_size")
+    decisions.fault(
+        f"{batch} does not divide among {among}{several}",
+        where=f"--{'sweep' if name in dict(case.request.sweep) else 'set'} {name}",
+        allowed=f"a multiple of {parts}",
+        next=f"choose {f'{below} or ' if below else ''}{above}, or another number of nodes, tasks or GPUs",
+    )
+
+
+def _values_of(case: Case, sweep: Sweep | None, role: Role) -> list[int]:
+    """Return the parameter's values in the run, or in the runs of a sweep.
+
+    Only positive whole numbers count: any other value means that the job does not divide so.
+    """
+    name = case.job.parameter_for(role)
+    if name not in case.job.parameters:
+        return []
+    parameter = case.job.parameters[name]
+    swept = dict(sweep.axes).get(name) if sweep else None
+    typed = dict(case.request.settings).get(name)
+    texts = swept or (() if typed is None else (typed,))
+    values = [] if texts else [parameter.default]
+    for text in texts:
+        try:
+            values.append(parameter.parse(text))
+        except ValueError:
+            continue  # resolve.program.command refuses it
+    return [value for value in values if type(value) is int and value > 0]
