@@ -66,10 +66,10 @@ def main(argv: list[str] | None = None) -> None:
 
         shell_completion.offer()
     try:
-        if cut < len(words) and words[0] not in ("submit", "render", "search", "profile"):
+        if cut < len(words) and words[0] not in ("submit", "render", "search", "profile", "scale"):
             raise InvalidRequest(
                 Fault(
-                    what="only submit, render, search and profile accept arguments after --",
+                    what="only submit, render, search, profile and scale accept arguments after --",
                     next="leave out -- and what follows",
                 )
             )

@@ -1,6 +1,7 @@
-"""``scale``: measures a job on several node counts, and shows speed-up, efficiency and what costs it."""
+"""``scale``: measures a job or a program on several node counts, and shows speed-up, efficiency and what costs it."""
 
 # Annotations stay types here: Typer would compile the text of each at every start.
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from hpclaunch.actions.requesting import typed_values
 from hpclaunch.cli import flags, help_text, run_flags
-from hpclaunch.cli.profile import DryRun, OneByOne, Steps
+from hpclaunch.cli.profile import BatchArgument, DryRun, OneByOne, RateFrom, Steps
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -21,12 +22,20 @@ app = typer.Typer()
 
 @app.command(
     "scale",
-    epilog="The same command again submits only what is missing, and shows the results (hpclaunch docs scaling).",
+    epilog="The same command again submits only what is missing of a job's study, and shows the results (hpclaunch "
+    "docs scaling). After --: a program's own arguments; its runs are waited for (hpclaunch docs any-program).",
 )
 @flags.of_request("scale")
 def scale(
     *,
-    target: Annotated[str, typer.Argument(metavar="JOB|STUDY", help="A job; or the folder of a study, to show it.")],
+    context: typer.Context,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|PROGRAM|STUDY",
+            help="A job, your own script or a program on PATH; or the folder of a study, to show it.",
+        ),
+    ],
     nodes: Annotated[
         str | None,
         typer.Option(
@@ -55,6 +64,8 @@ def scale(
     typed: flags.Typed,
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
+    rate_from: RateFrom = None,
+    batch_argument: BatchArgument = None,
     one_by_one: OneByOne = False,
     resubmit: Annotated[
         bool, typer.Option("--resubmit", help="Submit runs of the study that failed again, as new runs.")
@@ -73,22 +84,37 @@ def scale(
 ) -> None:
     """Measure a job on several node counts: speed-up, efficiency, the parts of a step, cost.
 
-    The first run is one process, with which all others are compared.
+    The first run of a job is one process, with which all others are compared; of a program, the fewest nodes.
     """
-    from hpclaunch.actions.measuring import scale, scale_results, scale_runs
+    from hpclaunch.actions.measuring import profile, program_profile, scale, scale_results, scale_runs
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, scale_tables
+    from hpclaunch.cli.show import console, profile_tables, scale_tables
+    from hpclaunch.planner.choice.proposal import plan_command
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     if plot is not None:
         from hpclaunch.reports.charts.canvas import check_file
 
         check_file(plot, "--plot")
-    request = typed_values.request_of(system, typed, target=target)
-    if nodes is None:
+    request = typed_values.request_of(system, typed, target=target, arguments=tuple(context.obj or ()))
+    counts = () if nodes is None else node_counts_of(nodes)
+    mode = _mode(strong, weak, global_batch)
+    program = program_profile.ProgramWish(
+        steps=steps, rate_from=rate_from, batch_argument=batch_argument or "", repeats=repeat
+    )
+    if counts and program_profile.is_program(system, request, program):
+        of_jobs = {"--strong": strong, "--global-batch": global_batch, "--resubmit": resubmit, "--plot": plot}
+        _refuse_for_programs(of_jobs)
+        short = program_profile.design(system, request, program, runs_dir, counts)
+        profile_tables.show_design(short, json and dry_run)
+        if not dry_run:
+            found = profile.measure(system, short, one_by_one, program_profile.Watcher(system, program))
+            kept = program_profile.keep(short.case, found, program)
+            profile_tables.show_program(kept, plan_command(request), json)
+        return
+    if not counts:
         study = scale_tables.study_named(system, target)
     else:
-        mode, counts = _mode(strong, weak, global_batch), node_counts_of(nodes)
         wish = scale.StudyWish(
             nodes=counts, mode=mode, repeats=repeat, steps=steps, global_batch=global_batch, looks=not dry_run
         )
@@ -103,6 +129,15 @@ def scale(
     scale_tables.show_results(results, plot, json)
     if results.problems and not results.open:
         raise typer.Exit(1)
+
+
+def _refuse_for_programs(of_jobs: Mapping[str, object]) -> None:
+    """Raise InvalidRequest for the first flag that was typed and is for the studies of jobs alone."""
+    typed = next((flag for flag, value in of_jobs.items() if value), None)
+    if typed is not None:
+        what = "is for the study of a job; of a program the batch of a rank is kept, and nothing is drawn"
+        hint = "leave it out; hpclaunch plan --global-batch N tells the speed of another batch"
+        raise InvalidRequest(Fault(where=typed, what=what, next=hint))
 
 
 def _mode(strong: bool, weak: bool, global_batch: int | None) -> "Mode":

@@ -214,10 +214,40 @@ def test_a_file_of_a_program_is_none_of_a_job_and_names_its_batch(site: Desk) ->
         assert done.code == 1 and "the measurements of a program of its own" in done.err, done.err
 
 
-def test_scale_says_what_measures_a_program(site: Desk) -> None:
-    done = site.type("scale", "./train.py", *FLAGS, "--nodes", "1,2")
-    assert done.code == 1 and "scale takes jobs" in done.err
-    assert "hpclaunch profile ./train.py --nodes N measures a program" in done.err
+def test_scale_measures_a_program_on_the_node_counts_and_a_plan_uses_it(site: Desk) -> None:
+    words = ("--nodes", "2,1,4", "--batch-argument=--batch-size", "--repeat", "2", "--json")
+    done = site.type("scale", "./train.py", *FLAGS, *words, "--", "--batch-size", "64")
+    assert done.code == 0, done.err
+    round_of_runs = [(1, "64"), (1, "32"), (2, "64"), (4, "64")]
+    assert [(nodes, typed[1]) for nodes, typed in asked(site)] == 2 * round_of_runs
+    speed_ups = [run["speed_up"] for run in done.json["runs"]]
+    assert speed_ups == [1.0, None, pytest.approx(2 * 74 / 78), pytest.approx(4 * 74 / 78)] * 2
+    plan = site.type("plan", "./train.py", *FLAGS, "--work", "1M", "--json").json
+    assert plan["measured"].startswith("8 runs on 1 and 2 and 4 nodes")
+    (rate,) = (row["throughput"]["samples_per_s"] for row in plan["rows"] if row["nodes"] == 4)
+    assert rate["low"] <= 4 * 64 / 0.078 <= rate["high"] < 1.3 * rate["low"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("./train.py", "--nodes", "1,2", "--strong"), "--strong: is for the study of a job"),
+        (("./train.py", "--nodes", "1,2", "--global-batch", "64"), "--global-batch: is for the study of a job"),
+        (("./train.py", "--nodes", "1,2", "--plot", "a.svg"), "--plot: is for the study of a job"),
+        (("./train.py", "--nodes", "1,2", "--rate-from", "tdqm"), "did you mean 'tqdm'"),
+        (("./train.py", "--rate-from", "tqdm"), "is not the folder of a study, so --nodes is missing"),
+        (("cifar", "--nodes", "1,2", "--rate-from", "tqdm"), "cifar is a job, which is measured by its 'training'"),
+        (("cifar", "--nodes", "1,2", "--", "--lr", "1"), "cifar is a job, which is measured by its 'training'"),
+        (("./train.py", "--nodes", "1,400"), "400 nodes"),
+    ],
+)
+def test_scale_of_a_program_refuses_what_it_cannot_do_before_anything_is_submitted(
+    site: Desk, words: tuple[str, ...], why: str
+) -> None:
+    target, *rest = words
+    done = site.type("scale", target, *FLAGS, *rest)
+    assert done.code != 0 and why in " ".join(done.err.split()), done.err
+    assert not (site.spool / "submitted").exists()
 
 
 def test_steps_that_divide_one_batch_over_all_ranks_are_refused(site: Desk) -> None:

@@ -104,18 +104,18 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
         short = replace(case, request=leave_out_export(case.job, shorten(request, work, shape, steps)))
         prepared = prepare_case(system, advised(with_run_dir(system, short, runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
-    trials, remarks = possible_trials(trials, request)
+    trials, remarks = possible_trials(trials, is_typed=request.nodes is not None)
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def possible_trials(trials: list[ProfileRun], request: Request) -> tuple[list[ProfileRun], list[str]]:
+def possible_trials(trials: list[ProfileRun], *, is_typed: bool) -> tuple[list[ProfileRun], list[str]]:
     """Return the runs without the last one if only that is impossible and nobody typed its nodes; and remarks.
 
-    Raises Refused if another run is impossible.
+    ``is_typed``: a person typed its nodes. Raises Refused if another run is impossible.
     """
     remarks = []
     last = trials[-1]
-    if request.nodes is None and last.prepared.faults and not trials[0].prepared.faults:
+    if not is_typed and last.prepared.faults and not trials[0].prepared.faults:
         remarks.append(f"{last.nodes} nodes cannot be measured: {last.prepared.faults[0].what}")
         trials = trials[:-1]
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)

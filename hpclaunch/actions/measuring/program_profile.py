@@ -1,4 +1,4 @@
-"""``profile`` of a program without a job file: short runs, whose speed is in what they print or write."""
+"""``profile`` and ``scale`` of a program without a job file: short runs, whose speed is in what they print or write."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from statistics import median
 from typing import Any
 
 from hpclaunch.actions.following.cancel import cancel
@@ -40,11 +41,13 @@ class ProgramWish:
     """How a program is measured: ``steps`` of each run, and where it prints its speed (None: every known format).
 
     ``batch_argument``: the name of the argument with the batch of a rank; empty: the program has its own.
+    ``repeats``: the runs of every layout, in rounds, so that a disturbance does not meet all of one layout.
     """
 
     steps: int = STEPS
     rate_from: str | None = None
     batch_argument: str = ""
+    repeats: int = 1
 
     @property
     def formats(self) -> tuple[LogFormat, ...]:
@@ -68,27 +71,30 @@ def is_program(system: System, request: Request, wish: ProgramWish) -> bool:
     return False
 
 
-def design(system: System, request: Request, wish: ProgramWish, runs_dir: str | None = None) -> Design:
-    """Return the runs: on one node, there with half of the batch if its argument is known, and on ``request.nodes``.
+def design(
+    system: System, request: Request, wish: ProgramWish, runs_dir: str | None = None, counts: Sequence[int] = ()
+) -> Design:
+    """Return the runs: on the fewest nodes, there with half of the batch if its argument is known, then on more.
 
-    Raises Refused if no run is possible, InvalidRequest for a pattern or an argument that cannot be used.
+    ``counts``: the node counts of ``scale``; empty: one node and ``request.nodes``. Raises Refused if no run is
+    possible, InvalidRequest for a pattern or an argument that cannot be used.
     """
     _ = wish.formats  # a pattern that cannot be used is refused before anything is submitted
     case = keyed_case(system, request, runs_dir)
     batch = batch_in(request.arguments, wish.batch_argument) if wish.batch_argument else None
-    more = request.nodes or NODES
-    wanted: list[tuple[int, int | None]] = [(1, batch)]
-    wanted += [(1, batch // 2)] if batch is not None and batch > 1 else []
-    wanted += [(more, batch)] if more > 1 else []
+    fewest, *more = sorted({*(counts or (1, request.nodes or NODES))})
+    wanted: list[tuple[int, int | None]] = [(fewest, batch)]
+    wanted += [(fewest, batch // 2)] if batch is not None and batch > 1 else []
+    wanted += [(nodes, batch) for nodes in more]
     trials = []
-    for nodes, per_rank in wanted:
+    for nodes, per_rank in wanted * wish.repeats:
         arguments = request.arguments
         if per_rank is not None:
             arguments = with_batch(arguments, wish.batch_argument, per_rank)
         short = replace(request, nodes=nodes, arguments=arguments, walltime=request.walltime or WALLTIME, restarts=0)
         prepared = prepare_case(system, advised(with_run_dir(system, replace(case, request=short), runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
-    trials, remarks = possible_trials(trials, request)
+    trials, remarks = possible_trials(trials, is_typed=bool(counts) or request.nodes is not None)
     if wish.batch_argument:
         remarks.append(
             "a step must cover the typed batch of each rank once; a program that adds up gradients over several, or "
@@ -172,6 +178,17 @@ class ProgramResult:
     runs: tuple[MeasuredProgram, ...]
     calibration: Calibration
     place: Any
+
+    def speed_up(self, one: MeasuredProgram) -> float | None:
+        """Return the rate of a run relative to that of the fewest nodes with the same batch of a rank.
+
+        Of several runs there, their median counts. None if all runs have equally many nodes.
+        """
+        alike = [other.point for other in self.runs if other.point.per_rank == one.point.per_rank]
+        fewest = min(point.nodes for point in alike)
+        if all(point.nodes == fewest for point in alike):
+            return None
+        return one.point.samples_per_s / median(point.samples_per_s for point in alike if point.nodes == fewest)
 
 
 def keep(case: Case, runs: Sequence[Run], wish: ProgramWish) -> ProgramResult:

@@ -11,7 +11,6 @@ from hpclaunch.actions.queueing.wait import wait
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Layout, Request
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.job.workload import Workload, workload_of
@@ -47,10 +46,6 @@ def layout_of_one_node(case: Case) -> Layout:
 
 def shortenable(job: Job, request: Request) -> Workload:
     """Return the job's numbers. Raises Refused if hpclaunch does not know how to shorten the job."""
-    if job.source_only:
-        what = f"{job.name} is a program without a job file, and scale takes jobs"
-        hint = f"hpclaunch profile {shell_word(request.target)} --nodes N measures a program"
-        raise Refused(Fault(what=what, next=f"{hint} (hpclaunch docs any-program)"))
     if job.training is None:
         what = f"the job {job.name} has no 'training' section, so hpclaunch does not know how to shorten it"
         raise Refused(

@@ -65,7 +65,7 @@ def show_program(result: ProgramResult, next_step: str, as_json: bool) -> None:
     if as_json:
         from hpclaunch.planner.measured.calibration_file import as_values
 
-        runs = [{**one.run.to_json(), **asdict(one.rate)} for one in result.runs]
+        runs = [{**one.run.to_json(), **asdict(one.rate), "speed_up": result.speed_up(one)} for one in result.runs]
         calibration = as_values(result.calibration)
         write_json("profile", {"runs": runs, "calibration": calibration, "place": str(result.place)})
         return
@@ -76,12 +76,15 @@ def show_program(result: ProgramResult, next_step: str, as_json: bool) -> None:
             "own" if result.calibration.own_batch else str(one.point.per_rank),
             f"{one.point.samples_per_s:.4g}",
             f"{one.point.low:.4g} to {one.point.high:.4g}",
+            "-" if (speed_up := result.speed_up(one)) is None else f"{speed_up:.2f}",
             f"{one.rate.steps} ({_loop_in_words(one.rate)}; first {count(one.rate.left_out, 'line')} left out)",
             one.run.label,
         )
         for one in result.runs
     ]
-    table(("nodes", "ranks", "batch per rank", f"{result.calibration.unit}/s", "range", "steps", "run"), rows)
+    table(
+        ("nodes", "ranks", "batch per rank", f"{result.calibration.unit}/s", "range", "speed-up", "steps", "run"), rows
+    )
     for one in result.runs:
         if one.rate.other_loops:
             others = ", ".join(map(str, one.rate.other_loops))

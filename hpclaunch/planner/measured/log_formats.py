@@ -173,13 +173,15 @@ def _json(line: str) -> Reading | None:
     return None
 
 
-_BAR = (
-    r"(?P<step>\d+)/(?P<total>\d+|\?) \[(?:\d+:)*\d+<[^\]]{1,12}, *"
-    r"(?:(?P<steps_per_s>[\d.]+)it/s|(?P<step_s>[\d.]+)s/it)"
-)
+_STEP = r"(?:it|ba|batch|batches|step|steps)\b"
+"""The units of a bar that are steps; one of samples counts other things, and takes a pattern of the person's own."""
+_TIMES = rf"(?:(?P<steps_per_s>[\d.]+) ?{_STEP}/s|(?P<step_s>[\d.]+)s/ ?{_STEP})"
+_BAR = rf"(?P<step>\d+)/(?P<total>\d+|\?) \[(?:\d+:)*\d+<[^\]]{{1,12}}, *{_TIMES}"
+_ENDLESS_BAR = rf"(?<![\d/])(?P<step>\d+) ?{_STEP} \[(?:\d+:)*\d+, *{_TIMES}"
 _RICH_BAR = r"Epoch \d+/\d+ .{0,400}?(?P<step>\d+)/(?P<total>\d+) +\d+:\d+:\d+ \S \S+ (?P<steps_per_s>[\d.]+)it/s"
 _KERAS = r"(?<!\d)(?P<step>\d+)/(?P<total>\d+)\s.{0,200}?(?<![\d.])"
 
+_TQDM, _ENDLESS_TQDM = _reader_of(_BAR), _reader_of(_ENDLESS_BAR)
 _LIGHTNING, _LIGHTNING_OF_RICH = _reader_of(rf"Epoch \d+: .{{0,400}}?{_BAR}"), _reader_of(_RICH_BAR)
 _HUGGINGFACE = re.compile(
     r"'train_runtime': '?(?P<time>[\d.]+).{0,200}?'train_steps_per_second': '?(?P<steps_per_s>[\d.]+)"
@@ -242,9 +244,9 @@ FORMATS: tuple[LogFormat, ...] = (
     ),
     LogFormat(
         name="tqdm",
-        words="12%|█▏ | 37/313 [00:05<00:38,  7.14it/s], or 1.19s/it",
-        wanted="it",
-        read=_reader_of(_BAR),
+        words="12%|█▏ | 37/313 [00:05<00:38,  7.14it/s], or 1.19s/it, batch/s, step/s; 37it [00:05,  7.14it/s]",
+        wanted="[",
+        read=lambda line: _TQDM(line) or _ENDLESS_TQDM(line),
     ),
     LogFormat(
         name="keras",

@@ -237,3 +237,24 @@ def test_the_loop_with_the_most_time_counts_and_of_nested_ones_the_inner() -> No
     nested = [line for epoch in epochs for line in (epoch, *train)]
     found = rate(nested)
     assert isinstance(found, LogRate) and (found.loop, found.other_loops) == (313, (20,))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " 50%|\x1b[32m█████     \x1b[0m| {n}/400 [00:01<00:01, 8.00batch/s, loss=1]",
+        "  5%|█  | {n}/400 [01:00<10:00,  8.00 steps/s]",
+        "epoch 1: {n}it [00:07,  8.00it/s]",
+        "{n} batches [1:00:07, 8.00 batches/s]",
+    ],
+)
+def test_a_bar_may_have_another_unit_of_steps_and_no_end(line: str) -> None:
+    found = rate(["\r".join(line.format(n=n) for n in range(0, 60, 10))])
+    assert isinstance(found, LogRate) and (found.kind, found.middle, found.source) == ("step_s", 0.125, "tqdm")
+
+
+def test_a_bar_of_images_is_no_bar_of_steps() -> None:
+    bar = "\r".join(f" 50%|██  | {n}/400 [00:01<00:01, 8.00img/s]" for n in range(0, 60, 2))
+    assert isinstance(rate([bar]), TooLittle)
+    typed = rate([bar], r"(?P<rank_samples_per_s>[\d.]+)img/s", ranks=2)
+    assert isinstance(typed, LogRate) and (typed.kind, typed.middle) == ("samples_per_s", 16.0)
