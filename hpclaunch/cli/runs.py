@@ -92,9 +92,12 @@ def logs(
     run: run_flags.RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep printing until the run has ended.")] = False,
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="Print the log of this rank only.")] = None,
+    lines: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Begin with this number of lines before the end.")
+    ] = None,
     json: run_flags.Json = False,
 ) -> None:
-    """Print a run's log, with all its ranks and starts."""
+    """Print a run's log, with all its ranks and starts; of a long one that is followed, the last 1,000 lines."""
     from hpclaunch.actions.following import states
     from hpclaunch.actions.queueing import wait
     from hpclaunch.actions.system import System
@@ -107,8 +110,13 @@ def logs(
     wait.refuse_foreign_log(found)
     rank = wait.own_log(found, rank)
     is_followed, last, parts = follow and bool(found.job_id), found, list[bytes]()
+    tail = wait.Tail(found, rank)
+    if lines is not None:
+        tail.skip_to_last(lines)
+    elif is_followed and (before := tail.begin_near_end()):
+        console.say(f"{before:,} bytes before this are left out; hpclaunch logs {found.label} prints all")
     try:
-        for now, part in wait.follow(found, rank=rank) if is_followed else wait.read_log(found, rank):
+        for now, part in wait.follow(found, tail=tail) if is_followed else wait.read_log(found, tail):
             last = now
             parts.append(part if json else part[:1])
             if not json:
@@ -117,7 +125,7 @@ def logs(
         raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):
         raise Refused(wait.missing_log_fault(found, rank))
-    if rank is None and not is_followed and not any(parts):
+    if rank is None and not is_followed and lines != 0 and not any(parts):
         console.say(f"the log is still empty: {found.label} is {found.state}")
     if json:
         text = b"".join(parts).decode("utf-8", errors="backslashreplace")
@@ -242,7 +250,7 @@ def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) ->
     from hpclaunch.cli.watch import watch_submitted
 
     tail = Tail(found)
-    tail.skip()
+    tail.skip_to_last(0)
     run = start()
     if not wait:
         submission.show_run(run, json)

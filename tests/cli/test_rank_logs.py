@@ -56,6 +56,20 @@ def test_a_rank_has_its_output_and_errors_in_order_and_the_jobs_log_has_all(loca
     assert sorted(path.name for path in (run / "logs").glob("rank-*")) == ["rank-0.out", "rank-1.out", "rank-2.out"]
 
 
+def test_the_last_lines_of_a_run_and_of_a_rank(local: Desk) -> None:
+    run, _ = ran(local, 'for i in {1..30}; do echo "$rank line $i"; done\n')
+    assert local.type("logs", "--rank", "1", "--tail", "2").out.splitlines() == ["1 line 29", "1 line 30"]
+    whole = local.type("logs").out
+    assert local.type("logs", "-n", "5").out == "".join(whole.splitlines(keepends=True)[-5:])
+    assert local.type("logs", "--tail", "5", "--json").json["text"] == "".join(whole.splitlines(keepends=True)[-5:])
+    none = local.type("logs", "--tail", "0")
+    assert (none.code, none.out, none.err) == (0, "", "")
+    with next((run / "logs").glob("*_log.out")).open("a") as more:
+        more.write("x" * 2**20 + "\nlast\n")
+    followed = local.type("logs", "-f")
+    assert followed.out.endswith("x\nlast\n") and "are left out" not in followed.err  # few lines, though long ones
+
+
 def test_a_failed_run_says_which_rank_failed_first_and_how(local: Desk) -> None:
     words = '[ "$rank" = 1 ] || exit 0\necho "KeyError: \'lr\'" >&2\nexit 5\n'
     run, done = ran(local, words)

@@ -154,17 +154,20 @@ class SubmittedRun:
         run = self._load()
         return {**run.parameters(), **runs.swept(run)}
 
-    def log(self, *, rank: int | None = None) -> str:
-        """Return the log of all ranks and starts, or that of one rank.
+    def log(self, *, rank: int | None = None, tail: int | None = None) -> str:
+        """Return the log of all ranks and starts, or that of one rank; with ``tail`` so many of its last lines.
 
         Raises Refused for a sweep, each of whose runs has its own log, and for a rank that has none.
         """
-        from hpclaunch.actions.queueing.wait import missing_log_fault, own_log, read_log, refuse_array
+        from hpclaunch.actions.queueing.wait import Tail, missing_log_fault, own_log, read_log, refuse_array
 
         run = self._load()
         refuse_array(run)
         rank = own_log(run, rank)
-        text = b"".join(block for _, block in read_log(run, rank))
+        lines = Tail(run, rank)
+        if tail is not None:
+            lines.skip_to_last(tail)
+        text = b"".join(block for _, block in read_log(run, lines))
         if rank is not None and not run.logs(rank):
             raise Refused(missing_log_fault(run, rank))
         return text.decode("utf-8", errors="replace")

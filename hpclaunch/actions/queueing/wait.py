@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from hpclaunch.actions.following.identity import obstacle, require_permission
 from hpclaunch.actions.following.states import is_lost, refreshed
@@ -30,15 +31,15 @@ _RESERVED_CODES = (2, TIMED_OUT, 130)
 
 
 def follow(
-    run: Run, poll: Callable[[float], None] = time.sleep, rank: int | None = None, tail: Tail | None = None
+    run: Run, poll: Callable[[float], None] = time.sleep, tail: Tail | None = None
 ) -> Iterator[tuple[Run, bytes]]:
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
-    The scheduler is asked at growing intervals, up to 15 s. The logs of all starts (or of one ``rank``) are read every
-    half second; with ``tail``, from where that has read to. Raises SchedulerError if the state is UNKNOWN several times
-    in a row, and Refused for a run that is not asked about from here.
+    The scheduler is asked at growing intervals, up to 15 s. The logs of all starts are read every half second; with
+    ``tail``, those that it reads, from where it has read to. Raises SchedulerError if the state is UNKNOWN several
+    times in a row, and Refused for a run that is not asked about from here.
     """
-    tail = tail or Tail(run, rank)
+    tail = tail or Tail(run)
     for now in follow_states(run, 0.5, poll):
         while text := tail.read():  # after the question for the state: what the run wrote until its end is in it
             yield now, text
@@ -66,9 +67,8 @@ def follow_states(run: Run, every: float, poll: Callable[[float], None] = time.s
         since += every
 
 
-def read_log(run: Run, rank: int | None) -> Iterator[tuple[Run, bytes]]:
-    """Yield (run, bytes) of what is in the log now, or in that of one rank; the scheduler is not asked."""
-    tail = Tail(run, rank)
+def read_log(run: Run, tail: Tail) -> Iterator[tuple[Run, bytes]]:
+    """Yield (run, bytes) of what is in the log now, from where ``tail`` has read to; the scheduler is not asked."""
     while text := tail.read():
         yield run, text
 
@@ -214,6 +214,29 @@ _LARGEST_LOG, _FIRST_OF_A_LOG, _LAST_OF_A_LOG = 2**30, 8 * _BLOCK, 24 * _BLOCK
 """Bytes: of a log that is larger than the first of these, the beginning and the end are shown."""
 
 
+_LINES_BEFORE = 1000
+"""Whoever follows a log of more than a block sees so many of its lines first."""
+
+
+def _find_last_lines(file: BinaryIO, size: int, lines: int) -> tuple[int, int]:
+    """Return where the last ``lines`` lines of a file begin, and how many of them it has.
+
+    It is read backwards from its end, 24 MB at most: a line may be as long as the file.
+    """
+    place, least, found = size, max(0, size - _LAST_OF_A_LOG), 0
+    while lines and place > least:
+        begin = max(least, place - _BLOCK)
+        file.seek(begin)
+        block = file.read(place - begin)
+        at = len(block) - (place == size)  # the end of the last line begins no other
+        while (at := block.rfind(b"\n", 0, at)) >= 0:
+            found += 1
+            if found == lines:
+                return begin + at + 1, found
+        place = begin
+    return place, found + (lines > 0 and size > 0)
+
+
 class Tail:
     """Reads what was added to a run's log files since the last time, including those of later starts."""
 
@@ -222,11 +245,25 @@ class Tail:
         self._rank = rank
         self._offsets: dict[Path, int] = {}
 
-    def skip(self) -> None:
-        """Pass over what the log files contain now."""
-        for path in self._run.logs(self._rank):
-            with contextlib.suppress(OSError):
-                self._offsets[path] = path.stat().st_size
+    def skip_to_last(self, lines: int) -> None:
+        """Pass over all but the last lines of what the log files contain now, over all starts."""
+        for path in reversed(self._run.logs(self._rank)):
+            with contextlib.suppress(OSError), self._open_log(path) as file:
+                self._offsets[path], found = _find_last_lines(file, os.fstat(file.fileno()).st_size, lines)
+                lines -= found
+
+    def begin_near_end(self) -> int:
+        """Pass over all but the last 1,000 lines if the log is long, and return how many bytes are passed over."""
+        files = self._run.logs(self._rank)
+        size = sum(path.stat().st_size for path in files if path.exists())
+        if size <= _BLOCK:
+            return 0
+        self.skip_to_last(_LINES_BEFORE)
+        return sum(self._offsets.values())
+
+    def _open_log(self, path: Path) -> BinaryIO:
+        """Open a log file for reading. Raises OSError."""
+        return os.fdopen(inside.open_file(self._run.home, path.relative_to(self._run.home).as_posix()), "rb")
 
     def read(self) -> bytes:
         """Return new bytes of the log files, oldest file first, a block at most; nothing if there are no more.
@@ -235,8 +272,7 @@ class Tail:
         """
         for path in self._run.logs(self._rank):
             try:
-                name = path.relative_to(self._run.home).as_posix()
-                with os.fdopen(inside.open_file(self._run.home, name), "rb") as file:
+                with self._open_log(path) as file:
                     offset, size = self._offsets.get(path, 0), os.fstat(file.fileno()).st_size
                     if offset == _FIRST_OF_A_LOG and size > _LARGEST_LOG:
                         self._offsets[path] = size - _LAST_OF_A_LOG

@@ -237,7 +237,7 @@ def test_a_tail_that_passes_over_what_is_there_reads_only_the_rest(log: tuple[Ru
     run, file = log
     file.write_text("old\n")
     tail = Tail(run)
-    tail.skip()
+    tail.skip_to_last(0)
     assert tail.read() == b""
     later = file.with_name("slurm-8.out")
     later.write_text("of a later start\n")
@@ -248,13 +248,50 @@ def test_a_tail_that_passes_over_what_is_there_reads_only_the_rest(log: tuple[Ru
     assert [tail.read(), tail.read(), tail.read()] == [b"added\n", b"of a later start\n", b""]
 
 
+def all_of(tail: Tail) -> bytes:
+    return b"".join(iter(tail.read, b""))
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("lines", [0, 1, 2, 3, 5, 7, 100])
+def test_the_last_lines_are_those_of_tail_over_all_starts(log: tuple[Run, Path], lines: int, end: str) -> None:
+    run, file = log
+    earlier, later = ["a", "", "b"], ["c" * 3 * 2**20, "d", "", "e"]  # a line of several blocks
+    file.write_text("\n".join(earlier) + "\n")
+    os.utime(file, (5, 5))
+    file.with_name("slurm-8.out").write_text("\n".join(later) + end)
+    tail = Tail(run)
+    tail.skip_to_last(lines)
+    whole = ("\n".join([*earlier, *later]) + end).encode()
+    shown = whole.splitlines(keepends=True)[-lines:] if lines else []
+    assert all_of(tail) == b"".join(shown)
+
+
+def test_of_a_line_longer_than_what_is_read_back_its_end_is_shown(log: tuple[Run, Path]) -> None:
+    run, file = log
+    file.write_bytes(b"x" * (30 * 2**20) + b"end")
+    tail = Tail(run)
+    tail.skip_to_last(2)
+    assert all_of(tail) == b"x" * (24 * 2**20 - 3) + b"end"
+
+
+def test_a_long_log_is_followed_from_its_last_lines(log: tuple[Run, Path]) -> None:
+    run, file = log
+    file.write_text("short\n")
+    assert Tail(run).begin_near_end() == 0
+    file.write_text("".join(f"line {number:06}\n" for number in range(100_000)))
+    tail = Tail(run)
+    assert tail.begin_near_end() == 99_000 * 12
+    assert all_of(tail).splitlines()[:1] == [b"line 099000"]
+
+
 def test_a_tail_passes_over_a_log_that_is_a_link_and_reads_the_others(log: tuple[Run, Path], tmp_path: Path) -> None:
     run, file = log
     (tmp_path / "key").write_text("secret\n")
     file.symlink_to(tmp_path / "key")
     (file.parent / "slurm-8.out").write_text("mine\n")
     assert b"".join(iter(Tail(run).read, b"")) == b"mine\n"
-    assert [text for _, text in read_log(run, None)] == [b"mine\n"]
+    assert [text for _, text in read_log(run, Tail(run))] == [b"mine\n"]
 
 
 def test_the_log_of_a_rank_is_that_rank_alone(log: tuple[Run, Path]) -> None:
@@ -262,8 +299,8 @@ def test_the_log_of_a_rank_is_that_rank_alone(log: tuple[Run, Path]) -> None:
     for number in (0, 1, 10):
         (file.parent / f"rank-{number}.out").write_text(f"of {number}\n")
     file.write_text("of all\n")
-    assert [text for _, text in read_log(run, 1)] == [b"of 1\n"]
-    assert [text for _, text in read_log(run, None)] == [b"of all\n"]
+    assert [text for _, text in read_log(run, Tail(run, 1))] == [b"of 1\n"]
+    assert [text for _, text in read_log(run, Tail(run))] == [b"of all\n"]
 
 
 def test_which_log_of_a_rank_is_read_and_why_there_is_none(log: tuple[Run, Path]) -> None:
