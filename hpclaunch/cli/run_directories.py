@@ -219,7 +219,7 @@ def clean(
             )
         )
     system = System(warn=console.warn)
-    found = states.find(system, run) if run else _runs_to_cover(system, all_folders)
+    found = cleaning.newest_first(system, states.find(system, run)) if run else _runs_to_cover(system, all_folders)
     ended, kept = cleaning.cleanable(found, _age(older_than), keep, system.now())
     cleaning.refuse_others(ended)
     if run and kept:

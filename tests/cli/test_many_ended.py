@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from hpclaunch.actions.following.states import MOST_ENDED
 from tests.cli.conftest import Desk
 from tests.cli.test_failing_io import Bed, library
 from tests.cli.test_runs_kept import ended, submit
-from tests.forked.server import Server
+from tests.forked.server import Server, compiled
 
 __all__ = ["library"]
 LIVE = 10
+OTHER_CLOCK = Path(__file__).parents[1] / "forked" / "other_clock.c"
 
 
 def make(desk: Desk, first: int, last: int, state: str = "COMPLETED", folder: str = "project/runs") -> None:
@@ -163,17 +164,48 @@ def test_without_an_index_that_can_be_written_the_directories_are_read(ordinary_
     assert not index(ordinary_user).exists()
 
 
-def test_the_newest_run_is_the_one_that_was_submitted_last_also_after_the_clock_stepped_back(cluster: Desk) -> None:
-    one = submit(cluster, 1)
-    record = json.loads((one / "run.json").read_text())
-    (one / "run.json").write_text(json.dumps({**record, "created": "2031-01-01T00:00:00Z"}))
-    two, three = submit(cluster, 2), submit(cluster, 3)
-    for number, run in enumerate((three, two, one), 1):
-        assert cluster.type("runs", "show", f"@{number}", "--json").json["run_dir"] == str(run)
-    assert cluster.type("runs", "show", "@latest", "--json").json["run_dir"] == str(three)
-    assert [row["run_dir"] for row in cluster.type("status", "--json").runs] == [str(three), str(two), str(one)]
+def test_a_clock_that_steps_back_changes_no_order_of_runs(cluster: Desk, tmp_path: Path) -> None:
+    """Two runs are submitted before it, and two while the clock is behind."""
+    other_clock = compiled(tmp_path, OTHER_CLOCK)
+    if not other_clock:
+        pytest.skip("group compiler: no C compiler on this machine")
+    usual: dict[str, str] = {}
+    behind = {"LD_PRELOAD": other_clock, "CLOCK_SHIFT_S": str(-400 * 86400)}
+    found: list[Path] = []
+    for number, variables in enumerate((usual, usual, behind, behind), 1):
+        cluster.fake("sbatch", out=f"Submitted batch job {number}\n")
+        done = cluster.type("submit", "./train.py", "--json", **variables)
+        assert done.code == 0, done.err
+        found.insert(0, Path(done.json["run_dir"]))
+        assert_order(cluster, found)
+        assert cluster.type("runs", "show", "@latest", "--json", **variables).json["run_dir"] == str(found[0])
+    created = [json.loads((run / "run.json").read_text())["created"] for run in found]
+    assert max(created[:2]) < min(created[2:]), "the clock was not behind"
     assert cluster.type("runs", "rebuild").code == 0
-    assert [row["run_dir"] for row in cluster.type("status", "--json").runs] == [str(three), str(two), str(one)]
+    assert_order(cluster, found)
+    cluster.fake("squeue", out="2|RUNNING|None|n1\n")
+    assert cluster.type("cancel", "@3").code == 0
+    assert cluster.given("scancel")[-1] == "2"
+    cluster.fake("squeue")
+    ended(cluster, **{f"j{number}": "COMPLETED|0:0|n1" for number in (1, 3, 4)}, j2="CANCELLED|0:0|n1")
+    for run in found:
+        cluster.type("status", run.name)
+        os.utime(run / "states.jsonl", (0, 0))
+    assert cluster.type("status").code == 0
+    assert all(str(run).encode() in index(cluster).read_bytes() for run in found)
+    assert_order(cluster, found)
+    assert cluster.type("runs", "clean", "--keep", "3", "--yes").code == 0
+    assert [run.exists() for run in found] == [True, True, True, False]
+    assert cluster.type("runs", "clean", found[2].name, found[1].name, "--keep", "1", "--yes").code == 0
+    assert [run.exists() for run in found] == [True, True, False, False]
+
+
+def assert_order(desk: Desk, found: Sequence[Path]) -> None:
+    """``found``: the runs in the order of their submission, the newest first."""
+    for name, run in (("@latest", found[0]), *((f"@{number}", run) for number, run in enumerate(found, 1))):
+        assert desk.type("runs", "show", name, "--json").json["run_dir"] == str(run), name
+    for verb in (("status",), ("runs", "list"), ("results",)):
+        assert [row["run_dir"] for row in desk.type(*verb, "--json").runs] == list(map(str, found)), verb
 
 
 def test_a_run_that_ended_just_now_is_not_in_the_index_yet(cluster: Desk) -> None:

@@ -70,17 +70,22 @@ def _owner_of(path: Path) -> int:
         return os.geteuid()  # it is gone; `delete` says so
 
 
-def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
-    """Return (runs whose directory can be deleted, runs that are old enough but are kept), newest first.
+def newest_first(system: System, found: Sequence[Run]) -> list[Run]:
+    """Return named runs in the order of the list of runs, the last submitted one first; those not listed come last."""
+    place = {path: number for number, path in enumerate(runs.indexed(system.index))}
+    return sorted(found, key=lambda run: (place.get(run.home, -1), run.created), reverse=True)
 
-    Runs that have ended can be deleted, and directories that were never finished. A run that is UNKNOWN may still be
-    running, and one that is RENDERED may have been submitted by hand. A run that is not known as this user's is always
-    kept, and is none of the ``keep`` newest: its record may have any time.
+
+def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
+    """Return (runs whose directory can be deleted, runs that are old enough but are kept), in the order of ``found``.
+
+    It has the newest first. Runs that have ended can be deleted, and directories that were never finished. A run that
+    is UNKNOWN may still be running, and one that is RENDERED may have been submitted by hand. A run that is not known
+    as this user's is always kept, and is none of the ``keep`` newest: its record may have any time.
     """
-    ordered = sorted(found, key=lambda run: run.created, reverse=True)
-    own = [run.path for run in ordered if other_users(run) is None]
+    own = [run.path for run in found if other_users(run) is None]
     newest, own_paths = set(own[:keep]), set(own)
-    old = [run for run in ordered if run.path not in newest and _age(run, now) >= older_than]
+    old = [run for run in found if run.path not in newest and _age(run, now) >= older_than]
     ended = [
         run
         for run in old

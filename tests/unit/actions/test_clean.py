@@ -56,6 +56,7 @@ def test_a_run_of_others_is_none_of_the_newest_that_are_kept(tmp_path: Path, mon
     for run in (older, newer):
         assert runs.list_own(tmp_path / "state/hpclaunch", run) == ""
     now = datetime(2026, 2, 1, tzinfo=timezone.utc)
-    ended, kept = clean.cleanable(found, timedelta(0), 1, now)
+    newest_first = [stranger, newer, older]
+    ended, kept = clean.cleanable(newest_first, timedelta(0), 1, now)
     assert (ended, kept) == ([older], [])
-    assert clean.cleanable(found, timedelta(0), 0, now.replace(year=9999)) == ([newer, older], [stranger])
+    assert clean.cleanable(newest_first, timedelta(0), 0, now.replace(year=9999)) == ([newer, older], [stranger])
