@@ -128,7 +128,8 @@ def test_ended_runs_of_two_clusters(faults: Faults, elsewhere: Path) -> None:
     for name, code in {"fine": 0, "crashed": 139, "seven": 7}.items():
         here.job(name, f"raise SystemExit({code})")
     verbs = sum(verbs_on_ended_runs(here, there) for _ in range(ROUNDS))
-    outcome = f"{verbs} verbs on either cluster: no answer about the other's job of the same number is applied"
+    outcome = f"{verbs:,} verbs on either cluster: no answer about the other's job of the same number is applied"
+    outcome = f"{outcome}; {ROUNDS} of {ROUNDS} rounds"
     tell("ended runs of two clusters with one home and equal job numbers", outcome, str(4 * ROUNDS), began)
 
 
