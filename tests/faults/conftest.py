@@ -75,6 +75,12 @@ class Faults:
             self._spawn(name, [word.format(root=self.cluster.root) for word in COMMANDS[name]])
             until(self.answers, f"{name} answers")
 
+    def counts_from_the_start(self) -> None:
+        """Let the controller lose its jobs, and their last number, as where a cluster is set up again."""
+        with self.down("slurmctld"), as_root():
+            for file in (self.cluster.root / "state").rglob("job_state*"):
+                file.unlink()
+
     def _kill(self, name: str, number: signal.Signals) -> None:
         """Send a daemon a signal; one that ends it has ended it, and its port is free for the next."""
         with as_root():

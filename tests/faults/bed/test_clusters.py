@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -117,51 +117,78 @@ def test_two_clusters(faults: Faults, elsewhere: Path) -> None:
 ENDED_VERBS = (
     *("status", "status RUN", "status --json", "logs RUN", "wait RUN", "cancel RUN", "cancel --all --yes", "results"),
     *("runs list", "runs show RUN", "efficiency RUN", "runs rebuild", "report RUN", "status --watch", "watch"),
-    *("runs clean --older-than 30d --yes", "retry RUN", "resume RUN"),
+    "runs clean --older-than 30d --yes",
 )
+STARTING_AGAIN = ("retry RUN", "resume RUN")
+"""Refused on another cluster; on the run's own they do what they say."""
+WAYS = {"fine": "raise SystemExit(0)", "crashed": "raise SystemExit(139)", "seven": "raise SystemExit(7)"}
+ENDS = {"fine": ("COMPLETED", "0:0"), "crashed": ("FAILED", "139:0"), "seven": ("FAILED", "7:0")}
+OTHERS = {"fine": "seven", "crashed": "fine"}
+"""Job of a run -> job of the other run of the same number, which ends otherwise."""
 
 
 def test_ended_runs_of_two_clusters(faults: Faults, elsewhere: Path) -> None:
     here, began = faults.desk, time.monotonic()
     there = dataclasses.replace(here, conf=elsewhere)
     assert there.run("sites", "detect", "--name", OTHER_NAME).returncode == 0
-    for name, code in {"fine": 0, "crashed": 139, "seven": 7}.items():
-        here.job(name, f"raise SystemExit({code})")
-    verbs = sum(verbs_on_ended_runs(here, there) for _ in range(ROUNDS))
+    for name, code in WAYS.items():
+        here.job(name, code)
+    verbs = 0
+    for _ in range(ROUNDS):
+        behind, ahead = sorted((here, there), key=next_number)
+        skip_to(behind, next_number(ahead))
+        own = ended(here, OTHERS)
+        foreign = ended(there, OTHERS.values())
+        runs = own + foreign
+        verbs += verbs_on_ended_runs(there, own, runs, (*ENDED_VERBS, *STARTING_AGAIN))
+        verbs += verbs_on_ended_runs(here, foreign, runs, (*ENDED_VERBS, *STARTING_AGAIN))
     outcome = f"{verbs:,} verbs on either cluster: no answer about the other's job of the same number is applied"
     outcome = f"{outcome}; {ROUNDS} of {ROUNDS} rounds"
     tell("ended runs of two clusters with one home and equal job numbers", outcome, str(4 * ROUNDS), began)
 
 
-def verbs_on_ended_runs(here: Desk, there: Desk) -> int:
-    """COMPLETED and FAILED 139, where the other cluster's runs of the same numbers and home ended the other way."""
-    behind, ahead = sorted((here, there), key=next_number)
-    skip_to(behind, next_number(ahead))
-    pairs = {"fine": "seven", "crashed": "fine"}
-    own = {name: here.submit(name, *ONE) for name in pairs}
-    foreign = {name: there.submit(other, *ONE) for name, other in pairs.items()}
-    assert [run.job_id for run in own.values()] == [run.job_id for run in foreign.values()]
-    wanted = {"fine": ("COMPLETED", "0:0"), "crashed": ("FAILED", "139:0")}
+def test_runs_of_a_cluster_that_counts_from_the_start_again(faults: Faults) -> None:
+    """Every round has two pairs of runs, and all pairs have the same two numbers."""
+    desk, began = faults.desk, time.monotonic()
+    for name, code in WAYS.items():
+        desk.job(name, code)
+    verbs, runs = 0, list[Submitted]()
+    for _ in range(ROUNDS):
+        for jobs in (OTHERS, OTHERS.values()):
+            faults.counts_from_the_start()
+            runs += ended(desk, jobs)
+        assert [run.job_id for run in runs] == [run.job_id for run in runs[:2]] * (len(runs) // 2)
+        verbs += verbs_on_ended_runs(desk, runs[-4:], runs, ENDED_VERBS)
+    outcome = f"{verbs:,} verbs about ended runs of equal numbers: no answer about another's job is applied"
+    outcome = f"{outcome}; {ROUNDS} of {ROUNDS} rounds"
+    tell("ended runs of a cluster that counts its jobs from the start again", outcome, str(4 * ROUNDS), began)
 
-    def ends(desk: Desk, runs: dict[str, Submitted]) -> dict[str, tuple[str, str]]:
+
+def ended(desk: Desk, jobs: Iterable[str]) -> list[Submitted]:
+    """Submit a run of each job; return them when they have ended as they are to end."""
+    runs = {name: desk.submit(name, *ONE) for name in jobs}
+
+    def ends() -> dict[str, tuple[str, str]]:
         found = {name: told(desk, run) for name, run in runs.items()}
         return {name: (record["state"], record["exit_code"]) for name, record in found.items()}
 
-    until(lambda: ends(here, own) == wanted, "the ends of the runs here")
-    others = {"fine": ("FAILED", "7:0"), "crashed": ("COMPLETED", "0:0")}
-    until(lambda: ends(there, foreign) == others, "the ends of the runs there")
+    until(lambda: ends() == {name: ENDS[name] for name in runs}, "the ends of the runs")
+    return list(runs.values())
+
+
+def verbs_on_ended_runs(desk: Desk, named: Sequence[Submitted], runs: Sequence[Submitted], verbs: Sequence[str]) -> int:
+    """Type verbs about ``named``, of which no record of ``runs`` may change; return how many."""
 
     def records() -> dict[Path, bytes]:
-        paths = [run.path for run in (*own.values(), *foreign.values())]
+        paths = [run.path for run in runs]
         return {path: (path / "run.json").read_bytes() + (path / "states.jsonl").read_bytes() for path in paths}
 
-    before, verbs = records(), 0
-    for desk, runs in ((there, own), (here, foreign)):
-        for verb in ENDED_VERBS:
-            for run in runs.values():
-                done = desk.run(*(str(run.path) if word == "RUN" else word for word in verb.split()))
-                assert "Traceback" not in done.stderr, (verb, done.stderr)
-                assert records() == before, verb
-                verbs += 1
-    assert [there.run("wait", str(run.path)).returncode for run in own.values()] == [0, 139]
-    return verbs
+    before = records()
+    for verb in verbs:
+        for run in named:
+            done = desk.run(*(str(run.path) if word == "RUN" else word for word in verb.split()))
+            assert "Traceback" not in done.stderr, (verb, done.stderr)
+            assert records() == before, verb
+    codes = [int(told(desk, run)["exit_code"].partition(":")[0]) for run in named]
+    assert [desk.run("wait", str(run.path)).returncode for run in named] == codes
+    return len(verbs) * len(named)
