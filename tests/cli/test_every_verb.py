@@ -46,7 +46,7 @@ OF_A_RUN = {
     "runs compare": ("{run} {run}",),
     "runs export": ("{run} --to ro-crate", "{run} --to mlflow", "{run} --to tensorboard"),
 }
-"""Verb -> what is typed behind it, for a run of every job at a cluster."""
+"""Verb -> what is typed behind it, for a run of every job at two clusters."""
 ALONE = {
     **dict.fromkeys(("search status", "search results", "search recipe", "runs rebuild", "sites detect"), ("",)),
     **dict.fromkeys(("runs list", "jobs list", "sites list", "sites show", "docs"), ("", "--json")),
@@ -133,7 +133,7 @@ def test_every_verb_of_a_job(desk: Desk, place: str, job: str) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("place", ["perlmutter"])
+@pytest.mark.parametrize("place", ["perlmutter", "lumi"])
 def test_every_verb_of_a_run(desk: Desk, place: str, job: str) -> None:
     options = f"{PLACES[place][1]} {NEEDED.get(job, '--synthetic')}"
     assert _typed(desk, f"submit {job} --nodes 1 --runs-dir runs {options}").code == 0
