@@ -32,6 +32,7 @@ from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.input.torch_device import DeviceBatches
 from hpclaunch.training.input.torch_loader import OURS, DatasetSource, TorchLoader, as_numpy
+from hpclaunch.training.model_parallel import torch_shards
 from hpclaunch.training.monitoring.torch_exchange import TorchExchange
 from hpclaunch.training.monitoring.torch_proof import Replica, TorchProof
 from hpclaunch.training.optimization import techniques, torch_optimizers, torch_speed
@@ -59,6 +60,7 @@ __all__ = [
     "loop",
     "optimizer",
     "settings",
+    "shard",
     "start",
 ]
 CHANGING = (
@@ -78,7 +80,7 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
 
     def begin(name: str) -> World:
         world = torch_ranks.start(name, settings.seed, settings.stall_minutes)
-        techniques.check_plain(settings, world)
+        techniques.check_plain(settings, world, torch_shards.faults(settings))
         torch_speed.set_arithmetic(settings, world)
         return world
 
@@ -131,7 +133,8 @@ class Loop(plain_loop.PlainLoop):
     With accumulation of k, a step of the optimizer has k batches. share: of the batch of now in its step, 1 without
     accumulation; the last batch of an epoch may be shorter.
     model: in DistributedDataParallel, so that its gradients are averaged over the ranks in every backward pass; all
-    ranks begin with rank 0's weights. model.no_sync() is there on one rank, too.
+    ranks begin with rank 0's weights. With shard_weights it is the model itself, which fully_shard has changed.
+    model.no_sync() is there on one rank, too.
     """
 
     def __init__(
@@ -148,13 +151,15 @@ class Loop(plain_loop.PlainLoop):
         state = TorchState(run.world, run.settings.seed, model, optimizer, device, averages)
         super().__init__(run, data, state, validate)
         self._own_model, self._optimizer = model, optimizer
+        self.shares_weights = torch_shards.is_divided(model)
         self.share, self._ends_step = 1.0, True
         self._begins_step, self._was_asked, self._resets = True, False, True
         self._context, self._forward = torch_speed.forward_contexts(run.settings, device), contextlib.ExitStack()
         base = run.settings.learning_rate
         self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
-        self._exchange = TorchExchange(model, device) if run.size > 1 else None
-        self._replica = Replica(model, **options) if run.size > 1 else None
+        has_replica = run.size > 1 and not self.shares_weights
+        self._exchange = TorchExchange(model, device) if has_replica else None
+        self._replica = Replica(model, **options) if has_replica else None
         self._proof.watch(self._replica)
         self._noise = self._measure_noise()
         self._samples = 0  # of this rank, in the step of now
@@ -233,7 +238,7 @@ class Loop(plain_loop.PlainLoop):
             self._noise.report(number)
 
     def _exchange_s(self) -> float | None:
-        return self._exchange.seconds if self._exchange else 0.0
+        return self._exchange.seconds if self._exchange else None if self.shares_weights else 0.0
 
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
         return self._batches.ahead(self._data.micro_batches(epoch, first))
@@ -260,15 +265,21 @@ class Loop(plain_loop.PlainLoop):
         self._samples += micro.samples
         if self._resets and self._begins_step:
             self._optimizer.zero_grad()  # before the forward pass, whose activations then take the gradients' place
-        if self._replica is not None and self._run.settings.accumulation > 1:
-            self._replica.require_backward_grad_sync = micro.is_last  # as its no_sync: the last one exchanges the sum
+        if self._run.settings.accumulation > 1:  # as no_sync: the last one exchanges the sum
+            if self.shares_weights:
+                self.model.set_requires_gradient_sync(micro.is_last)
+            elif self._replica is not None:
+                self._replica.require_backward_grad_sync = micro.is_last
         self._forward.enter_context(self._context())
         return tuple(micro.batch)
 
     def _export(self) -> dict[str, Any]:
-        writers = {torch_files.STATE: lambda path: torch_files.write_state(self._own_model, path)}
+        if not self._run.settings.export_model:
+            return {}
+        state = torch_shards.whole_state(self._own_model, keep=self._run.is_root)
+        writers = {torch_files.STATE: lambda path: torch_files.write_state(state, path)}
         versions = {"torch": str(torch.__version__)}
-        arrays = functools.partial(torch_files.named_arrays, self._own_model)
+        arrays = functools.partial(torch_files.named_arrays, state)
         return plain_model.write(self._run, self._data.source, arrays, writers, versions)
 
     def _take_restored(self) -> None:
@@ -297,7 +308,8 @@ class Loop(plain_loop.PlainLoop):
                 self._replica.is_alone = False
 
     def _is_sound(self) -> bool:
-        return all(bool(torch.isfinite(one).all()) for one in self._own_model.parameters() if one.requires_grad)
+        trained = (torch_shards.own_part(one) for one in self._own_model.parameters() if one.requires_grad)
+        return all(bool(torch.isfinite(one).all()) for one in trained)
 
     def _prove(self, when: str) -> None:
         self._proof.prove(when)
@@ -341,6 +353,7 @@ def loop(
             "training.loop has one loss: use another optimizer".format(type(optimizer).__name__),
             speaks=run.is_root,
         )
+    _refuse_whole(run, model, optimizer)
     unlike = "" if getattr(optimizer, "is_of_settings", False) else torch_optimizers.unlike(run.settings, optimizer)
     if unlike:
         raise AgreedError(
@@ -371,12 +384,38 @@ def loop(
     )
 
 
+def _refuse_whole(run: Run, model: Any, optimizer: Any) -> None:
+    """Raise AgreedError if the settings share weights or the optimizer's state, but the program does not."""
+    asked = run.settings
+    if run.size == 1:
+        return
+    if getattr(asked, "shard_weights", False) and not torch_shards.is_divided(model):
+        text = torch_shards.OWN_OPTIMIZER.format("weights", ", or call training.shard(run, model) before it is made")
+        raise AgreedError(text, speaks=run.is_root)
+    if getattr(asked, "shard_optimizer", False) and not torch_shards.shares_state(optimizer):
+        raise AgreedError(torch_shards.OWN_OPTIMIZER.format("optimizer", ""), speaks=run.is_root)
+
+
+def shard(run: Run, model: Any) -> None:
+    """Let the ranks share the weights of `model`, in place, if the settings say shard_weights. A collective.
+
+    Call it before an optimizer of the program's own is made; training.optimizer calls it. The ranks must have made the
+    same weights, each as a whole in the memory of its host. Raises AgreedError if they have not, or if PyTorch is older
+    than 2.6.
+    """
+    if getattr(run.settings, "shard_weights", False):
+        TorchProof(run.world, model).prove("when it was made")
+        torch_shards.divide(run.world, model)
+
+
 def optimizer(run: Run, model: Any) -> Any:
     """The optimizer of the settings (optimizer, learning_rate, momentum, weight_decay, …) over the model's parameters.
 
     model: a torch.nn.Module. sgd, adam and adamw are PyTorch's own; lars, larc, lamb and muon have the formulas that
-    they have under TensorFlow. Raises AgreedError for a setting without effect on this optimizer, such as weight_decay
-    of adam, for a pattern of muon_exclude that matches no weight, and in a job without these parameters.
+    they have under TensorFlow. With shard_weights the ranks then share the weights (`shard`), with shard_optimizer the
+    optimizer's state (ZeroRedundancyOptimizer); a collective then. Raises AgreedError for a setting without effect on
+    this optimizer, such as weight_decay of adam, for a pattern of muon_exclude that matches no weight, and in a job
+    without these parameters.
     """
     asked = run.settings
     if not hasattr(asked, "optimizer"):
@@ -387,11 +426,14 @@ def optimizer(run: Run, model: Any) -> Any:
     idle = [one.why for one in options.idle(asked) if one.needs == "optimizer"]
     if idle:
         raise AgreedError("; ".join(idle), speaks=run.is_root)
+    shard(run, model)
     try:
         made = torch_optimizers.make(asked, model)
     except ValueError as error:
         option = "--muon-exclude" if asked.optimizer == "muon" else "--optimizer"
         raise AgreedError("{}: {}".format(option, error), speaks=run.is_root) from None
+    if run.size > 1 and getattr(asked, "shard_optimizer", False):
+        made = torch_shards.share_state(made)
     made.is_of_settings = True
     if run.is_root and asked.optimizer == "muon":
         taken = sum(len(group["params"]) for group in made.param_groups if group["matrix"])
@@ -413,7 +455,13 @@ def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = 
     TorchProof(run.world, model).prove("before the evaluation")
     put = DeviceBatches(run.world.torch_device).put  # type: ignore[attr-defined]
     with _evaluation_of(run, model):
-        return plain_loop.evaluate(run, lambda inputs: as_numpy(model(put(inputs))), data, threshold, as_numpy)
+        predict = functools.partial(_predictions, model, put)
+        divided = torch_shards.is_divided(model)
+        return plain_loop.evaluate(run, predict, data, threshold, as_numpy, shares_weights=divided)
+
+
+def _predictions(model: Any, put: Callable[[Any], Any], inputs: Any) -> Any:
+    return as_numpy(model(put(inputs)))
 
 
 @contextlib.contextmanager

@@ -72,7 +72,12 @@ TESTS: dict[str, dict[str, str]] = {
     },
     "synchronized batch normalization by a setting": {HOROVOD: TECHNIQUES},
     "ranks share the optimizer's state": {
-        HOROVOD: "horovod/test_sharding.py::test_every_optimizer_follows_one_process"
+        HOROVOD: "horovod/test_sharding.py::test_every_optimizer_follows_one_process",
+        PYTORCH: "frameworks/test_sharding.py::test_ranks_that_share_the_state_alone_follow_one_process",
+    },
+    "ranks share weights and gradients, too": {
+        PYTORCH: "frameworks/test_sharding.py::"
+        "test_ranks_that_share_weights_follow_one_process_and_go_on_in_another_layout"
     },
     "ranks share the layers of a model": {
         HOROVOD: "horovod/test_tensor_parallel.py::test_shared_layers_follow_the_whole_model"

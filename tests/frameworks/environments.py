@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(os.environ.get("HPCLAUNCH_TEST_ENVIRONMENTS") or ROOT / ".cache")
+NEWER_TORCH = "2.13.0"
+"""Has fully_shard, which Debian's lacks."""
 SYSTEM = "/usr/bin/python3"
 # Python 3.11 leaves a flag of value 0 out of a loop, so that torchrun of PyTorch 1.13 reads its default "0" as None.
 TORCHRUN = """#!{python}
@@ -37,6 +40,22 @@ def torch_environment() -> Path:
             program = venv / "bin" / "torchrun"
             program.write_text(TORCHRUN.format(python=venv / "bin" / "python"))
             program.chmod(0o755)
+    return venv
+
+
+def newer_torch_environment() -> Path:
+    """A venv with NEWER_TORCH, by pip, which takes a build for CPUs where it is told of one."""
+    venv = KEPT / f"torch-{NEWER_TORCH}"
+    if (venv / "complete").is_file() and os.access(venv / "bin" / "python", os.X_OK):
+        return venv
+    if os.environ.get("CI") != "true" and os.environ.get("HPCLAUNCH_TEST_TORCH") != "1":
+        pytest.skip(f"group newer-torch: downloads PyTorch {NEWER_TORCH}; set HPCLAUNCH_TEST_TORCH=1")
+    with _alone("newer-torch"):
+        if not (venv / "complete").is_file():
+            shutil.rmtree(venv, ignore_errors=True)
+            _run(SYSTEM, "-m", "venv", str(venv))
+            _run(str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", f"torch=={NEWER_TORCH}", "numpy")
+            (venv / "complete").touch()
     return venv
 
 

@@ -135,9 +135,9 @@ class Own(torch.nn.Linear):
         pass
 
 for number, kept in enumerate(({"names": ["a"]}, slice(3))):
-    torch_files.write_state(Own(kept), f"{sys.argv[1]}/{number}.pt")
+    torch_files.write_state(Own(kept).state_dict(), f"{sys.argv[1]}/{number}.pt")
     print(sorted(torch.load(f"{sys.argv[1]}/{number}.pt", weights_only=True)))
-print({name: str(one.dtype) for name, one in torch_files.named_arrays(Own(None))})
+print({name: str(one.dtype) for name, one in torch_files.named_arrays(Own(None).state_dict())})
 """
     first, note, second, types = said_by("ddp", code, str(tmp_path), path=str(ROOT)).splitlines()
     assert first == "['_extra_state', 'bias', 'low', 'weight']" and second == "['bias', 'low', 'weight']"

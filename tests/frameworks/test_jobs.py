@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.frameworks.environments import ROOT, jax_environment, torch_environment
+from tests.frameworks.environments import ROOT, jax_environment, newer_torch_environment, torch_environment
 from tests.tiers import LONG
 
 pytestmark = pytest.mark.timeout(900)
-MAKERS = {"ddp": torch_environment, "jax": jax_environment}
+MAKERS = {"ddp": torch_environment, "jax": jax_environment, "newer-torch": newer_torch_environment}
 SMALL = ("--synthetic=true", "--synthetic-samples=640", "--batch-size-per-rank=64")
 PROGRAMS = ROOT / "tests" / "frameworks" / "programs"
 

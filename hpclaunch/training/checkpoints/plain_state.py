@@ -109,7 +109,7 @@ class PlainState(State, ABC):
 
     def shared(self, common: Mapping[str, Any] = NOTHING, keep: bool = True) -> Iterator[Named]:
         for number, leaf in enumerate(self.leaves() if keep else []):
-            yield _name_of(number), leaf.read()
+            yield name_of(number), leaf.read()
 
     def own(self, metrics: bool) -> Arrays:
         found = self.random()
@@ -150,7 +150,7 @@ class PlainState(State, ABC):
         return "" if held == here else "it has {} arrays, but the {} has {}".format(len(held), self.model, len(here))
 
     def put_shared(self, arrays: Arrays) -> None:
-        names = [_name_of(number) for number in range(len(self._found["arrays"]))]
+        names = [name_of(number) for number in range(len(self._found["arrays"]))]
         if set(names) != set(arrays):
             raise TrainingError("{} has other arrays than its manifest says".format(self._path))
         self.put([arrays[name] for name in names], self._found)
@@ -173,7 +173,8 @@ class PlainState(State, ABC):
         self._made = made
 
 
-def _name_of(number: int) -> str:
+def name_of(number: int) -> str:
+    """The name of shared array `number` in the file of a checkpoint."""
     return "array-{:05d}".format(number)
 
 

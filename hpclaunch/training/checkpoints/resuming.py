@@ -22,7 +22,7 @@ FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_chec
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
 FREE |= {"top_k", "confusion_matrix", "tensorboard", "profile_first", "profile_steps", "profile_rank"}
 FREE |= {"export_model", "mlflow"}
-FREE |= {"tensor_parallel", "pipeline_stages", "recompute"}
+FREE |= {"tensor_parallel", "pipeline_stages", "recompute", "shard_optimizer", "shard_weights"}
 FREE |= {"monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 import torch
 
 from hpclaunch.training.checkpoints import nested, random_states
-from hpclaunch.training.checkpoints.plain_state import BYTES, Leaf, PlainState
-from hpclaunch.training.checkpoints.state import NOTHING, Arrays
+from hpclaunch.training.checkpoints.plain_state import BYTES, Leaf, PlainState, name_of
+from hpclaunch.training.checkpoints.state import NOTHING, Arrays, Named
+from hpclaunch.training.model_parallel import torch_shards
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -21,7 +22,8 @@ _CALCULATION = ("foreach", "fused", "capturable", "differentiable")
 class TorchState(PlainState):
     """What state_dict() has of a model and its optimizer, without the optimizer's settings, which the program gives.
 
-    average: of the parameters, by name, if there is one.
+    A checkpoint has whole arrays, so that it fits every number of ranks, whether and how they share weights or the
+    optimizer's state. A rank keeps its parts of them alone. average: of the parameters, by name, if there is one.
     """
 
     framework = "PyTorch"
@@ -32,6 +34,18 @@ class TorchState(PlainState):
         super().__init__(world, seed)
         self._average = average
         self._model, self._optimizer, self._device = model, optimizer, device
+        self._own_optimizer = torch_shards.own_optimizer(optimizer)
+        self._is_united = not torch_shards.shares_state(optimizer)
+
+    def unite(self) -> None:
+        """Let rank 0 have the state of an optimizer that ranks share. A collective."""
+        if torch_shards.shares_state(self._optimizer):
+            self._optimizer.consolidate_state_dict(to=0)
+            self._is_united = self._world.is_root
+
+    def shared(self, common: Mapping[str, Any] = NOTHING, keep: bool = True) -> Iterator[Named]:
+        # To read an array of which each rank has a part is a collective.
+        return super().shared(common, keep or torch_shards.is_divided(self._model))
 
     def leaves(self) -> list[Leaf]:
         arrays, _ = self._pack()
@@ -50,13 +64,22 @@ class TorchState(PlainState):
         # Parameters that no module has, such as a temperature of the loss, are known to the optimizer alone.
         others = {name: one.detach() for name, one in named.items() if name.startswith(_OTHER)}
         about["others"] = pack(others, "parameters")
-        states = {name: self._optimizer.state[one] for name, one in named.items() if one in self._optimizer.state}
+        states = self._optimizer_states(named)
         about["optimizer"] = pack(states, "optimizer")
         if self._average:
             about["average"] = pack(dict(self._average), "average")
-        about["kind"] = type(self._optimizer).__name__
+        about["kind"] = type(self._own_optimizer).__name__
         about["options"] = self._options()
         return arrays, about
+
+    def _optimizer_states(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """What the optimizer keeps, by the name of the parameter; empty where this rank does not know it."""
+        if not self._is_united:
+            return {}
+        if not torch_shards.shares_state(self._optimizer):
+            return {name: self._optimizer.state[one] for name, one in named.items() if one in self._optimizer.state}
+        states, names = self._optimizer.state_dict()["state"], list(named)
+        return {names[number]: one for number, one in states.items() if one is not None}
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters of the optimizer by name, in the order of its groups."""
@@ -77,16 +100,39 @@ class TorchState(PlainState):
         return found
 
     def difference(self, there: Mapping[str, Any]) -> str:
-        kind = type(self._optimizer).__name__
+        kind = type(self._own_optimizer).__name__
         if there["kind"] != kind:
             return "it was saved with {}, not {}".format(there["kind"], kind)
         here = [_leaf(*pair).words for pair in self._pack()[0] if not pair[0].startswith("optimizer.")]
         arrays = [one for one in there["arrays"] if not one[0].startswith("optimizer.")]
         return self.first_difference(arrays, here) or _other_options(there["options"], self._options())
 
+    def splits(self) -> dict[str, Any]:
+        found = {}
+        for number, like in enumerate(self._divided_as(self._found["arrays"])):
+            rows = torch_shards.rows_of(like)
+            if rows is not None:
+                found[name_of(number)] = rows
+        return found
+
+    def _divided_as(self, described: list[Any]) -> list[Any]:
+        """For each array of a checkpoint, the tensor as which its ranks divide it; None: they do not."""
+        named, model = self._parameters(), dict(self._model.state_dict())
+        found = []
+        for path, _, shape in described:
+            kind, _, name = path.partition(".")
+            # The state of an optimizer has a name of its own after that of the parameter.
+            like = model.get(name) if kind == "model" else named.get(name, named.get(name.rpartition(".")[0]))
+            fits = like is not None and torch_shards.is_part(like) and list(like.shape) == shape
+            found.append(like if fits else None)
+        return found
+
     def put(self, arrays: list[np.ndarray], about: Mapping[str, Any]) -> None:
         described = about["arrays"]
-        tensors = [_tensor(array, *one[1:]) for array, one in zip(arrays, described)]
+        tensors = [
+            _tensor(array, kind, shape) if like is None else _part_tensor(array, kind, like)
+            for array, (_, kind, shape), like in zip(arrays, described, self._divided_as(described))
+        ]
         model, named = self._model.state_dict(), self._parameters()
         metadata = getattr(model, "_metadata", None)
         model.update(nested.unpacked(about["model"], tensors))
@@ -99,11 +145,14 @@ class TorchState(PlainState):
             for name, value in self._average.items():
                 value.copy_(nested.unpacked(about["average"], tensors)[name])
         states = nested.unpacked(about["optimizer"], tensors)
-        numbers = {name: number for number, name in enumerate(named)}
-        state = {numbers[name]: one for name, one in states.items()}
-        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": state})
-        for name, one in self._parameters().items():
-            _keep_types(self._optimizer.state[one] if name in states else {}, states.get(name, {}))
+        own = self._own_optimizer  # has the parameters whose state this rank keeps, in an order of its own
+        names = {id(one): name for name, one in named.items()}
+        flat = [names[id(one)] for group in own.param_groups for one in group["params"]]
+        state = {number: states[name] for number, name in enumerate(flat) if name in states}
+        own.load_state_dict({**own.state_dict(), "state": state})
+        for name in flat:
+            if name in states:
+                _keep_types(own.state[named[name]], states[name])
 
     def random(self) -> Arrays:
         found = {**random_states.states(), "random-torch": torch.get_rng_state().numpy()}
@@ -150,7 +199,7 @@ def _leaf(name: str, tensor: Any) -> Leaf:
 
 
 def _array(tensor: Any, dtype: str) -> np.ndarray:
-    own = tensor.detach().cpu().contiguous()
+    own = torch_shards.whole(tensor.detach()).cpu().contiguous()
     if _is_of_numpy(dtype):
         return own.numpy()
     size = own.element_size()
@@ -167,6 +216,12 @@ def _tensor(array: np.ndarray, dtype: str, shape: list[int]) -> Any:
         )
     own = torch.from_numpy(np.array(array).reshape(-1).view(np.uint8))
     return own.view(kind).reshape(shape)
+
+
+def _part_tensor(array: np.ndarray, dtype: str, like: Any) -> Any:
+    """The divided tensor of this rank's part of an array of a checkpoint."""
+    part = _tensor(array, dtype, list(torch_shards.own_part(like).shape))
+    return torch_shards.put_together(part, like)
 
 
 def _is_of_numpy(dtype: str) -> bool:

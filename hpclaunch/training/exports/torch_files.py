@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -10,12 +10,12 @@ import torch
 STATE = "weights.pt"
 
 
-def write_state(model: Any, path: str) -> None:
-    """Write the state_dict to `path`, on the CPU; torch.load(path, weights_only=True) reads it.
+def write_state(of_model: Mapping[str, Any], path: str) -> None:
+    """Write a state_dict to `path`, on the CPU; torch.load(path, weights_only=True) reads it.
 
     What a module keeps in get_extra_state is left out, with a note, if PyTorch reads it only by running code.
     """
-    state = {name: one.detach().cpu() if torch.is_tensor(one) else one for name, one in model.state_dict().items()}
+    state = {name: one.detach().cpu() if torch.is_tensor(one) else one for name, one in of_model.items()}
     torch.save(state, path)
     try:
         torch.load(path, weights_only=True)
@@ -28,9 +28,9 @@ def write_state(model: Any, path: str) -> None:
         print("note: {} has no {}: {}".format(STATE, ", ".join(others), reason), flush=True)
 
 
-def named_arrays(model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors of the state_dict by name; those of types that NumPy lacks (bfloat16) as float32."""
-    for name, one in model.state_dict().items():
+def named_arrays(of_model: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors of a state_dict by name; those of types that NumPy lacks (bfloat16) as float32."""
+    for name, one in of_model.items():
         if not torch.is_tensor(one):
             continue
         own = one.detach().cpu()

@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
+from hpclaunch.training.model_parallel import torch_shards
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.one_model import MADE_OTHERWISE, Held, OneModel
 from hpclaunch.training.rank.world import World
@@ -103,12 +104,16 @@ class TorchProof:
 
     def _list_held(self) -> Iterator[Held]:
         ignored = set(getattr(self._model, "_ddp_params_and_buffers_to_ignore", ()))
-        found = [(name, one) for name, one in self._parameters() if name not in ignored]
+        # Of a divided parameter no two ranks have the same part.
+        found = [
+            (name, one) for name, one in self._parameters() if name not in ignored and not torch_shards.is_part(one)
+        ]
         for name, parameter in found:
             yield _hold("the parameter " + name, parameter)
         for name, value in self._average.items():
-            yield _hold("the average of " + name, value)
-        if self._optimizer is None or type(self._optimizer).__name__ == "ZeroRedundancyOptimizer":
+            if not torch_shards.is_part(value):
+                yield _hold("the average of " + name, value)
+        if self._optimizer is None or torch_shards.shares_state(self._optimizer):
             return
         for name, parameter in found:
             for key, value in sorted(self._optimizer.state.get(parameter, {}).items()):

@@ -52,6 +52,7 @@ def _adascale(asked: Any) -> bool:
 _OVERRIDDEN: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
     ("warmup_epochs", 0.0, lambda asked: asked.warmup_steps or _adascale(asked)),
     ("warmup_steps", 0, lambda asked: asked.warmup_epochs or _adascale(asked)),
+    ("noise_scale", False, lambda asked: getattr(asked, "shard_weights", False) and hasattr(asked, "noise_scale")),
 )
 """A default, its value when another option overrides it, and the condition for that."""
 
@@ -61,10 +62,10 @@ def check(asked: argparse.Namespace, world: World) -> None:
     _refuse(faults(asked), world)
 
 
-def check_plain(asked: argparse.Namespace, world: World) -> None:
-    """As `check`, for a program of PyTorch or JAX."""
+def check_plain(asked: argparse.Namespace, world: World, others: Sequence[str] = ()) -> None:
+    """As `check`, for a program of PyTorch or JAX. others: conflicts that its framework has."""
     idle = [one.why for one in _idle_beside_the_optimizer(asked)]
-    _refuse(idle + _rate_faults(asked) + _monitoring_faults(asked), world)
+    _refuse([*idle, *_rate_faults(asked), *_monitoring_faults(asked), *others], world)
 
 
 def check_made_up(asked: argparse.Namespace, world: World) -> None:

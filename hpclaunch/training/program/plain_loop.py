@@ -25,6 +25,7 @@ from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.world import World
 
 Validate = Callable[..., Any]
 CHECK_STEPS = 50
@@ -44,6 +45,8 @@ class PlainLoop(ABC):
     lag = 0
     """How many steps the losses are read behind, so that a device that computes by itself need not wait for the host.
     The first and the last step of an epoch are read at once, so that its times are those of the device."""
+    shares_weights = False
+    """Whether each rank has a part of the weights, so that every call of the model is a collective."""
 
     def __init__(self, run: Run, data: RankSamples, state: PlainState, validate: Validate | None = None) -> None:
         _check_validation(run, data, validate)
@@ -164,8 +167,11 @@ class PlainLoop(ABC):
         def add_up() -> tuple[dict[str, float], int]:
             sums: dict[str, float] = {}
             seen = 0
-            for batch, samples in itertools.islice(self._data.held_out(split), most):
+            batches = itertools.islice(self._data.held_out(split), most)
+            for batch, samples in as_many(self._run.world, batches) if self.shares_weights else batches:
                 found = validate(*batch)
+                if not samples:
+                    continue
                 found = found if isinstance(found, dict) else {"loss": found}
                 if seen and set(found) != set(sums):
                     raise TrainingError(
@@ -178,7 +184,8 @@ class PlainLoop(ABC):
             return sums, seen
 
         with self._open_validation() as validate:
-            own = self._run.world.together(add_up, long=True)
+            # An error ends this rank at once where the others wait for it in a call of the model.
+            own = add_up() if self.shares_weights else self._run.world.together(add_up, long=True)
         totals = self._run.world.gather(own)
         named = [(rank, list(sums)) for rank, (sums, seen) in enumerate(totals) if seen]
         first, names = named[0] if named else (0, [])
@@ -289,6 +296,7 @@ def evaluate(
     data: RankSamples,
     threshold: float | None = None,
     as_numpy: Callable[[Any], np.ndarray] = np.asarray,
+    shares_weights: bool = False,
 ) -> dict[str, float]:
     """Evaluate on the test samples of all ranks, log the results as the run's last line, and print them. A collective.
 
@@ -303,9 +311,12 @@ def evaluate(
     watch.reached("the evaluation")
     classes, sums, seen = data.source.has_classes, np.zeros(2), 0
     binary = False
-    for inputs, batch in data.test_batches():
+    batches = ((batch, len(batch[1])) for batch in data.test_batches())
+    for (inputs, batch), samples in as_many(run.world, batches) if shares_weights else batches:
         targets = as_numpy(batch)
         found = np.asarray(predict(inputs))
+        if not samples:
+            continue
         if classes and _is_one_score(found, targets):
             binary = True
             sums += _right_of_two(found.reshape(targets.shape), targets, threshold or 0.0)
@@ -329,6 +340,25 @@ def evaluate(
         words = "accuracy" if classes else "mean absolute error"
         print("test {} {:.4f} on {} samples".format(words, first, samples), flush=True)
     return results
+
+
+def as_many(world: World, batches: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """The batches of this rank with their samples, then others without, until no rank has any. A collective each time.
+
+    So all ranks call a model of which each has a part equally often.
+    """
+    left = iter(batches)
+    batch, samples = next(left, (None, 0))
+    counts = world.gather(samples)
+    if any(counts) and not all(counts):
+        given = [one for one in world.gather(batch) if one is not None]
+        batch = given[0] if batch is None else batch
+    while any(counts):
+        yield batch, samples
+        following = next(left, None)
+        # A rank without more of its own repeats the last one, which does not count.
+        batch, samples = following if following is not None else (batch, 0)
+        counts = world.gather(samples)
 
 
 def _is_one_score(scores: np.ndarray, targets: np.ndarray) -> bool:

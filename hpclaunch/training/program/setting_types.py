@@ -86,3 +86,4 @@ class SettingTypes(argparse.Namespace):
     resume: bool
     compile: bool
     channels_last: bool
+    shard_weights: bool

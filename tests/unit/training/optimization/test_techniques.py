@@ -70,7 +70,7 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
 
 def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
     groups = json.loads(Path(options.__file__).with_name(options.TRAINING_PARAMETERS).read_text())["groups"]
-    apart = ("pytorch_and_jax", "pytorch_noise", "pytorch_speed")
+    apart = ("pytorch_and_jax", "pytorch_noise", "pytorch_speed", "pytorch_sharding")
     others = {name: row for group in apart for name, row in groups.pop(group).items()}  # have rows of the same names
     rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
     assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
