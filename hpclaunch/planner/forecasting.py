@@ -16,7 +16,7 @@ from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.choice.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
-from hpclaunch.planner.choice.ladder import BEYOND, Ladder, ladder_of, too_few_words
+from hpclaunch.planner.choice.ladder import Ladder, ladder_of, too_few_words
 from hpclaunch.planner.choice.proposal import command_of, length_of, measuring_command, measuring_program, what_it_takes
 from hpclaunch.planner.choice.rows import further_rows, rows_of
 from hpclaunch.planner.explaining.assumptions import assumed_of
@@ -218,7 +218,7 @@ def _what_would_fit(ladder: Ladder, typed: int | None) -> str:
     if larger is not None:
         return f"--nodes {larger.nodes} can hold one replica"
     if not would:
-        return BEYOND
+        return ladder.rungs[-1].why
     return f"{would[0].name} {would[0].why.removeprefix('it ')} (hpclaunch docs planning-details, The ladder)"
 
 

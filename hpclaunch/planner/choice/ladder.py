@@ -29,6 +29,7 @@ BEYOND = (
     "PyTorch's FSDP shards weights and gradients as well: a program of your own under --launcher torchrun"
     " (hpclaunch docs any-program)"
 )
+BY_SETTING = "shard_weights=true shards weights and gradients as well, which is not predicted (hpclaunch docs training)"
 
 
 @record
@@ -138,7 +139,7 @@ def _why_impossible(name: RungName, place: NodePlace) -> str:
     """Return why no job with this data set, at this site, may take a rung; empty: it may."""
     work = work_with(place, {})
     if name == "beyond":
-        return BEYOND
+        return BY_SETTING if "shard_weights" in place.question.case.job.parameters else BEYOND
     if name in _OF_PARTS and (why := _why_whole(work)):
         return why
     if name in ("model parallel", "model-data parallel"):

@@ -16,7 +16,7 @@ from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.rungs import RUNGS
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.choice.ladder import BEYOND
+from hpclaunch.planner.choice.ladder import BEYOND, BY_SETTING
 from hpclaunch.planner.explaining.words import explanation_of, table_of
 from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
@@ -115,6 +115,12 @@ def test_a_rung_that_the_job_cannot_take_is_passed_over_with_the_reason() -> Non
     assert "state sharding would fit, but the job has no parameter shard_optimizer" in plan.refusals[0].next
     split = plan_of(with_parameters(job, SPLIT))
     assert taken(split) == "tensor parallel"
+
+
+def test_a_job_that_can_share_its_weights_is_told_so_at_the_last_rung() -> None:
+    plan = plan_of(with_parameters(a_job(1e13, 1e8), {"shard_weights": Parameter(default=False)}))
+    assert {rung.name: rung.why for rung in plan.ladder}["beyond"] == BY_SETTING
+    assert plan.refusals[0].next == BY_SETTING
 
 
 def test_nothing_else_remains_for_a_giant() -> None:
