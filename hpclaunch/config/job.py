@@ -111,8 +111,8 @@ class Training:
     the global batch size that the default learning rate and epochs are for; without it, the default batch size per
     rank. ``names``: the parameter of a role, if its name differs from the role's. ``formulas`` are for a model whose
     size is a setting: they give figures, samples and their bytes for the settings of a request (Job.sized).
-    ``rate_is_alone``: the learning rate is that of a recipe without a batch; ``recipe_rate``: the learning rate that a
-    recipe gives (Job.with_rate_of).
+    ``rate_is_alone``: the learning rate is that of a recipe without a batch; ``recipe_rate`` and ``recipe_optimizer``:
+    the learning rate that a recipe gives, and the optimizer that it is for (Job.with_rate_of).
     """
 
     samples: PositiveInt
@@ -126,6 +126,7 @@ class Training:
     formulas: dict[Sized, Line] = field(default_factory=dict)
     rate_is_alone: bool = field(default=False, metadata=INTERNAL)
     recipe_rate: float | None = field(default=None, metadata=INTERNAL)
+    recipe_optimizer: str | None = field(default=None, metadata=INTERNAL)
 
     @property
     def large(self) -> bool:
@@ -266,7 +267,7 @@ class Job:
         return replace(self, training=replace(self.training, figures={**self.training.figures, **found}, **whole))
 
     def with_rate_of(self, recipe: str) -> "Job":
-        """Return the job with a recipe's learning rate and the batch that it is for; unchanged if it gives no rate.
+        """Return the job with a recipe's learning rate and what it is for; unchanged if it gives no rate.
 
         A recipe that also says how ranks scale its rate gives the rate of the job's own base batch.
         """
@@ -274,7 +275,12 @@ class Job:
         if found is None or self.training is None or rate not in found.settings:
             return self
         value = self.parameters[rate].with_default(found.settings[rate]).default
-        training = replace(self.training, recipe_rate=float(value) if isinstance(value, int | float) else None)
+        optimizer = found.settings.get(self.parameter_for("optimizer"))
+        training = replace(
+            self.training,
+            recipe_rate=float(value) if isinstance(value, int | float) else None,
+            recipe_optimizer=None if optimizer is None else str(optimizer),
+        )
         if self.parameter_for("scale_learning_rate") in found.settings:
             return replace(self, training=training)
         batch = found.global_batch

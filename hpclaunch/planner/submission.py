@@ -26,7 +26,7 @@ from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.environment.folders import is_synthetic
 from hpclaunch.resolve.nodes.sizing import Sizing, sizing_of
-from hpclaunch.resolve.program.recipes import as_typed, is_typed, named_settings, recipe_name_of
+from hpclaunch.resolve.program.recipes import as_typed, named_settings, rated, recipe_name_of
 from hpclaunch.resolve.program.sweep import axes_of
 from hpclaunch.resolve.strategies import models_of
 
@@ -124,10 +124,9 @@ def _sized_run(case: Case, figures: ModelFigures | None) -> _SizedRun:
 def _question(run: _SizedRun) -> RunQuestion:
     """Return the question for the recipe."""
     case, request, sizing = run.case, run.case.request, run.sizing
-    named = recipe_name_of(case)
     return RunQuestion(
-        job=case.job if is_typed(case, "learning_rate") else case.job.with_rate_of(named),
-        name=named,
+        job=rated(case),
+        name=recipe_name_of(case),
         named=named_settings(case),
         typed=request.settings,
         axes=axes_of(case.job, request),

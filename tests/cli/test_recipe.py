@@ -210,3 +210,25 @@ def test_a_resume_for_more_time_changes_no_parameter(desk_with_job: Desk) -> Non
     assert done.code == 0, done.err
     assert parameters(run) == before
     assert spec_of(run)["recipe"]["name"] == "plan"
+
+
+def test_the_rate_of_a_recipe_follows_the_batch_from_that_of_the_recipe(desk_with_job: Desk) -> None:
+    """It was kept as if it had been typed, whatever the batch was."""
+    assert float(parameters(submitted(desk_with_job, "--recipe", "careful", *EIGHT))["learning_rate"]) == 0.0001
+    half = submitted(desk_with_job, "--recipe", "careful", "--nodes", "2", "--tasks-per-node", "2")
+    assert parameters(half)["learning_rate"] == "7.071e-05"
+    typed = desk_with_job.type(
+        "submit", "fit", "--recipe", "careful", "--nodes", "2", "--tasks-per-node", "2", "--set", "learning_rate=0.0001"
+    )
+    assert "learning_rate=0.0001 (advised: 7.071e-05)" in typed.err
+
+
+def test_a_plan_sets_the_rate_of_its_batch_and_none_of_another_optimizer(desk: Desk) -> None:
+    scaled = desk.type("plan", "transformer", "--site", "lumi", "--recipe", "gpt-2b").out
+    assert "rate   1.41e-05, adamw" in scaled and "--set learning_rate=1.414e-05" in scaled  # 0.00016 sqrt(8 / 1024)
+    assert "kept as typed" not in scaled
+    other = " ".join(
+        desk.type("plan", "cifar", "--site", "perlmutter", "--recipe", "notebook", "--set", "optimizer=sgd").out.split()
+    )
+    assert "rate not known" in other
+    assert "the recipe's learning_rate=0.001 was tuned for lamb, not for sgd" in other

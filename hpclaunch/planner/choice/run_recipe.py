@@ -149,12 +149,14 @@ def apply_recipe(question: RunQuestion) -> Applied:
     known = [recipe for recipe in recipes if recipe is not None]
     if len(known) < len(recipes):
         return _unknown_batch(question)
-    common, followers = _split(question.job, names, known)
     rows = question.job.parameters
+    without = {name: spell(row.default) for name, row in rows.items()} | dict(question.free(question.typed))
+    common, followers = _split(question.job, names, known, without)
+    planned = {name for name, _ in (*common, *(followers.values if followers else ()))}
     own = [
         (name, text)
         for name, text in question.free(question.typed)
-        if _differs(rows[name], text, spell(rows[name].default))
+        if name not in planned and _differs(rows[name], text, spell(rows[name].default))
     ]
     found = _explain(question, known, (*question.held_by, *own, *common), followers)
     return replace(found, batches=tuple((pairs, one.batch) for pairs, one in zip(every, known, strict=True)))
@@ -187,16 +189,20 @@ def _unknown_batch(question: RunQuestion) -> Applied:
     return Applied(settings=settings, recipe=recipe)
 
 
-def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[Pairs, Followers | None]:
-    """Return the settings that all recipes share, and those that follow the swept parameters."""
+def _split(
+    job: Job, swept: Sequence[str], recipes: Sequence[Recipe], without: Mapping[str, str]
+) -> tuple[Pairs, Followers | None]:
+    """Return the settings that all recipes share, and those that follow the swept parameters.
+
+    ``without``: the value of each parameter that a recipe does not set.
+    """
     each = [dict(recipe.settings) for recipe in recipes]
     names = dict.fromkeys(name for settings in each for name in settings)
     common: list[tuple[str, str]] = []
     following: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         row = job.parameters[name]
-        # A recipe that does not set a parameter leaves its default.
-        texts = [settings.get(name, spell(row.default)) for settings in each]
+        texts = [settings.get(name, without[name]) for settings in each]
         if len(set(texts)) == 1:
             common.append((name, texts[0]))
         else:
@@ -244,7 +250,7 @@ def _typed_against(question: RunQuestion, advised: Mapping[str, str]) -> Pairs:
 def _final_values(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
     """Return the parameters of a run with their values."""
     defaults = {name: spell(row.default) for name, row in question.job.parameters.items()}
-    return {**defaults, **dict(recipe.settings), **dict(question.settings)}
+    return {**defaults, **dict(question.settings), **dict(recipe.settings)}
 
 
 def _advice(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
@@ -255,7 +261,7 @@ def _advice(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
     untyped = question.recipe((*question.free(batches), *batches)) or recipe
     rows = question.job.parameters
     decided = {name: spell(rows[name].default) for name in untyped.decides if name in rows}
-    return {**decided, **dict(untyped.wanted), **dict(question.free(batches))}
+    return {**decided, **dict(untyped.wanted), **dict(question.free(batches)), **dict(untyped.settings)}
 
 
 def _differs(parameter: Parameter, typed: str, advised: str) -> bool:

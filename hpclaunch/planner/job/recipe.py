@@ -134,18 +134,14 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         for role, value in _advised_values(rules, batch, work).items()
         if (text := _allowed_text(work.rows.get(role), value))
     }
-    settings = {
-        role: text
-        for role, text in possible.items()
-        if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
-    }
+    settings = {role: text for role, text in possible.items() if _must_be_set(role, text, rules, work)}
     if rules.is_start and "learning_rate" in settings and "scale_learning_rate" in possible:
         # Beside a typed rate, the planner would otherwise choose a rule again.
         settings["scale_learning_rate"] = possible["scale_learning_rate"]
     rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
-    other = None if rate is None else _other_rate(rate, batch, work, scaling)
+    other = None if rate is None or "learning_rate" in settings else _other_rate(rate, batch, work, scaling)
     doubt = "" if rate is None or rules.is_start or work.rate_is_typed else _doubt_of(work)
-    kept = None if rate is None else _kept_rate(rate, other, batch.total)
+    kept = None if rate is None else _kept_rate(rate, other, batch.total, work)
     return Recipe(
         batch=batch,
         settings=_pairs_of(work, settings),
@@ -164,6 +160,18 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
     )
 
 
+def _must_be_set(role: Role, text: str, rules: _Rules, work: Workload) -> bool:
+    """Whether a value is neither what a person typed nor what the run has without it.
+
+    A recipe's rate is for the recipe's batch and optimizer: of another batch it is another one, unless the recipe says
+    how ranks scale it.
+    """
+    row = work.rows[role]
+    if role == "learning_rate" and work.rate_is_of_recipe and (work.rule is None or rules.is_start):
+        return not same_value(row, text, spell(work.learning_rate or 0.0))
+    return role not in work.typed and not same_value(row, text, spell(row.default))
+
+
 def _doubt_of(work: Workload) -> str:
     """Return the warning about the job's rate: it is another optimizer's, or of no known batch; empty for any other."""
     if not work.rate_fits:
@@ -178,9 +186,8 @@ def _foreign_rate(work: Workload) -> str:
     """Return the warning about a rate that was tuned for another optimizer than the typed one."""
     name = work.names["learning_rate"]
     own, other = (WRITTEN.get(optimizer, optimizer) for optimizer in (work.tuned_for, work.optimizer))
-    return (
-        f"the job's {name}={work.learning_rate:g} was tuned for {own}, not for {other}: choose one with --set {name}=…"
-    )
+    rate = f"the {'recipe' if work.rate_is_of_recipe else 'job'}'s {name}={work.learning_rate:g}"
+    return f"{rate} was tuned for {own}, not for {other}: choose one with --set {name}=…"
 
 
 def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
@@ -305,11 +312,12 @@ def _other_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> float
     return None if math.isclose(kept, rate.scaled, rel_tol=CLOSE) else kept
 
 
-def _kept_rate(rate: Rate, kept: float | None, total: int) -> Reason:
+def _kept_rate(rate: Rate, kept: float | None, total: int, work: Workload) -> Reason:
     """Return the rate's reason, with a warning if another rate is ``kept``."""
     if kept is None:
         return rate.reason
-    warning = f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {total} gives {rate.scaled:.4g}"
+    origin = "as the recipe has it" if work.rate_is_of_recipe else "as typed"
+    warning = f"learning rate kept {origin}: {kept:.4g} in training; the rule for B = {total} gives {rate.scaled:.4g}"
     return replace(rate.reason, warning=warning)
 
 

@@ -46,7 +46,7 @@ class Workload:
 
     ``steps``: the typed ones of the whole training; those of a job without epochs are its ``epochs`` at its base batch.
     ``tuned_rate``: the learning rate of the job file or of the named recipe, which ``base_batch`` is for; a person may
-    have typed another ``learning_rate`` (``rate_is_typed``).
+    have typed another ``learning_rate`` (``rate_is_typed``). ``rate_is_of_recipe``: it is that of the named recipe.
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
@@ -55,8 +55,8 @@ class Workload:
     ``tensor_parallel``, ``pipeline_stages``, ``recompute`` and ``shard_optimizer``: how the job divides its model.
     ``gradient_lag`` and ``update_groups``: how ranks update it; never chosen by a plan.
     ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
-    the job file, for which its learning rate was tuned. ``names`` and ``rows``: the parameter of every role that the
-    job has.
+    the recipe or of the job file, for which ``tuned_rate`` is. ``names`` and ``rows``: the parameter of every role that
+    the job has.
     """
 
     samples: int
@@ -73,6 +73,7 @@ class Workload:
     learning_rate: float | None
     tuned_rate: float | None
     rate_is_typed: bool
+    rate_is_of_recipe: bool
     rule: Rule | None
     scaling: str
     decay_power: float | None
@@ -122,7 +123,7 @@ class Workload:
 
         A typed scaling rule makes no rate of another optimizer one of this.
         """
-        return self.tuned_rate_fits or "learning_rate" in self.typed
+        return self.tuned_rate_fits or self.rate_is_typed
 
     def total_of(self, replicas: int) -> int | None:
         """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""
@@ -174,6 +175,10 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     steps = _positive_whole(values, "steps")
     base = None if training.rate_is_alone else training.base_batch or _default_batch(job, names)
     as_written = _values_of(job, names, {})[0]
+    if training.recipe_optimizer is not None:
+        as_written["optimizer"] = training.recipe_optimizer
+    rate = _positive_number(values, "learning_rate")
+    of_recipe = rate is not None and rate == training.recipe_rate
     scaling, number_format = str(values.get("scale_learning_rate", "none")), str(values.get("precision", "float32"))
     return Workload(
         samples=samples,
@@ -187,9 +192,10 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         accumulation=_positive_whole(values, "accumulation") or 1,
         epochs=_positive_number(values, "epochs") or _epochs_of_steps(steps, base, samples),
         steps=steps if "steps" in typed else None,
-        learning_rate=_positive_number(values, "learning_rate"),
+        learning_rate=rate,
         tuned_rate=training.recipe_rate or _positive_number(as_written, "learning_rate"),
-        rate_is_typed="learning_rate" in typed and training.recipe_rate is None,
+        rate_is_typed="learning_rate" in typed and not of_recipe,
+        rate_is_of_recipe=of_recipe,
         rule=rule_named(scaling) if "scale_learning_rate" in typed else None,
         scaling=scaling,
         decay_power=_positive_number(values, "decay_power"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hpclaunch.config.job import AS_WRITTEN, PLAN, Role
+from hpclaunch.config.job import AS_WRITTEN, PLAN, Job
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.spec import Pairs
@@ -71,14 +71,17 @@ def as_typed(case: Case) -> Case:
     """
     free, named = free_settings(case), {name for name, _ in _settings_of_recipe(case)}
     settings = (*(pair for pair in free if pair[0] in named), *case.request.settings)
-    job = case.job if is_typed(case, "learning_rate") else case.job.with_rate_of(recipe_name_of(case))
-    job = job.with_formats(pair for pair in free if pair[0] not in named)
+    job = rated(case).with_formats(pair for pair in free if pair[0] not in named)
     return replace(case, job=job, request=replace(case.request, settings=settings))
 
 
-def is_typed(case: Case, role: Role) -> bool:
-    """Whether a person typed the parameter of a role, or sweeps it."""
-    return case.job.parameter_for(role) in {name for name, _ in (*case.request.settings, *case.request.sweep)}
+def rated(case: Case) -> Job:
+    """Return the job with the rate of the request's recipe, with which a typed one is compared; not if rates are swept.
+
+    Swept rates are base rates of the job's own batch.
+    """
+    is_swept = case.job.parameter_for("learning_rate") in dict(case.request.sweep)
+    return case.job if is_swept else case.job.with_rate_of(recipe_name_of(case))
 
 
 def sized(case: Case) -> Case:
