@@ -415,6 +415,73 @@ launchers: {{default: srun, options: {{srun: {{}}}}}}
 A100_SITE = _HGX_SITE.format(gpu="A100 (SXM4)", memory=40, inside=300, each=25)
 H100_SITE = _HGX_SITE.format(gpu="H100 (SXM5)", memory=80, inside=450, each=50)
 """The machines of the MPT tables: 1,600 and 3,200 Gb/s of a node's network."""
+# Measured on one H200 of 700 W with plain PyTorch 2.11 (CUDA 13.0) on 2026-11-27: samples a second, medians of at least
+# 12 steps of synthetic input. ResNet-50 with SGD and momentum, float32 as TF32, bfloat16 with channels last. GPT with
+# fused AdamW and flash attention. Compiled models are no rows: nothing of a plan knows of a compiler.
+H200_JOB = """
+summary: ResNet-50 in PyTorch
+command: [python, train.py]
+framework: pytorch
+parameters:
+  batch_size_per_rank: {default: 128}
+  precision: {default: float32, choices: [float32, bfloat16]}
+  optimizer: {default: sgd}
+  momentum: {default: 0.9}
+training:
+  samples: 1281167
+  figures:
+    {parameters: 25557032, flops_per_sample: 8186102616, saved_bytes_per_sample: 97046352, operations: 2069}
+"""
+"""The figures are those of the bundled job resnet50."""
+
+
+def _h200(name: str, job: str, per_rank: int, rate: float, precision: str, shape: tuple[int, ...] = ()) -> Unmeasured:
+    keys = ("layers", "hidden", "heads", "context", "vocabulary", "corpus_tokens")
+    return Unmeasured(
+        name=f"H200, {name}, {per_rank} in {precision}",
+        job=job,
+        site="h200",
+        node_type="gpu",
+        nodes=1,
+        gpus=1,
+        per_rank=per_rank,
+        rates=(rate,),
+        precision=precision,
+        settings=tuple(zip(keys, shape, strict=False)),
+    )
+
+
+_GPT_124M, _GPT_1B = (12, 768, 12, 1024, 50304, 10**11), (24, 2048, 16, 2048, 50304, 10**11)
+H200 = (
+    _h200("ResNet-50", "h200-resnet50", 32, 1078.9, "bfloat16"),
+    _h200("ResNet-50", "h200-resnet50", 128, 4268.7, "bfloat16"),
+    _h200("ResNet-50", "h200-resnet50", 256, 4614.9, "bfloat16"),
+    _h200("ResNet-50", "h200-resnet50", 128, 2097.8, "float32"),
+    _h200("ResNet-50", "h200-resnet50", 256, 2185.9, "float32"),
+    _h200("GPT 124M", "transformer", 4, 141_190 / 1024, "bfloat16", _GPT_124M),
+    _h200("GPT 124M", "transformer", 16, 320_836 / 1024, "bfloat16", _GPT_124M),
+    _h200("GPT 124M", "transformer", 32, 349_051 / 1024, "bfloat16", _GPT_124M),
+    _h200("GPT 1.3B", "transformer", 4, 51_442 / 2048, "bfloat16", _GPT_1B),
+    _h200("GPT 1.3B", "transformer", 8, 54_629 / 2048, "bfloat16", _GPT_1B),
+    _h200("GPT 1.3B", "transformer", 16, 56_864 / 2048, "bfloat16", _GPT_1B),
+)
+H200_SITE = """
+title: a node with one H200
+scheduler: slurm
+defaults: {node_type: gpu, walltime: "01:00:00"}
+node_types:
+  gpu:
+    title: one H200
+    cpu: Intel Xeon Platinum 8480C (Sapphire Rapids)
+    sockets: 1
+    cores_per_node: 16
+    memory_gb: 128
+    gpus_per_node: 1
+    gpu_model: NVIDIA H200
+    gpu_memory_gb: 141
+gpus: {directive: gpus-per-node}
+launchers: {default: srun, options: {srun: {}}}
+"""
 DGX_1_SITE = """
 title: a DGX-1 with eight V100
 scheduler: slurm

@@ -151,17 +151,19 @@ def _typed_reason(typed: int, samples: int, known: KnownBatches) -> Reason:
     )
 
 
-def smallest_efficient_batch(fixed_s: float, per_sample_s: float) -> int:
+def smallest_efficient_batch(fixed_s: float, per_sample_s: float, *, launches_ahead: bool = False) -> int:
     """Return the smallest batch size per rank for which 80 % of a step is work on samples.
 
-    A step takes ``fixed_s`` + b x ``per_sample_s`` seconds. Source: guidelines, "make sure the local batch size is not
-    too small for computation efficiency"; the share is hpclaunch's own choice. Raises ValueError for negative times.
+    A step takes ``fixed_s`` + b x ``per_sample_s`` seconds; with ``launches_ahead`` the longer of both. Source:
+    guidelines, "make sure the local batch size is not too small for computation efficiency"; the share is hpclaunch's
+    own choice. Raises ValueError for negative times.
     """
     positive(per_sample_s=per_sample_s)
     if fixed_s < 0:
         raise ValueError(f"a step's fixed time cannot be negative: {fixed_s}")
     # Rounded before ceil(), which would make 5 of 4.000000000000001 samples.
-    return max(1, math.ceil(round(ENOUGH_WORK / (1 - ENOUGH_WORK) * fixed_s / per_sample_s, 9)))
+    share = ENOUGH_WORK if launches_ahead else ENOUGH_WORK / (1 - ENOUGH_WORK)
+    return max(1, math.ceil(round(share * fixed_s / per_sample_s, 9)))
 
 
 @record

@@ -73,11 +73,12 @@ class Prior:
     """What is known of a job before it is measured: its fixed times, and how fast a node reads samples (bytes/s).
 
     ``compute``: the time of a sample; None: not known. ``fixed_spread``: the standard deviation of the logarithm of
-    ``fixed_s``.
+    ``fixed_s``. ``launches_ahead``: as in ``Timing``.
     """
 
     compute: Compute | None = None
     fixed_s: float
+    launches_ahead: bool = False
     fixed_spread: float
     joining_s: float = HOROVOD.joining_s
     reading: float = math.inf
@@ -117,6 +118,7 @@ def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing
     return Timing(
         per_sample_s=per_sample_s,
         fixed_s=prior.fixed_s,
+        launches_ahead=prior.launches_ahead,
         joining_s=prior.joining_s,
         inside=links.inside_bytes_per_s,
         between=links.between_bytes_per_s,

@@ -131,7 +131,7 @@ def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Ste
         straggler_s=straggler,
         slowdown_s=slowdown,
         input_s=max(0.0, _reading_s(shape, work, timing) - busy - slowdown),
-        fixed_s=shape.accumulation * timing.fixed_s + joining,
+        fixed_s=shape.accumulation * timing.fixed_of_micro_batch_s(shape.per_rank) + joining,
     )
 
 

@@ -42,6 +42,8 @@ OF_A_BATCH = 0.03
 class Timing:
     """What a step's time depends on: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; rates in bytes/s.
 
+    ``launches_ahead``: the host starts the operations of a micro-batch one by one, while the GPU computes those before:
+    then it takes the longer of both.
     ``joining_s``: fixed seconds of every step of several ranks (Horovod's own). ``inside`` and ``between``: bandwidth
     of an all-reduce in a node and among nodes. ``slowdown``: relative, of every step on more than one node.
     ``straggling``: relative standard deviation of a rank's step time, with its origin. ``reading``: bytes/s of samples
@@ -56,6 +58,7 @@ class Timing:
 
     per_sample_s: float
     fixed_s: float
+    launches_ahead: bool = False
     joining_s: float = 0.0
     inside: float
     between: float
@@ -74,7 +77,13 @@ class Timing:
 
     def micro_batch_s(self, per_rank: float) -> float:
         """Return the seconds of one micro-batch, forward and backward."""
-        return self.fixed_s + self.per_sample_s * per_rank
+        computing = self.per_sample_s * per_rank
+        return max(self.fixed_s, computing) if self.launches_ahead else self.fixed_s + computing
+
+    def fixed_of_micro_batch_s(self, per_rank: float) -> float:
+        """Return the seconds of one micro-batch that a smaller batch would not shorten."""
+        is_hidden = self.launches_ahead and self.per_sample_s * per_rank > self.fixed_s
+        return 0.0 if is_hidden else self.fixed_s
 
     def moved(self, index: int, deviations: float) -> Timing:
         """Return the timing with one quantity moved by so many of its standard deviations (of its logarithm)."""

@@ -64,9 +64,10 @@ def _time_assumptions(predictor: Predictor, run: Candidate) -> list[str]:
             f" checkpoints {time_of(run.between_s.middle)} in all, within a factor of 2"
         )
     if timing is not None and len(timing.batches) < TWO_BATCHES:
+        hidden = " in which the host starts its operations, while the GPU computes" if timing.launches_ahead else ""
         found.append(
-            f"fixed time of a step: not measured; {timing.fixed_s * 1e3:.2g} ms, and {timing.joining_s * 1e3:.2g} ms"
-            " for the all-reduce of several ranks"
+            f"fixed time of a step: not measured; {timing.fixed_s * 1e3:.2g} ms{hidden}, and"
+            f" {timing.joining_s * 1e3:.2g} ms for the all-reduce of several ranks"
         )
     return found
 

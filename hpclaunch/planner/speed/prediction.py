@@ -66,7 +66,9 @@ class Predictor:
         floor = min(SMALLEST, self.work.per_rank or SMALLEST)
         if self.timing is None or not self.timing.fixed_s:
             return floor
-        return min(floor, smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s))
+        timing = self.timing
+        enough = smallest_efficient_batch(timing.fixed_s, timing.per_sample_s, launches_ahead=timing.launches_ahead)
+        return min(floor, enough)
 
     def length(self, nodes: int, batch: Batch, samples_per_s: float) -> TrainingLength:
         """Return the length of the job's training with a batch, with what it does outside its steps."""

@@ -125,6 +125,11 @@ def test_a_batch_per_rank_is_large_enough_when_fixed_time_is_a_fifth(
     assert smallest_efficient_batch(fixed, per_sample) == batch
 
 
+def test_where_the_host_works_ahead_samples_are_work_for_four_fifths_of_its_launches() -> None:
+    # 16 samples of 1 ms in a step of 20 ms, which the launches take
+    assert smallest_efficient_batch(0.02, 0.001, launches_ahead=True) == 16
+
+
 @pytest.mark.parametrize(
     ("cap", "ranks", "largest", "per_rank"),
     [

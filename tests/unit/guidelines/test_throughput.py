@@ -52,6 +52,14 @@ def test_the_fixed_times_of_a_step_by_hand() -> None:
     assert step.fixed_s == pytest.approx(2 * 0.02 + 0.003)
 
 
+def test_launches_ahead_of_the_gpu_are_hidden_by_hand() -> None:
+    # ResNet-50 took 30 ms with 32 and with 128 images; 256 took 55 ms (one H200, PyTorch).
+    ahead = replace(timing(fixed_s=0.03, per_sample_s=0.055 / 256), launches_ahead=True)
+    steps = [step_time(shape(ranks=1, batch=batch), WORK, MACHINE, ahead) for batch in (32, 128, 256)]
+    assert [step.total_s for step in steps] == pytest.approx([0.03, 0.03, 0.055])
+    assert [step.fixed_s for step in steps] == pytest.approx([0.03, 0.03, 0])
+
+
 def test_the_efficiency_is_that_beside_one_rank_at_its_own_best_batch() -> None:
     fixed = timing(fixed_s=0.1)
     assert throughput(shape(ranks=1, batch=10), WORK, MACHINE, fixed).efficiency == 1
