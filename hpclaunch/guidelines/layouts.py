@@ -216,8 +216,8 @@ class LayoutTime:
         return self.tokens / self.total_s
 
 
-def layout_time(decoder: Decoder, layout: DecoderLayout, engine: Engine) -> LayoutTime:
-    """Return the time of a step.
+def layout_time(decoder: Decoder, layout: DecoderLayout, engine: Engine, *, flash: bool = True) -> LayoutTime:
+    """Return the time of a step; without ``flash`` the square of attention crosses the memory, too.
 
     Compute: operations at a share of the peak, and saved values through the memory (``hardware``), times 4/3 with
     recomputation. Tensor: 4 L all-reduces of 2 s b h bytes, 6 L with recomputation. A pipeline of P stages makes
@@ -227,7 +227,7 @@ def layout_time(decoder: Decoder, layout: DecoderLayout, engine: Engine) -> Layo
     """
     turns = layout.micro_batches / (1 - layout.bubble)
     tokens = layout.micro_batch * decoder.context / layout.context
-    compute = _compute_s(decoder, layout, engine, tokens)
+    compute = _compute_s(decoder, layout, engine, tokens, flash=flash)
     tensor = _tensor_s(decoder, layout, engine, tokens)
     further = _further_s(decoder, layout, engine, tokens, compute)
     busy = layout.micro_batches * (compute + tensor + further)
@@ -245,12 +245,13 @@ def layout_time(decoder: Decoder, layout: DecoderLayout, engine: Engine) -> Layo
     )
 
 
-def _compute_s(decoder: Decoder, layout: DecoderLayout, engine: Engine, tokens: float) -> float:
+def _compute_s(decoder: Decoder, layout: DecoderLayout, engine: Engine, tokens: float, *, flash: bool) -> float:
     share = MATRIX_SHARE * (SPLIT_SHARE if layout.tensor > 1 else 1.0)
     repeated = RECOMPUTING if layout.recompute else 1.0
     split = layout.tensor * layout.pipeline
     flops = decoder.executed_flops / split / (share * engine.peak * 1e12)
-    saved = decoder.layers * decoder.saved_bytes / split + SAVED_LOGIT_BYTES * decoder.vocabulary / layout.tensor
+    block = decoder.saved_bytes + (0.0 if flash else decoder.square_bytes)
+    saved = decoder.layers * block / split + SAVED_LOGIT_BYTES * decoder.vocabulary / layout.tensor
     traffic = SWEEPS * saved / (engine.memory_gbytes_per_s * 1e9)
     launches = LAUNCHES_S * decoder.layers / layout.pipeline
     return max(repeated * tokens * (flops + traffic) / engine.derate, launches)

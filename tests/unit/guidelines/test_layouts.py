@@ -225,9 +225,7 @@ TORCHTITAN = (
         353,
     ),
 )
-LLAMAS = (
-    # Touvron et al. 2023, arXiv 2302.13971: 380 tokens/s of an A100 with 80 GB on 2,048.
-    (LLAMA_65B, A100, DecoderLayout(data=256, tensor=8, micro_batches=8, sharded="optimizer"), 380),
+LLAMA_3 = (
     # Grattafiori et al. 2024, arXiv 2407.21783, table 4: 43 % of an H100's peak on 8,192.
     (
         LLAMA_3_405B,
@@ -249,27 +247,44 @@ NEOX = (
 )
 
 
-def ratio(decoder: Decoder, one: Engine, layout: DecoderLayout, rate: float) -> float:
+def ratio(decoder: Decoder, one: Engine, layout: DecoderLayout, rate: float, *, flash: bool = True) -> float:
     """Return the predicted tokens a second of a rank, relative to the published ones."""
-    return layout_time(decoder, layout, one).tokens_per_s / layout.ranks / rate
+    return layout_time(decoder, layout, one, flash=flash).tokens_per_s / layout.ranks / rate
+
+
+def before_flash(decoder: Decoder, one: Engine, layout: DecoderLayout, tera: float) -> float:
+    """Return the same for the TFLOP/s of a training of 2021 or 2022, which knew no flash attention.
+
+    They count recomputation: three quarters are the model's.
+    """
+    return ratio(decoder, one, layout, of_mfu(decoder, 0.75 * tera / 312, 312), flash=False)
+
+
+def with_own_layout(decoder: Decoder, one: Engine, ranks: int, samples: int, rate: float) -> float:
+    """Return the same where no layout was published: that of a plan."""
+    found = fastest_layout(decoder, one, ranks, samples)
+    assert found is not None
+    return found.time.tokens_per_s / ranks / rate
 
 
 def every_published() -> dict[str, list[float]]:
     """Return the ratios of every publication."""
     return {
         "Korthikanti": [ratio(one, at, lay, of_mfu(one, share, 312)) for one, at, lay, share in KORTHIKANTI],
-        "Narayanan": [ratio(one, at, lay, of_mfu(one, 0.75 * tera / 312, 312)) for one, at, lay, tera in NARAYANAN],
+        "Narayanan": [before_flash(*row) for row in NARAYANAN],
         "Frontier": [ratio(one, at, lay, of_mfu(one, 0.75 * share, 191.5)) for one, at, lay, share in FRONTIER],
         "torchtitan": [ratio(*row) for row in TORCHTITAN],
-        "LLaMA": [ratio(*row) for row in LLAMAS],
-        "NeoX": [ratio(one, at, lay, of_mfu(one, 0.75 * tera / 312, 312)) for one, at, lay, tera in NEOX],
+        # Touvron et al. 2023, arXiv 2302.13971: 380 tokens/s of an A100 with 80 GB on 2,048; 4 million tokens a step.
+        "LLaMA": [with_own_layout(LLAMA_65B, A100, 2048, 2048, 380), *(ratio(*row) for row in LLAMA_3)],
+        "NeoX": [before_flash(*row) for row in NEOX],
     }
 
 
 def test_published_speeds_are_within_the_range_of_a_plan() -> None:
     found = every_published()
     off = {name: [max(one, 1 / one) for one in ratios] for name, ratios in found.items()}
-    assert max(max(one) for one in off.values()) < 1.45, off
+    assert sum(map(len, off.values())) == 20
+    assert max(max(one) for one in off.values()) < 1.3, off  # measured: 1.25
     assert statistics.median(one for several in off.values() for one in several) < 1.15, off
 
 
@@ -280,6 +295,12 @@ def test_published_speeds_are_within_the_range_of_a_plan() -> None:
 )
 def test_the_speed_of_an_h200(decoder: Decoder, batch: int, tokens: float) -> None:
     assert ratio(decoder, H200, DecoderLayout(micro_batch=batch), tokens) == pytest.approx(1, abs=0.16)
+
+
+def test_attention_without_flash_is_slower_by_its_square() -> None:
+    # The same GPT with 16 samples and an explicit softmax: 137,180 tokens/s in place of 320,836.
+    found = ratio(GPT_124M, H200, DecoderLayout(micro_batch=16), 137_180, flash=False)
+    assert 1 / 1.5 < found < 1.5
 
 
 def test_utilization_counts_no_recomputation() -> None:
