@@ -333,7 +333,7 @@ def _plan_of(
         recipe=None,
         command=program.command if not refusals else "",
         measuring="",
-        jobs=way.candidate.jobs,
+        jobs=_jobs_of(question, way),
         precision="bfloat16",
         precision_words="",
         batch_alone=None,
@@ -416,7 +416,7 @@ def _program(search: _Search, way: _Way, why: str) -> OwnProgram:
     flags = {"--site": request.site, "--node-type": request.node_type, "--account": request.account}
     flags |= {"--partition": request.partition, "--qos": request.qos, "--environment": request.environment}
     words += [f"{flag} {shlex.quote(value)}" for flag, value in flags.items() if value]
-    words += _time_words(way)
+    words += _time_words(question, way)
     return OwnProgram(
         why=why,
         layout=layout.words,
@@ -455,12 +455,21 @@ def _starter_words(question: Question) -> str:
     return f"--launcher {TORCHRUN}"
 
 
-def _time_words(way: _Way) -> list[str]:
+def _jobs_of(question: Question, way: _Way) -> int:
+    """Return the jobs of a chain that are enough in nine of ten cases, as far as they are allowed."""
+    typed, limit = question.case.request.restarts, way.trial.bill.walltime_s
+    if not limit:
+        return way.candidate.jobs
+    enough = math.ceil(walltime_for(way.candidate.time_s) / limit)
+    return min(enough, MOST_JOBS if typed is None else typed + 1)
+
+
+def _time_words(question: Question, way: _Way) -> list[str]:
     """Return the walltime of one job, and the restarts of a chain; nothing if the site's limit is not known."""
-    limit = way.trial.bill.walltime_s
+    limit, jobs = way.trial.bill.walltime_s, _jobs_of(question, way)
     if not limit:
         return []
-    restarts = [f"--restarts {way.candidate.jobs - 1}"] if way.candidate.jobs > 1 else []
+    restarts = [f"--restarts {jobs - 1}"] if jobs > 1 else []
     return [f"--walltime {format_walltime(min(int(limit), walltime_for(way.candidate.time_s)))}", *restarts]
 
 
