@@ -99,6 +99,14 @@ class Request:
     accept_unverified: bool = False
 
 
+_OTHER_FLAGS = {"hosts_file": "--hosts", "modules": "--module", "variables": "--env", "settings": "--set"}
+
+
+def flag_of(name: str) -> str:
+    """Return the flag that sets the field of a request with this name."""
+    return _OTHER_FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
 # A request in Python: the keywords of the interface, which become a Request as the flags do.
 
 

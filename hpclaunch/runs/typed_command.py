@@ -4,56 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
-from hpclaunch.core.spec import Request
+from hpclaunch.core.spec import Request, flag_of
 from hpclaunch.core.units import format_memory, format_walltime
 
-_VALUES = {
-    "site": "--site",
-    "tasks_per_node": "--tasks-per-node",
-    "cpus_per_task": "--cpus-per-task",
-    "gpus_per_node": "--gpus-per-node",
-    "gpu_view": "--gpu-view",
-    "launcher": "--launcher",
-    "strategy": "--strategy",
-    "framework": "--framework",
-    "account": "--account",
-    "partition": "--partition",
-    "qos": "--qos",
-    "data_dir": "--data-dir",
-    "hosts_file": "--hosts",
-    "restarts": "--restarts",
-    "signal": "--signal",
-    "python": "--python",
-    "venv": "--venv",
-    "conda": "--conda",
-    "environment": "--environment",
-    "recipe": "--recipe",
-    "name": "--name",
-    "at_once": "--at-once",
-}
-"""Field of a request -> its flag, for those whose text is the value."""
-_LISTS = {
-    "include": "--include",
-    "modules": "--module",
-    "setup": "--setup",
-    "after": "--after",
-    "after_any": "--after-any",
-}
-_PAIRS = {"variables": "--env", "settings": "--set", "sweep": "--sweep"}
-_SWITCHES = {
-    "as_is": "--as-is",
-    "synthetic": "--synthetic",
-    "code_in_place": "--code-in-place",
-    "accept_unverified": "--accept-unverified",
-}
-_EITHER = ("broadcast", "samples")
-"""Switches of two forms: ``--broadcast``, ``--no-broadcast``."""
-HANDLED = frozenset(
-    [*_VALUES, *_LISTS, *_PAIRS, *_SWITCHES, *_EITHER]
-    + ["target", "is_command", "node_type", "nodes", "further_nodes", "walltime", "memory", "sbatch", "arguments"]
+_OWN_FORMS = (
+    *("target", "is_command", "arguments", "node_type", "nodes", "further_nodes", "walltime", "memory"),
+    "search",  # its space stands in a file of its own
 )
-"""The fields that the command repeats: all but ``search``, whose space stands in a file of its own."""
+"""The fields of a request that have a form of their own here; of the others, the type of the field tells the form."""
 
 
 def typed_command(request: Request) -> str:
@@ -74,19 +35,24 @@ def _words_of_flag(flag: str, value: str | None) -> list[str]:
 
 def _flags(request: Request) -> Iterator[tuple[str, str | None]]:
     yield from _size_flags(request)
-    for name, flag in _VALUES.items():
-        value = getattr(request, name)
-        if value is not None:
-            yield flag, str(value)
-    for name, flag in _LISTS.items():
-        yield from ((flag, text) for text in getattr(request, name))
-    for name, flag in _PAIRS.items():
-        yield from ((flag, f"{key}={text}") for key, text in getattr(request, name))
-    yield from (("--sbatch", text) for text in request.sbatch)
-    yield from ((flag, None) for name, flag in _SWITCHES.items() if getattr(request, name))
-    for name in _EITHER:
-        if (value := getattr(request, name)) is not None:
-            yield (f"--{name}" if value else f"--no-{name}"), None
+    for field in fields(Request):
+        if field.name not in _OWN_FORMS:
+            yield from _spell_flag(str(field.type), flag_of(field.name), getattr(request, field.name))
+
+
+def _spell_flag(kind: str, flag: str, value: Any) -> list[tuple[str, str | None]]:
+    """Return a flag as often as the value of a field of this type asks. Raises TypeError for a type without a form."""
+    if kind in ("str | None", "int | None"):
+        return [] if value is None else [(flag, str(value))]
+    if kind == "bool":
+        return [(flag, None)] if value else []
+    if kind == "bool | None":  # a switch of two forms: --broadcast, --no-broadcast
+        return [] if value is None else [(flag if value else flag.replace("--", "--no-", 1), None)]
+    if kind == "tuple[str, ...]":
+        return [(flag, text) for text in value]
+    if kind == "Pairs":
+        return [(flag, f"{key}={text}") for key, text in value]
+    raise TypeError(f"{flag}: nothing says how a {kind} is typed")
 
 
 def _size_flags(request: Request) -> Iterator[tuple[str, str | None]]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from hpclaunch.config.site import NodeType, Site, WholeNode
-from hpclaunch.core.spec import WITH_QUEUE, Request
+from hpclaunch.core.spec import WITH_QUEUE, Request, flag_of
 from hpclaunch.core.spec_parts import Allocation
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.nodes.alternatives import implied_node_type
 
-_FLAGS = {"at_once": "at-once", "after_any": "after-any", "hosts_file": "hosts", "further_nodes": "node-type A:N,B:N"}
-"""Fields of a request whose flags are spelled otherwise."""
 _OF_A_JOB = ("walltime", "restarts", "signal", "sweep", "at_once", "hosts_file", "further_nodes")
 """Fields of a request that a run in an allocation cannot have, besides those that need a queue."""
 
@@ -56,7 +54,7 @@ def places_of(allocation: Allocation, request: Request, decisions: Decisions) ->
     with_queue = [one.name for one in fields(Request) if one.metadata == WITH_QUEUE]
     for name in (*with_queue, *_OF_A_JOB):
         if getattr(request, name):
-            flag = f"--{_FLAGS.get(name, name)}"
+            flag = "--node-type A:N,B:N" if name == "further_nodes" else flag_of(name)
             what = f"{flag} is for a job of its own, and a run in the allocation {allocation.job_id} has none"
             decisions.fault(what, where="--here", next=f"leave {flag} out; or leave --here out to submit a job")
     named = {"account": allocation.account, "partition": allocation.partition, "qos": allocation.qos}
