@@ -219,6 +219,8 @@ def test_the_options_name_what_there_is() -> None:
     assert tuple(rows["batch_norm"]["choices"]) == batch_norm.KINDS
     assert rows["precision"]["choices"] == list(precision.POLICIES)
     assert sorted(rows["scale_learning_rate"]["choices"]) == sorted(learning_rate.SCALING)
+    others = options.rows_of({"from": "other_frameworks"})["scale_learning_rate"]["choices"]
+    assert sorted([*others, learning_rate.ADASCALE]) == sorted(learning_rate.SCALING)
     assert tuple(rows["decay"]["choices"]) == learning_rate.DECAYS
     with pytest.raises(ValueError, match="not one of adam"):
         optimizers.make("lion", 0.1)
