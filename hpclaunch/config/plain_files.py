@@ -10,6 +10,7 @@ from typing import Any
 
 from hpclaunch.core.errors import Fault, InvalidFile, shorten
 from hpclaunch.core.files import read_bytes
+from hpclaunch.core.quoting import shell_word
 
 _LARGEST_FILE = 256 * 1024
 
@@ -23,7 +24,8 @@ def read_text_file(path: Path) -> str:
         what = why if getattr(error, "errno", 0) == errno.EFBIG else f"cannot be read: {why}"
         if isinstance(error, FileNotFoundError) and os.path.islink(path):
             what = f"is a link to {os.readlink(path)}, which does not exist"
-        raise InvalidFile(Fault(where=str(path), what=what)) from None
+        step = f"ls -ld {shell_word(str(path))} shows who may read it" if isinstance(error, PermissionError) else ""
+        raise InvalidFile(Fault(where=str(path), what=what, next=step)) from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

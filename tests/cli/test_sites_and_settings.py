@@ -253,7 +253,8 @@ def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
 def test_a_site_file_without_permission_is_named_with_the_reason(ordinary_user: Desk) -> None:
     closed = ordinary_user.write("site_configs/a.yaml", "title: x\n", mode=0o000)
     done = ordinary_user.type("submit", "./train.py", "--site", "a")
-    assert (done.code, done.err) == (1, f"error: {closed}: cannot be read: Permission denied\n")
+    step = f"ls -ld {closed} shows who may read it"
+    assert (done.code, done.err) == (1, f"error: {closed}: cannot be read: Permission denied\n    next: {step}\n")
     listed = ordinary_user.type("sites", "list").out
     assert f"cannot be used: {closed}: cannot be read: Permission denied" in listed
 
