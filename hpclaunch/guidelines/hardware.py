@@ -7,7 +7,7 @@ from typing import Literal
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.devices import CPU_GUESSED, GUESSED, Cpu, Gpu
 from hpclaunch.guidelines.intervals import Interval, spread
-from hpclaunch.guidelines.reasoning import Number, Reason, positive
+from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
 
@@ -36,6 +36,7 @@ class Device:
     ``achieved``: the share of the peak that training reaches. ``derate`` corrects an estimate that is too fast,
     ``of_decoders`` that of decoders in 16 bits.
     ``spread``: relative half-width (80 %) of an estimate; ``source``: where the peaks are from, and from when.
+    ``is_measured``: the peaks are those that a matrix product and a copy reached.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Device:
     of_decoders: float = 1.0
     spread: float
     source: str
+    is_measured: bool = False
 
     def peak(self, arithmetic: Arithmetic) -> float:
         """Return TFLOP/s of an arithmetic; those of float32 if the device has no unit for it."""
@@ -88,6 +90,40 @@ def device_of_cpu(cpu: Cpu, cores: int, sockets: int, ranks: int) -> Device:
 
 
 @record
+class MeasuredDevice:
+    """What ``doctor`` measured of each of so many ranks of a node. ``origin``: the probe and its date.
+
+    TFLOP/s of a matrix product in each arithmetic (0: not measured), and the GB/s that a copy reads and writes.
+    """
+
+    ranks_per_node: int
+    on_gpus: bool
+    float32: float
+    tf32: float = 0.0
+    mixed: float = 0.0
+    copy_gbytes_per_s: float
+    origin: str
+
+
+def device_as_measured(name: str, found: MeasuredDevice) -> Device:
+    """Return a device of which no peak is known, with what was measured in the place of its peaks.
+
+    A product reaches less than the peak, and training less than a product, so that the range is that of a guess.
+    """
+    return Device(
+        name=name,
+        float32=found.float32,
+        tf32=found.tf32,
+        mixed=found.mixed,
+        memory_gbytes_per_s=found.copy_gbytes_per_s,
+        achieved=ACHIEVED if found.on_gpus else CPU_ACHIEVED,
+        spread=GUESSED if found.on_gpus else CPU_GUESSED,
+        source=found.origin,
+        is_measured=True,
+    )
+
+
+@record
 class Compute:
     """Seconds of one sample on one device, forward and backward, and why."""
 
@@ -106,6 +142,7 @@ def unmeasured_compute(device: Device, arithmetic: Arithmetic, flops: float, sav
     operations = FORWARD_AND_BACKWARD * flops / (device.achieved * device.peak(arithmetic) * 1e12)
     traffic = SWEEPS * saved_bytes / (device.memory_gbytes_per_s * 1e9)
     seconds = (operations + traffic) / device.derate
+    origin: Origin = "profile" if device.is_measured else "default"
     width = f"a guess within a factor of {1 + device.spread:g}" if device.is_guess else f"+-{device.spread:.0%}"
     return Compute(
         sample_s=spread(seconds, device.spread, "default"),
@@ -114,8 +151,8 @@ def unmeasured_compute(device: Device, arithmetic: Arithmetic, flops: float, sav
             numbers=(
                 Number(name="forward FLOPs", value=flops, unit="FLOP", origin="given"),
                 Number(name="saved for backward", value=saved_bytes, unit="bytes", origin="given"),
-                Number(name="peak", value=device.peak(arithmetic), unit="TFLOP/s", origin="default"),
-                Number(name="memory bandwidth", value=device.memory_gbytes_per_s, unit="GB/s", origin="default"),
+                Number(name="peak", value=device.peak(arithmetic), unit="TFLOP/s", origin=origin),
+                Number(name="memory bandwidth", value=device.memory_gbytes_per_s, unit="GB/s", origin=origin),
             ),
             verdict=f"{1 / seconds:.4g} samples/s on one {device.name} in {DEFAULTS[arithmetic]}, without its fixed"
             f" time; not measured: {width}",

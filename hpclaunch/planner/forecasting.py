@@ -85,7 +85,8 @@ def _plan(question: Question) -> Forecast:
     first = next((trial for trial in tried if not trial.faults), first)
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     kind, layout = question.case.site.node_types[first.sizing.node_type], first.sizing.layout
-    node = node_of(kind, layout, question.evidence.links, calls_nccl=question.calls_nccl)
+    evidence = question.evidence
+    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
     strategy = strategy_of(work, node.room, question.figures, first.nodes * first.ranks_per_node)
     timing = timing_of(question, work, node, question.figures)
     if strategy.gpus == 1 and not work.shard_optimizer and timing is not None:

@@ -164,6 +164,29 @@ def test_what_a_probe_measured_is_kept_for_plans(cluster: Desk) -> None:
     assert json.loads(place.read_text())["measurements"][0]["run"] == run.name
 
 
+def add_speeds(run: Path, *fastest: float) -> None:
+    """Let the ranks of a probe have measured so many TFLOP/s."""
+    for rank, speed in enumerate(fastest):
+        file = run / f"doctor/rank-{rank}.json"
+        found = {"float32": [speed, speed], "copy": [80.0, 79.0]}
+        device = {"library": "TensorFlow", "name": "", "on_gpu": False, "speed": found}
+        file.write_text(json.dumps({**json.loads(file.read_text()), "device": device}))
+
+
+def test_the_speed_of_the_device_is_kept_unless_a_node_seems_sick(cluster: Desk) -> None:
+    run = ended_probe(cluster)
+    add_speeds(run, 0.5, 0.2)
+    report = cluster.type("doctor", "--from", run.name, "--json").json
+    kept = Path(report["kept"]).with_name("device.json")
+    assert report["device"]["doubts"].startswith("n0 reaches 0.2 in float32") and not kept.exists()
+    assert [check["verdict"] for check in report["checks"] if check["name"] == "device"] == ["WARN"]
+    add_speeds(run, 0.5, 0.45)
+    report = cluster.type("doctor", "--from", run.name, "--json").json
+    assert (report["device"]["float32"], report["device"]["doubts"]) == (0.45, "")
+    measured = json.loads(kept.read_text())["measurements"]
+    assert [(one["float32"], one["ranks_per_node"], one["run"]) for one in measured] == [(0.45, 2, run.name)]
+
+
 def test_nothing_is_kept_of_a_record_that_is_not_the_users(cluster: Desk) -> None:
     run = ended_probe(cluster)
     clone = cluster.project / "clone/runs" / run.name

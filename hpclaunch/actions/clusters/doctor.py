@@ -18,11 +18,12 @@ from typing import Any
 
 from hpclaunch.actions.clusters.diagnosis import diagnose
 from hpclaunch.actions.clusters.diagnosis.all_reduce import AllReduceReport, all_reduce_report
+from hpclaunch.actions.clusters.diagnosis.device import DeviceReport, device_report
 from hpclaunch.actions.clusters.diagnosis.evidence import Check, ProbeEvidence, Verdict
 from hpclaunch.actions.clusters.diagnosis.process_sets import inside_report
 from hpclaunch.actions.clusters.diagnosis.refusals import refusals
 from hpclaunch.actions.clusters.diagnosis.topology import NodeTopology, topologies
-from hpclaunch.actions.clusters.network_times import keep_network_times
+from hpclaunch.actions.clusters.kept_measurements import keep_measured
 from hpclaunch.actions.preparing.submit import Prepared, prepare
 from hpclaunch.actions.preparing.this_machine import misplaced
 from hpclaunch.actions.queueing.start import start
@@ -64,7 +65,8 @@ class Report:
     """The checks of a site, and the run of the probe if there is one.
 
     ``nodes``: those that its ranks saw; of several that are alike the first. ``all_reduce``: the measured times, if
-    there are several ranks; ``kept``: the file in which a plan finds them, or why it will not.
+    there are several ranks; ``device``: the speed of the slowest rank's device, if all measured one; ``kept``: the file
+    in which a plan finds them, or why it will not.
     """
 
     site: str
@@ -72,6 +74,7 @@ class Report:
     run: Run | None = None
     nodes: tuple[NodeTopology, ...] = ()
     all_reduce: AllReduceReport | None = None
+    device: DeviceReport | None = None
     kept: str = ""
 
     @property
@@ -89,6 +92,7 @@ class Report:
             "run": run,
             "nodes": [asdict(node) for node in self.nodes],
             "all_reduce": self.all_reduce.to_json() if self.all_reduce else None,
+            "device": asdict(self.device) if self.device else None,
             "kept": self.kept,
         }
 
@@ -257,14 +261,15 @@ def _report_of_ranks(system: System, run: Run) -> Report:
     """Return the report of an ended probe, and keep its all-reduces. Raises HpclaunchError if its files are damaged."""
     try:
         evidence = _evidence_of(run)
-        measured = all_reduce_report(evidence)
+        measured, device = all_reduce_report(evidence), device_report(evidence)
         return Report(
             site=run.site,
             checks=tuple(diagnose(evidence)),
             run=run,
             nodes=topologies(evidence.ranks),
             all_reduce=measured,
-            kept=keep_network_times(system, run, evidence, (measured, inside_report(evidence))),
+            device=device,
+            kept=keep_measured(system, run, evidence, (measured, inside_report(evidence)), device),
         )
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         what = "the spec of this probe, or what its ranks reported, is damaged"

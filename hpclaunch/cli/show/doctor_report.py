@@ -24,6 +24,6 @@ def show_report(report: Report, as_json: bool) -> None:
     show_lines(lambda width: lines)
     say(summary_of(report))
     if report.kept:
-        say(f"the measured all-reduces: {report.kept}")
+        say(f"the measured speeds: {report.kept}")
     if report.run is not None:
         say(f"the run directory of the probe: {report.run.path}")

@@ -50,9 +50,9 @@ def _guessed_speed(predictor: Predictor) -> list[str]:
     device = predictor.node.speed
     if device is None or not device.is_guess:
         return []
-    return [
-        f"speed of {device.name}: a guess within a factor of {1 + device.spread:g}, from its peaks ({device.source})"
-    ]
+    figures = "the measured matrix product and copy rate" if device.is_measured else "its peaks"
+    width = f"a guess within a factor of {1 + device.spread:g}"
+    return [f"speed of {device.name}: {width}, from {figures} ({device.source})"]
 
 
 def _time_assumptions(predictor: Predictor, run: Candidate) -> list[str]:

@@ -86,8 +86,9 @@ def _place(question: Question, name: str, *, first: bool) -> NodePlace | None:
     trial = trial_of(question, question.typed_nodes or 1)
     if trial.faults and not first:
         return None
-    kind, links = question.case.site.node_types[name], question.evidence.links
-    node = node_of(kind, trial.sizing.layout, links, calls_nccl=question.calls_nccl)
+    kind, evidence = question.case.site.node_types[name], question.evidence
+    layout = trial.sizing.layout
+    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
     assert question.figures is not None
     return NodePlace(name=name, question=question, figures=question.figures, trial=trial, node=node, first=first)
 

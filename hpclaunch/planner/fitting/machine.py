@@ -13,7 +13,13 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.collectives import GLOO, NCCL, RCCL, Collectives
 from hpclaunch.guidelines.communication import GIGA, HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links, MeasuredLink
 from hpclaunch.guidelines.devices import cpu_named, gpu_named
-from hpclaunch.guidelines.hardware import Device, device_of_cpu, device_of_gpu
+from hpclaunch.guidelines.hardware import (
+    Device,
+    MeasuredDevice,
+    device_as_measured,
+    device_of_cpu,
+    device_of_gpu,
+)
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.fitting.room import computes_on_gpus, room_of, unknown_memory
@@ -39,12 +45,18 @@ class NodeModel:
 
 
 def node_of(
-    node: NodeType, layout: Layout, measured: Sequence[MeasuredLink] = (), *, calls_nccl: bool = False
+    node: NodeType,
+    layout: Layout,
+    measured: Sequence[MeasuredLink] = (),
+    *,
+    devices: Sequence[MeasuredDevice] = (),
+    calls_nccl: bool = False,
 ) -> NodeModel:
     """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory.
 
     ``measured``: the all-reduces that were measured on such nodes. Those of as many ranks per node replace the nominal
-    bandwidth of the links; of several node counts, the largest does. ``calls_nccl``: the ranks reduce gradients as
+    bandwidth of the links; of several node counts, the largest does. ``devices``: the measured ones, which count where
+    the device is not known. ``calls_nccl``: the ranks reduce gradients as
     PyTorch and JAX do, and not through Horovod.
     """
     assumed: list[str] = []
@@ -54,7 +66,7 @@ def node_of(
     return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
-        speed=_device_of(node, layout, on_gpus),
+        speed=_device_of(node, layout, on_gpus) or _measured_device(devices, layout, on_gpus, model),
         device=model,
         cores=node.cores,
         links=replace(links, library=_library_of(node, on_gpus)) if calls_nccl else links,
@@ -84,6 +96,14 @@ def _device_of(node: NodeType, layout: Layout, on_gpus: bool) -> Device | None:
         return device_of_gpu(gpu) if gpu else None
     cpu, cores = cpu_named(node.cpu), node.cores
     return device_of_cpu(cpu, cores, node.sockets or 1, layout.tasks_per_node) if cpu and cores else None
+
+
+def _measured_device(devices: Sequence[MeasuredDevice], layout: Layout, on_gpus: bool, model: str) -> Device | None:
+    """Return a device as it was measured; ranks on CPUs share them, so that equally many of a node were measured."""
+    alike = [
+        one for one in devices if one.on_gpus == on_gpus and (on_gpus or one.ranks_per_node == layout.tasks_per_node)
+    ]
+    return device_as_measured(model, alike[-1]) if alike else None
 
 
 def _measured_here(

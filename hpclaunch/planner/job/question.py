@@ -15,6 +15,7 @@ from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import MeasuredDevice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.job.workload import Workload
 from hpclaunch.resolve.case import Case
@@ -33,8 +34,8 @@ class Evidence:
     """Measurements of a job on a node type: throughputs, noise scale, seconds of a run outside its steps.
 
     ``origin``: where they come from, in words. ``sources``: every figure with its runs, and the runs not used.
-    ``links``: all-reduces that were measured on the node type; they hold for every job. ``save_s``: seconds of a
-    checkpoint. ``alone``: throughputs of one process that has a node to itself
+    ``links``, ``devices``: all-reduces and devices that were measured on the node type; they hold for every job.
+    ``save_s``: seconds of a checkpoint. ``alone``: throughputs of one process that has a node to itself
     (``resolve.nodes.sizing.one_process_on``).
     """
 
@@ -44,6 +45,7 @@ class Evidence:
     origin: str = ""
     sources: tuple[str, ...] = ()
     links: tuple[MeasuredLink, ...] = ()
+    devices: tuple[MeasuredDevice, ...] = ()
     save_s: float | None = None
     alone: tuple[Measured, ...] = ()
 
@@ -51,7 +53,7 @@ class Evidence:
 def evidence_for_work(evidence: Evidence, work: Workload) -> Evidence:
     """Return the measurements that count for a job as it divides its model: only the links, if none divides it so."""
     own = all(point.ranks_per_replica == work.gpus_per_replica for point in evidence.points)
-    return evidence if own else Evidence(links=evidence.links)
+    return evidence if own else Evidence(links=evidence.links, devices=evidence.devices)
 
 
 @record

@@ -24,7 +24,7 @@ from hpclaunch.resolve.nodes.sizing import Sizing, one_process_on, sizing_of
 from hpclaunch.resolve.program.command import parameters_of
 from hpclaunch.runs.snapshot import fingerprint
 
-ALL_REDUCE = "all-reduce.json"
+ALL_REDUCE, DEVICE = "all-reduce.json", "device.json"
 CHOSEN_ROLES: tuple[Role, ...] = (
     *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
     *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
@@ -96,6 +96,11 @@ def all_reduce_file_of(place: Path) -> Path:
     return place.with_name(ALL_REDUCE)
 
 
+def device_file_of(place: Path) -> Path:
+    """Return the file with the measured speed of the node type's devices; it lies beside its calibration files."""
+    return place.with_name(DEVICE)
+
+
 def run_list_of(place: Path) -> Path:
     """Return the file that lists the runs for a plan to read; it lies beside the calibration file."""
     return place.with_suffix(".runs")
@@ -106,7 +111,7 @@ def has_measurements(environment: Mapping[str, str], key: str) -> bool:
     if not key:
         return False
     place = place_of(environment, key)
-    return any(map(os.path.isfile, (place, run_list_of(place), all_reduce_file_of(place))))
+    return any(map(os.path.isfile, (place, run_list_of(place), all_reduce_file_of(place), device_file_of(place))))
 
 
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:

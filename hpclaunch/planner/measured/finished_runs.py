@@ -27,10 +27,12 @@ from hpclaunch.planner.measured.all_reduce_file import measured_links
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import (
     all_reduce_file_of,
+    device_file_of,
     key_of_one_process,
     place_of,
     run_list_of,
 )
+from hpclaunch.planner.measured.device_file import measured_devices
 from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
 from hpclaunch.planner.measured.merging import median_point, shape_of
 from hpclaunch.resolve.case import Case
@@ -89,11 +91,12 @@ def _measured_at(case: Case) -> Evidence:
 
 
 def with_links(evidence: Evidence, case: Case) -> Evidence:
-    """Return the evidence with the all-reduces that ``doctor`` measured on the case's node type."""
+    """Return the evidence with the all-reduces and devices that ``doctor`` measured on the case's node type."""
     if not case.calibration_key:
         return evidence
     file = all_reduce_file_of(place_of(case.context.environment, case.calibration_key))
-    return replace(evidence, links=measured_links(file, stated_framework(case)[1]))
+    links = measured_links(file, stated_framework(case)[1])
+    return replace(evidence, links=links, devices=measured_devices(device_file_of(file)))
 
 
 def taken_in(place: Path, job: Job) -> Taken:

@@ -12,13 +12,13 @@ NAMES = {"float32": "float32", "tf32": "TF32", "mixed": "16 bits"}
 
 
 def mfu_of(predictor: Predictor, samples_per_s: Interval, ranks: int) -> Mfu | None:
-    """Return the expected utilization of so many ranks; None if they do not compute on known GPUs.
+    """Return the expected utilization of so many ranks; None if they do not compute on GPUs of known peaks.
 
     Three times the operations of the forward pass count, of a decoder those of ``Decoder.model_flops``. Source:
     Chowdhery et al. 2022 (PaLM), arXiv 2204.02311, appendix B.
     """
     node, figures, work = predictor.node, predictor.figures, predictor.work
-    if not node.on_gpus or node.speed is None:
+    if not node.on_gpus or node.speed is None or node.speed.is_measured:
         return None
     arithmetic = work.arithmetic(node.speed.tf32 > 0)
     peak = node.speed.peak(arithmetic)

@@ -214,8 +214,9 @@ def predictor_of(question: Question, sizing: Sizing, work: Workload) -> Predicto
     figures, noise = question.figures, question.evidence.noise
     assert figures is not None
     question = replace(question, evidence=evidence_for_work(question.evidence, work))
-    kind, links = question.case.node(sizing.node_type), question.evidence.links
-    node = node_of(kind, sizing.layout, links, calls_nccl=question.calls_nccl)
+    kind, evidence = question.case.node(sizing.node_type), question.evidence
+    layout = sizing.layout
+    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
     return Predictor(
         question=question,
         work=work,

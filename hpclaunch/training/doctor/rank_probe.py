@@ -1,4 +1,4 @@
-"""Reports one rank's place, node, libraries, world and all-reduce times to RUN/doctor/rank-N.json.
+"""Reports one rank's place, node, libraries, world, all-reduce times and device's speed to RUN/doctor/rank-N.json.
 
 It judges nothing: hpclaunch doctor does that on the machine that submitted the job. Every step is written before the
 next begins, so that the file shows where a rank ended in an abort of MPI, or hung.
@@ -18,7 +18,7 @@ import sys
 import traceback
 from typing import Any, Callable, Mapping, NoReturn, Sequence
 
-from hpclaunch.training.doctor import all_reduce, process_sets, topology
+from hpclaunch.training.doctor import all_reduce, device_speed, process_sets, topology
 
 RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
 """A rank's number, as launchers name it. torchrun starts one task per node: there SLURM_PROCID is a node's number."""
@@ -188,6 +188,21 @@ def process_set_facts() -> dict[str, Any]:
     return process_sets.by_horovod(tf, hvd)
 
 
+def tensorflow_speed_facts() -> dict[str, Any]:
+    """The matrix product and the copy rate of this rank's device; why they are not known, if that fails."""
+    import tensorflow as tf
+
+    return speed_or_problem(lambda: device_speed.by_tensorflow(tf))
+
+
+def speed_or_problem(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The measured speed of a device. A job can run without it, so that no fault of it is one of the rank."""
+    try:
+        return measured()
+    except Exception as error:  # a library may raise any kind of error, such as one of memory
+        return {"problem": " ".join("{}: {}".format(type(error).__name__, error).split())[:500]}
+
+
 def pytorch_facts() -> dict[str, Any]:
     """Version and build of PyTorch, and the GPUs that it sees."""
     import torch
@@ -228,6 +243,12 @@ class TorchWorld:
 
         return all_reduce.by_torch(torch, dist, self.device) if dist.is_initialized() else {}
 
+    def speed_facts(self) -> dict[str, Any]:
+        """The matrix product and the copy rate of this rank's device; why they are not known, if that fails."""
+        import torch
+
+        return speed_or_problem(lambda: device_speed.by_torch(torch, self.device))
+
 
 def jax_facts() -> dict[str, Any]:
     """Version of JAX, and the makers of GPUs that its plug-ins are for; no device is touched."""
@@ -263,13 +284,14 @@ def steps_of(spec: Mapping[str, Any]) -> list[tuple[str, Callable[[], dict[str, 
     chosen = [choice["value"] for choice in spec.get("choices", ()) if choice["key"] == "framework"]
     if PYTORCH in chosen:
         world = TorchWorld()
-        return [(PYTORCH, pytorch_facts), ("world", world.facts), ("all_reduce", world.all_reduce_facts)]
+        torch_steps = [(PYTORCH, pytorch_facts), ("world", world.facts), ("all_reduce", world.all_reduce_facts)]
+        return [*torch_steps, ("device", world.speed_facts)]
     if JAX in chosen:
         return [(JAX, jax_facts), ("world", jax_world_facts)]
     libraries: list[tuple[str, Callable[[], dict[str, Any]]]]
     libraries = [("tensorflow", tensorflow_facts), ("horovod", horovod_facts)]
     libraries += [("world", world_facts), ("all_reduce", all_reduce_facts)]
-    return [*libraries, ("process_sets", process_set_facts)]
+    return [*libraries, ("process_sets", process_set_facts), ("device", tensorflow_speed_facts)]
 
 
 def mpi_libraries() -> list[str]:

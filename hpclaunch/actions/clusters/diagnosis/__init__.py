@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hpclaunch.actions.clusters.diagnosis.all_reduce import all_reduce_check
 from hpclaunch.actions.clusters.diagnosis.cpus import cpu_checks
+from hpclaunch.actions.clusters.diagnosis.device import device_check
 from hpclaunch.actions.clusters.diagnosis.environment import environment_check
 from hpclaunch.actions.clusters.diagnosis.evidence import Check, ProbeEvidence
 from hpclaunch.actions.clusters.diagnosis.gpus import gpu_check
@@ -39,6 +40,7 @@ def diagnose(evidence: ProbeEvidence) -> list[Check]:
         *library_checks(evidence),
         *_known_check(all_reduce_check(evidence)),
         *_known_check(process_sets_check(evidence)),
+        *_known_check(device_check(evidence)),
     ]
     explained = any(check.verdict == "FAIL" for check in checks)
     if evidence.state == "COMPLETED" or explained:
