@@ -191,7 +191,7 @@ def confirm_head_node(system: System, case: Case) -> None:
     if answer:
         return
     name = case.site.name
-    what = "nothing was started" if answer is not None else f"{looks}, and without a terminal nobody can be asked"
+    what = "nothing was started" if answer is not None else f"{looks}, and there is no terminal for a question"
     next_step = (
         f"submit to a cluster with --site NAME; to run on this machine without being asked: HPCLAUNCH_SITE={name}, or "
         f"site: {name} in your settings"
