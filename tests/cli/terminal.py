@@ -132,6 +132,11 @@ class Terminal:
         self.written += text
         self._rest = self.picture.take(self._rest + text)
 
+    def lines(self) -> list[str]:
+        """What the program has left on its lines: on a slow machine it shows for a while that it is at work."""
+        written = self.written.replace("\r\n", "\n").rstrip("\n")
+        return [line.rpartition("\r\x1b[K")[2] for line in written.split("\n")]
+
     def until(self, condition: Callable[[list[str]], object], what: str) -> list[str]:
         """Wait until the rows of the screen meet a condition, and return them."""
         deadline = time.monotonic() + PATIENCE

@@ -85,13 +85,13 @@ def test_on_a_terminal_of_80_columns_every_run_has_one_line(cluster: Desk, runs:
     finally:
         plain.close()
         tabs.close()
-    lines = plain.written.replace("\r\n", "\n").splitlines()
+    lines = plain.lines()
     assert lines[0].split() == ["run", "state", "nodes", "elapsed", "left", "epoch"]
     assert lines[1].split()[:3] == [runs["4712"].name, "PENDING", "3"]
     assert lines[2].split()[:3] == [runs["4711"].name, "RUNNING", "2"] and lines[2].endswith("2/4")
     assert max(map(len, lines[:3])) <= 80
     assert lines[3].startswith(f"{runs['4712'].name}: Priority: ")
-    assert tabs.written.startswith(TITLES) and "\x1b" not in tabs.written
+    assert tabs.lines()[0] == TITLES and "\x1b" not in "".join(tabs.lines())
 
 
 def test_a_run_is_listed_once_where_runs_is_a_link_to_another_disk(cluster: Desk) -> None:

@@ -34,7 +34,7 @@ Styled = Sequence[Sequence[tuple[str, str]]]
 
 
 def typed(root: Path, *words: str) -> list[str]:
-    """The lines that a command leaves on a terminal; on a slow machine it shows for a while that it is at work."""
+    """The lines that a command leaves on a terminal."""
     desk = with_slurm(make_desk(root))
     desk.environment |= {"TERM": "xterm-256color"}
     environment: Mapping[str, str] = {name: text for name, text in desk.environment.items() if name != "PYTHONPATH"}
@@ -44,8 +44,7 @@ def typed(root: Path, *words: str) -> list[str]:
         terminal.end()
     finally:
         terminal.close()
-    lines = terminal.written.replace("\r\n", "\n").rstrip("\n").split("\n")
-    return [line.rpartition("\r\x1b[K")[2].rstrip() for line in lines]
+    return [line.rstrip() for line in terminal.lines()]
 
 
 STARTED = """import os, sys
