@@ -521,11 +521,8 @@ def _take_setup(
     for one in [one for one in commands if one.line > chosen.line]:
         name = posixpath.basename(one.values[0]) if one.words else ""
         step = launch_line(one.values)
-        if (
-            name in _QUIET
-            or (step and _is_telling_step(step))
-            or one.values in (("exit",), ("exit", "0"), ("exit", "$?"))
-        ):
+        is_step = step is not None and _is_telling_step(step)
+        if name in _QUIET or is_step or one.values in (("exit",), ("exit", "0"), ("exit", "$?")):
             taking.remarks.append(f"left out, as it stands behind the launch line: {one.text.split(chr(10))[0]}")
         else:
             taking.fault(

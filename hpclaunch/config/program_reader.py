@@ -179,13 +179,15 @@ class _OptionReader:
             given = given[0].elts
         texts = _texts(given)
         self.is_open |= len(texts) < len(given)
-        forms = [form for text in texts if text.startswith("-") for form in text.split("/")]
-        spelled = tuple(form.strip() for form in forms if form.strip().startswith("-"))
+        declared = [text for text in texts if text.startswith("-")]
+        # "--shout/--quiet" declares an option and the one that undoes it.
+        forms = [form.strip() for text in declared for form in text.split("/")]
+        spelled = tuple(form for form in forms if form.startswith("-"))
         if not spelled:
             return
         self._note_parser(call)
         name = next((text for text in texts if not text.startswith("-")), "")
-        off = next((text.split("/")[1].strip() for text in texts if text.startswith("-") and "/" in text), "")
+        off = next((text.split("/")[1].strip() for text in declared if "/" in text), "")
         words = {word.arg: word.value for word in call.keywords}
         is_flag = bool(off) or "flag_value" in words or any(_is_true(words.get(key)) for key in ("is_flag", "count"))
         self._options.append(

@@ -160,7 +160,8 @@ def hidden_values(
     with their values; those for secrets are hidden, but a plain word only where the option stands. Code is searched for
     secrets, for values of variables whose names speak of one, and for other values that look like one.
     """
-    found = [(str(name), str(value)) for some in variables for name, value in some if not is_public_variable(str(name))]
+    texts = [(str(name), str(value)) for some in variables for name, value in some]
+    found = [(name, value) for name, value in texts if not is_public_variable(name)]
     values = {value for _, value in found}.union(secrets) - {""}
     telling = {value for name, value in found if is_secret_variable(name)}.union(secrets)
     given = {value for name, value in arguments if is_secret_argument(name) and not _ORDINARY_WORD.fullmatch(value)}

@@ -243,7 +243,12 @@ class _ShellReader:
                 return value, plain
             if character == "\\" and self.place + 1 < len(self.text):
                 following = self.text[self.place + 1]
-                value += "" if following == "\n" else following if following in '$`"\\' else "\\" + following
+                if following == "\n":
+                    pass  # bash joins the two lines
+                elif following in '$`"\\':
+                    value += following
+                else:  # before any other character the backslash is one of the text
+                    value += "\\" + following
                 self.line += following == "\n"
                 self.place += 2
             elif character in "$`":

@@ -36,6 +36,13 @@ class Distribution:
         return self.speed_up >= HARDLY_FASTER
 
 
+def verdict_of(speed_up: float) -> str:
+    """Return what a speed-up over one process means: ``slower``, ``hardly faster`` or ``faster``."""
+    if speed_up < 1:
+        return "slower"
+    return "hardly faster" if speed_up < HARDLY_FASTER else "faster"
+
+
 def compare_with_one(ranks: StepTime, one: StepTime) -> Distribution:
     """Return how a step of several ranks compares with one of one process with the same global batch.
 
@@ -59,7 +66,7 @@ def compare_with_one(ranks: StepTime, one: StepTime) -> Distribution:
                 Number(name="communication", value=communication),
                 Number(name="fixed time", value=fixed),
             ),
-            verdict="slower" if speed_up < 1 else "hardly faster" if speed_up < HARDLY_FASTER else "faster",
+            verdict=verdict_of(speed_up),
             source=SOURCE,
         ),
     )

@@ -135,11 +135,15 @@ class DecoderLayout:
         """The layout in words: what ranks share, in the order in which neighbours do."""
         parts = [("tensor", self.tensor), ("context", self.context), ("pipeline", self.pipeline), ("data", self.data)]
         named = " x ".join(f"{name} {size}" for name, size in parts if size > 1) or "one rank"
+        words = [named]
         stage = SHARDED.index(self.sharded)
-        further = ["FSDP (ZeRO 3)" if stage == 3 else f"ZeRO {stage}"] if stage else []
-        further += [f"experts on {self.experts} ranks"] if self.experts > 1 else []
-        further += ["activations recomputed"] if self.recompute else []
-        return ", ".join([named, *further])
+        if stage:
+            words.append("FSDP (ZeRO 3)" if stage == 3 else f"ZeRO {stage}")
+        if self.experts > 1:
+            words.append(f"experts on {self.experts} ranks")
+        if self.recompute:
+            words.append("activations recomputed")
+        return ", ".join(words)
 
 
 @record
@@ -400,8 +404,13 @@ def _divide_into_micro_batches(shape: DecoderLayout, each: int) -> Iterator[Deco
 
 
 def _ways(shape: DecoderLayout) -> Iterator[DecoderLayout]:
-    """Yield the ways to save memory in a shape, those that cost no time first. Stages 2 and 3 suit no pipeline."""
-    shares = SHARDED[:1] if shape.data * shape.context == 1 else SHARDED if shape.pipeline == 1 else SHARDED[:2]
+    """Yield the ways to save memory in a shape, those that cost no time first."""
+    if shape.data * shape.context == 1:
+        shares = SHARDED[:1]  # there is no other rank to share the state with
+    elif shape.pipeline > 1:
+        shares = SHARDED[:2]  # stages 2 and 3 would exchange gradients and weights after every micro-batch
+    else:
+        shares = SHARDED
     for recompute in (False, True):
         for sharded in shares:
             yield replace(shape, sharded=sharded, recompute=recompute)

@@ -59,10 +59,14 @@ def fixed_time(operations: int | None, layers: int = 0) -> FixedTime:
     is a factor of 4. Source: hpclaunch's own fit to the published step times of notebooks 3 and 4 (``KERAS_S``).
     """
     counted = operations is not None
-    number = operations if operations is not None else OPERATIONS_OF_A_LAYER * layers or SOME_OPERATIONS
+    if operations is not None:
+        number, how = operations, "counted"
+    elif layers:
+        number, how = OPERATIONS_OF_A_LAYER * layers, "estimated from its layers"
+    else:
+        number, how = SOME_OPERATIONS, "not known"
     positive(operations=number)
     seconds = KERAS_S + OPERATION_S * number
-    how = "counted" if counted else "estimated from its layers" if layers else "not known"
     return FixedTime(
         seconds=seconds,
         width=FACTOR if counted else WIDER,

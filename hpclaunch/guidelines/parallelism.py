@@ -121,7 +121,12 @@ def _reason(gpus: int, replica_bytes: float, room: Room, dataset_bytes: float | 
     ]
     if dataset_bytes is not None:
         numbers.append(Number(name="data set", value=dataset_bytes, unit="bytes", origin="given"))
-    size = "fits" if fits else ("does not fit" if dataset_bytes is not None else "may not fit")
+    if fits:
+        size = "fits"
+    elif dataset_bytes is None:
+        size = "may not fit"
+    else:
+        size = "does not fit"
     place = f"one {room.device}" if extent == "one GPU" else extent
     warning = ""
     if extent == "several nodes":

@@ -230,7 +230,11 @@ def warm_up(
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
     positive(growth=growth)
-    climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
+    climb = 0.0
+    if growth > LARGE_STEP:
+        climb = LONG_WARMUP_EPOCHS
+    elif growth > 1:
+        climb = WARMUP_EPOCHS
     source, verdict, warning = f"{SOURCE}; Goyal et al. 2017", "", ""
     too_long = epochs is not None and own >= epochs
     if typed:

@@ -7,7 +7,7 @@ from statistics import median, stdev
 
 from hpclaunch.core.json_values import finite
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.distribution import HARDLY_FASTER
+from hpclaunch.guidelines.distribution import HARDLY_FASTER, verdict_of
 from hpclaunch.guidelines.reasoning import positive
 
 COMMUNICATION, WAITING, INPUT = "communication", "waiting for the slowest rank", "waiting for input"
@@ -121,7 +121,7 @@ class ScaledPoint:
     @property
     def verdict(self) -> str:
         """``slower`` or ``hardly faster`` than one process, else ``faster``; the limit is hpclaunch's own."""
-        return "slower" if self.speed_up < 1 else "hardly faster" if self.speed_up < HARDLY_FASTER else "faster"
+        return verdict_of(self.speed_up)
 
     @property
     def is_worth_it(self) -> bool:

@@ -33,7 +33,7 @@ from hpclaunch.planner.job.epochs import facts_of, run_epochs
 from hpclaunch.planner.job.question import MOST_TRIED, Question, Trial, trial_of
 from hpclaunch.planner.job.workload import Workload
 from hpclaunch.planner.speed.prior import overhead_of
-from hpclaunch.planner.values import Forecast, LayoutRung, Mfu, OwnProgram, PlanRow, PlanSection
+from hpclaunch.planner.values import Forecast, LayoutRung, Mfu, OwnProgram, PlanRow, PlanSection, RungVerdict
 
 FASTER = 1.5
 """A program of one's own is planned if it is faster by this factor, or if the job cannot train the model."""
@@ -478,6 +478,9 @@ def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, 
     layout, rungs = way.planned.layout, []
     for name, found in fastest_layouts(decoder, engine, layout.ranks, layout.samples)[1].items():
         fits = found.memory.total <= engine.usable_bytes
+        verdict: RungVerdict = "slower" if fits else "too large"
+        if name == rung_of(layout):
+            verdict = "taken"
         rungs.append(
             LayoutRung(
                 name=name,
@@ -485,7 +488,7 @@ def _rungs_of(decoder: Decoder, engine: Engine, way: _Way) -> tuple[LayoutRung, 
                 micro_batch=found.layout.micro_batch,
                 memory=found.memory.total,
                 tokens_per_s=found.time.tokens_per_s,
-                verdict="taken" if name == rung_of(layout) else "slower" if fits else "too large",
+                verdict=verdict,
             )
         )
     return tuple(rungs)

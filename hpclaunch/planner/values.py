@@ -25,6 +25,8 @@ from hpclaunch.planner.job.recipe import Recipe
 
 Trust = Literal["guess", "one node measured", "measured at scale"]
 """What a figure rests on: published figures alone, a measurement on one node, or one on several."""
+RungVerdict = Literal["taken", "slower", "too large"]
+"""What became of one way to hold a decoder."""
 
 
 @record
@@ -176,7 +178,7 @@ class LayoutRung:
     micro_batch: int
     memory: float
     tokens_per_s: float
-    verdict: Literal["taken", "slower", "too large"]
+    verdict: RungVerdict
 
 
 @record

@@ -179,8 +179,8 @@ class NodeSamples:
 
         The last samples may lack up to one interval, and the accounts of the ranks lack what is outside them.
         """
-        known = [total for total in (_sum(one.cpu for one in self.samples), self._cpu_of_ranks()) if total is not None]
-        return max(known, default=None)
+        totals = (_sum(one.cpu for one in self.samples), self._cpu_of_ranks())
+        return max((total for total in totals if total is not None), default=None)
 
     def _cpu_of_ranks(self) -> float | None:
         return _sum(self.rank_cpu(rank) for rank in self.ranks)

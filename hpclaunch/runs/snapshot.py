@@ -190,12 +190,14 @@ def _is_hidden(name: str) -> bool:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a pattern of --include matches a path, its last part, or a folder that it is in."""
-    return any(
-        fnmatch.fnmatchcase(name, pattern)
-        or fnmatch.fnmatchcase(name, f"{pattern.rstrip('/')}/*")
-        or ("/" not in pattern and fnmatch.fnmatchcase(os.path.basename(name), pattern))
-        for pattern in patterns
-    )
+    return any(_matches_one(name, pattern) for pattern in patterns)
+
+
+def _matches_one(name: str, pattern: str) -> bool:
+    is_inside = fnmatch.fnmatchcase(name, f"{pattern.rstrip('/')}/*")
+    if is_inside or fnmatch.fnmatchcase(name, pattern):
+        return True
+    return "/" not in pattern and fnmatch.fnmatchcase(os.path.basename(name), pattern)
 
 
 def _check_included(code: Code, found: CodeFiles) -> None:

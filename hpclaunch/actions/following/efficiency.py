@@ -255,14 +255,13 @@ def _cores_of_ranks(nodes: Sequence[NodeSamples]) -> dict[int, float]:
 
 def _gpu_memory(nodes: Sequence[NodeSamples]) -> tuple[int | None, int | None]:
     """Return the peak of the fullest GPU's memory, of the job's own processes where that is known, and its size."""
-    peaks = [
-        (gpu.memory if gpu.own is None else gpu.own, device.memory)
-        for node in nodes
-        for sample in node.samples
-        for device, gpu in zip(node.gpus, sample.gpus, strict=False)
-        if gpu.memory is not None and device.memory
-    ]
-    return max(((used, size) for used, size in peaks if used is not None), default=(None, None))
+    peaks = []
+    for node in nodes:
+        for sample in node.samples:
+            for device, gpu in zip(node.gpus, sample.gpus, strict=False):
+                if gpu.memory is not None and device.memory:
+                    peaks.append((gpu.memory if gpu.own is None else gpu.own, device.memory))
+    return max(peaks, default=(None, None))
 
 
 def _sources(nodes: Sequence[NodeSamples], account: JobUsage | None) -> dict[str, str]:

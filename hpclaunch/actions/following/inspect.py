@@ -94,12 +94,15 @@ def foreign_results(found: Sequence[Run]) -> list[Fault]:
 
 def numbers(run: Run) -> dict[str, str]:
     """Return the values of a run's result as texts, by name."""
-    result = final_metrics(run)
-    return {
-        str(key): f"{value:.6g}" if isinstance(value, float) else str(value)
-        for key, value in result.items()
-        if isinstance(value, int | float | str) and key not in ("event", "time")
-    }
+    texts = {}
+    for key, value in final_metrics(run).items():
+        if key in ("event", "time"):
+            continue
+        if isinstance(value, float):
+            texts[str(key)] = f"{value:.6g}"
+        elif isinstance(value, int | str):
+            texts[str(key)] = str(value)
+    return texts
 
 
 def differences(found: Sequence[Run], public: bool = False) -> list[tuple[str, list[str]]]:

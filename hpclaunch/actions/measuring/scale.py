@@ -183,8 +183,10 @@ def _set_batch(request: Request, work: Workload, accumulation: int) -> Request:
 
 def _faults(layouts: Sequence[StudyLayout], prepared: Sequence[Prepared]) -> list[Fault]:
     """Return every reason against one of the runs; those of one process alone say so, because it was not typed."""
-    alone = [fault for layout, one in zip(layouts, prepared, strict=True) for fault in one.faults if layout.ranks == 1]
-    others = [fault for layout, one in zip(layouts, prepared, strict=True) for fault in one.faults if layout.ranks > 1]
+    alone: list[Fault] = []
+    others: list[Fault] = []
+    for layout, one in zip(layouts, prepared, strict=True):
+        (alone if layout.ranks == 1 else others).extend(one.faults)
     of_one = [
         replace(fault, what=f"as one process, with which the speed is compared: {fault.what}")
         for fault in alone

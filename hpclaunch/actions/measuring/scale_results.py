@@ -268,14 +268,17 @@ def _compare_with_one(rows: Sequence[StudyRow]) -> tuple[StudyRow, ...]:
 
 def _charge_of_all(rows: Sequence[StudyRow], states: Mapping[str, Run]) -> float | None:
     """Return what all ended runs have cost; None if a price is not known."""
-    charges = [
-        row.point.cost(seconds)
-        for row in rows
-        for path in row.point.run_dirs
-        if path in states and (seconds := elapsed_s(states[path])) is not None
-    ]
-    known = [charge for charge in charges if charge is not None]
-    return sum(known) if known and len(known) == len(charges) else None
+    charges = []
+    for row in rows:
+        for path in row.point.run_dirs:
+            seconds = elapsed_s(states[path]) if path in states else None
+            if seconds is None:
+                continue
+            charge = row.point.cost(seconds)
+            if charge is None:
+                return None
+            charges.append(charge)
+    return sum(charges) if charges else None
 
 
 def _keep(system: System, study: ScalingStudy, counted: Sequence[MeasuredRun]) -> str:

@@ -82,12 +82,13 @@ def doubtful_lines(case: Case, spec: JobSpec) -> list[str]:
         if file and _is_shell(file):
             lines = launch_lines_in(file.text)
     name = file.shown if file else " ".join(map(shell_word, words[:_MOST_SHOWN]))
-    return [
-        f"{name}{f', line {line.line}' if file else ''}: {line.starter} {_does(line)}, "
-        "once for every rank that comes to this line"
-        for line in lines
-        if not line.is_certain and not _is_alone(case, spec, line)
-    ]
+    notices = []
+    for line in lines:
+        if line.is_certain or _is_alone(case, spec, line):
+            continue
+        place = f"{name}, line {line.line}" if file else name
+        notices.append(f"{place}: {line.starter} {_does(line)}, once for every rank that comes to this line")
+    return notices
 
 
 def _does(line: LaunchLine) -> str:

@@ -315,9 +315,14 @@ def _rate_words(recipe: Recipe) -> list[str]:
 def _schedule_words(values: Mapping[Role, str]) -> list[str]:
     """Return warm-up, decay and epochs in words, as far as the job has parameters for them."""
     climb, decay, epochs = (values.get(role, "") for role in _SCHEDULE)
-    words = [f"{count(float(climb), 'epoch')} of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
-    words += [f"{decay} decay" if decay != "constant" else "no decay"] if decay else []
-    return [*words, f"epochs: {epochs}"] if epochs else words
+    words = []
+    if climb:
+        words.append(f"{count(float(climb), 'epoch')} of warm-up" if float(climb) else "no warm-up")
+    if decay:
+        words.append("no decay" if decay == "constant" else f"{decay} decay")
+    if epochs:
+        words.append(f"epochs: {epochs}")
+    return words
 
 
 def _set_words(settings: Pairs, followers: Followers | None) -> tuple[str, ...]:

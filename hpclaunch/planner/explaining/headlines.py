@@ -57,14 +57,17 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     unit = "ranks" if in_ranks else "nodes"
     sizes = [other.ranks if in_ranks else other.nodes for other in close]
     low, high = min(sizes), max(sizes)
-    words = f"{low} to {high}{' ranks' if in_ranks else ''} are as good" if low < high else "no other is as good"
-    if low == high and plan.typed:
-        words = "as typed"
     better = _best_row(plan, row)
     if better is not None:
         words = f"{count(better.ranks, 'rank') if in_ranks else count(better.nodes, 'node')} is better"
-    elif low == high and not plan.typed and plan.nodes == MOST_NODES:
+    elif low < high:
+        words = f"{low} to {high}{' ranks' if in_ranks else ''} are as good"
+    elif plan.typed:
+        words = "as typed"
+    elif plan.nodes == MOST_NODES:
         words = f"best up to {MOST_NODES} nodes"
+    else:
+        words = "no other is as good"
     number = ranks if in_ranks else plan.nodes
     return Headline(
         name="nodes", value=value, range=words, trust=plan.trust, number=number, low=low, high=high, unit=unit
@@ -110,11 +113,15 @@ def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
     if plan.program is not None:
         return _tokens_of_a_step(plan.program, batch)
     low, high = _largest_useful(plan.efficiency)
-    limits = f"useful up to {low:.0f}" + (f" to {high:.0f}" if high and round(high) > round(low) else "") if low else ""
+    limits = UNKNOWN
+    if low:
+        limits = f"useful up to {low:.0f}"
+        if high and round(high) > round(low):
+            limits += f" to {high:.0f}"
     return Headline(
         name="batch",
         value=f"B = {batch.total} = {parts} samples{_token_words(plan, batch.total)}",
-        range=limits or UNKNOWN,
+        range=limits,
         trust=_trust_of_batch(plan),
         number=batch.total,
         low=low,

@@ -39,9 +39,10 @@ def _layout_words(tensor: int, stages: int, replicas: int) -> str:
     parts = [f"d = {'0' if replicas == 1 else f'0..{replicas - 1}'} the replica and its data shard"]
     parts += [f"p = 0..{stages - 1} the stage"] if stages > 1 else []
     parts += [f"t = 0..{tensor - 1} the part of each layer"] if tensor > 1 else []
-    number = f"{stages} d + p" if stages > 1 else "d"
-    whole = f"({number}) {tensor} + t" if tensor > 1 and stages > 1 else f"{tensor} d + t" if tensor > 1 else number
-    return f"rank = {whole}: {', '.join(parts)}"
+    number = f"{stages} d + p" if stages > 1 else "d"  # of the stage
+    if tensor > 1:
+        number = f"({number}) {tensor} + t" if stages > 1 else f"{tensor} d + t"
+    return f"rank = {number}: {', '.join(parts)}"
 
 
 def _source_words(predictor: Predictor) -> str:

@@ -90,7 +90,9 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
 def _rows(plan: Forecast) -> list[str]:
     tokens = plan.tokens_per_sample
     own = plan.measured_program
-    unit = "tokens" if tokens else own.unit if own else "samples"
+    unit = own.unit if own else "samples"
+    if tokens:
+        unit = "tokens"
     names = (f"{unit}/s" if name == "samples/s" else name for name in _HEADER)
     lines = [_line("  ", (*names, plan.unit + "s"))]
     for row in plan.rows:

@@ -194,7 +194,8 @@ def _node_counts(name: RungName, place: NodePlace, values: Values) -> Iterator[i
     if typed is not None:
         yield max(typed, least)
     elif work.shard_optimizer:
-        yield from (nodes for nodes in (1 << bit for bit in range(MOST_NODES.bit_length())) if nodes >= least)
+        powers = [1 << bit for bit in range(MOST_NODES.bit_length())]
+        yield from (nodes for nodes in powers if nodes >= least)
     else:
         yield least
 

@@ -78,21 +78,23 @@ def check_effects(case: Case, decisions: Decisions, sweep: Sweep | None = None) 
     rows, request = case.job.parameters, case.request
     typed, named = dict(request.settings), dict(free_settings(case))
     axes = dict(sweep.axes) if sweep and not request.search else {}
-    texts = {
-        **{name: (text,) for name, text in {**named, **typed}.items()},
-        **axes,
-    }
+    texts = {name: (text,) for name, text in {**named, **typed}.items()}
     chosen: dict[str, list[Value]] = {}
-    for name, several in texts.items():
-        if name in rows:
-            chosen[name] = _values_of(case, name, several)
+    for name, several in {**texts, **axes}.items():
+        values = _values_of(case, name, several) if name in rows else []
+        if values:
+            chosen[name] = values
     searched = set(request.search)
-    for idle, fault in idle_settings(rows, {name: values for name, values in chosen.items() if values}):
+    for idle, fault in idle_settings(rows, chosen):
         effect = rows[idle].effect
         if effect is None or not searched.isdisjoint(effect.needs):
             continue
-        flag = "--sweep" if idle in axes else "--set" if idle in typed else ""
-        where = f"{flag} {idle}" if flag else f"--recipe {recipe_name_of(case)}"
+        if idle in axes:
+            where = f"--sweep {idle}"
+        elif idle in typed:
+            where = f"--set {idle}"
+        else:
+            where = f"--recipe {recipe_name_of(case)}"
         decisions.faults.append(replace(fault, where=where))
 
 

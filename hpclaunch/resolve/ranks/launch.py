@@ -201,16 +201,12 @@ def rank_setup_of(case: Case, sizing: Sizing, launcher: str, view: str, chosen: 
     if not sizing.further:
         return gpu_lines_of(case, sizing, launcher, view, chosen)
     common = _own_variables(sizing.layout, chosen)  # the script exports them for all ranks
-    lines = [
-        (*_difference(_own_variables(one.layout, chosen), common), *gpu_lines_of(case, one, launcher, view, chosen))
-        for one in sizing.components
-    ]
-    cases = (
-        line
-        for number, own in enumerate(lines)
-        for line in (f"  {number})", *(f"    {one}" for one in own), "    ;;")
-        if own
-    )
+    cases: list[str] = []
+    for number, one in enumerate(sizing.components):
+        variables = _difference(_own_variables(one.layout, chosen), common)
+        own = (*variables, *gpu_lines_of(case, one, launcher, view, chosen))
+        if own:
+            cases += [f"  {number})", *(f"    {line}" for line in own), "    ;;"]
     return ("case $HPCLAUNCH_COMPONENT in", *cases, "esac")
 
 

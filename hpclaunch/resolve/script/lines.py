@@ -73,6 +73,9 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.step_options)
     in_image = contained and LAUNCHERS[launcher].is_in_image
+    interpreter = program[0]
+    if contained:  # the Python is in the image; a launcher that enters it by an option needs no program here
+        interpreter = container.prefix[0] if container.prefix else ""
     launch = launch_of(case, sizing, launcher, parts.gpu_view, container, exported)
     check_given(case, software.given, layout, launcher, launch, decisions)
     return Lines(
@@ -80,7 +83,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         environment=tuple(environment.items()),
         defaults=defaults,
         steps=_steps(software, defaults),
-        interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
+        interpreter=interpreter,
         packages=() if contained else packages_of(case),
         contained=contained,
         rank_number=rank_number_of(case, launcher, layout, decisions),

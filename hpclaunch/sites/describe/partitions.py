@@ -9,6 +9,7 @@ from typing import Any, get_args
 from hpclaunch.config.limits import Liftable, Limits
 from hpclaunch.core.records import record
 from hpclaunch.core.units import format_memory, format_walltime, parse_walltime
+from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.node_types import NodeGroup
 from hpclaunch.sites.slurm_limits import is_over_partition, limits_of_qos
 from hpclaunch.sites.slurm_text import Fields, names_in, numbers
@@ -44,7 +45,7 @@ def partitions_of(
         if not here or (fields.get("RootOnly") == "YES" and not person.is_root):
             continue
         # A node may be one of several types: one for each kind of its GPUs, and for parts of them.
-        nodes = len({id(node) for group in groups for node in group.nodes if name in node.partitions})
+        nodes = len({id(node) for node in _nodes_of(name, groups)})
         own = _own_limits(fields, here, nodes, len(groups) > 1, config)
         reasons = _reasons(fields, person)
         is_usual = fields.get("Default") == "YES" and not reasons
@@ -56,11 +57,15 @@ def partitions_of(
     return found
 
 
+def _nodes_of(partition: str, groups: Sequence[NodeGroup]) -> list[Node]:
+    """Return the nodes of a partition, each as often as there are groups that have it."""
+    return [node for group in groups for node in group.nodes if partition in node.partitions]
+
+
 def _rivals(fields: Fields, records: Sequence[Fields], groups: Sequence[NodeGroup]) -> list[Fields]:
     """Return the other partitions that have nodes of this one: only their jobs can take them away."""
     name = fields["PartitionName"]
-    places = [node.partitions for group in groups for node in group.nodes if name in node.partitions]
-    sharing = {partition for place in places for partition in place}
+    sharing = {partition for node in _nodes_of(name, groups) for partition in node.partitions}
     return [other for other in records if other["PartitionName"] in sharing]
 
 

@@ -188,7 +188,9 @@ def _other_options(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
 
 def _option(options: Mapping[str, Any], name: str) -> str:
     value = options.get(name, False)
-    return ("above 0" if value else "0") if name == "momentum" else str(value)
+    if name == "momentum":  # of which only is known whether there is one
+        return "above 0" if value else "0"
+    return str(value)
 
 
 def _leaf(name: str, tensor: Any) -> Leaf:

@@ -65,11 +65,12 @@ class TrainingState(State):
         left out, and under a strategy of TensorFlow the statistics, which that averages when they are read.
         """
         weights = {id(variable) for variable in self._model.trainable_variables}
-        found = [
-            (("the weight " if id(one) in weights else "the optimizer's ") + _plain_name(one), one, id(one) in weights)
-            for _, one in self._shared_variables()
-            if not isinstance(one, Together)
-        ]
+        found = []
+        for _, one in self._shared_variables():
+            if isinstance(one, Together):
+                continue
+            is_weight = id(one) in weights
+            found.append((("the weight " if is_weight else "the optimizer's ") + _plain_name(one), one, is_weight))
         if statistics and self._world.distribute is None:
             others = [one for one in self._model.non_trainable_variables if one.dtype.is_floating]
             found += [("the statistic " + _plain_name(one), one, False) for one in others]

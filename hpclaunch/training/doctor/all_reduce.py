@@ -77,7 +77,9 @@ def by_horovod(tf: Any, hvd: Any, process_set: Any = None, ranks: int = 0) -> di
     def agree(number: int) -> int:
         return int(hvd.broadcast(tf.constant(number), 0, name="doctor.repeats"))
 
-    through = "NCCL" if on_gpu and hvd.nccl_built() else "MPI" if hvd.mpi_enabled() else "Gloo"
+    through = "MPI" if hvd.mpi_enabled() else "Gloo"
+    if on_gpu and hvd.nccl_built():
+        through = "NCCL"
     return {"library": "Horovod", "through": through, "on_gpus": on_gpu, "rows": measure(prepare, agree)}
 
 

@@ -170,6 +170,11 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
             "{}: {}\n  expected: class folders, with JPEG or PNG images of any size: train/CLASS/*.jpg|png and "
             "test/CLASS/*.jpg|png\n  next: name another folder with --data-dir".format(where, what)
         )
+    own = ""  # the format in which its authors publish the data set
+    if wanted.name == "cifar10":
+        own = "cifar-10-batches-py, "
+    elif channels == 1:
+        own = "idx files, "
     return DataError(
         "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
         "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), a folder of "
@@ -182,7 +187,7 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
             width,
             channels,
             wanted.classes,
-            "cifar-10-batches-py, " if wanted.name == "cifar10" else "idx files, " if channels == 1 else "",
+            own,
             wanted.fetch or wanted.job,
         )
     )

@@ -212,7 +212,11 @@ class PlainLoop(ABC):
         self._read_losses(0)
         new, self._finite = self._state.losses[self._finite :], len(self._state.losses)
         wrong = [loss for loss in new if not math.isfinite(loss)]
-        found = "the loss is {}".format(wrong[0]) if wrong else "" if self._is_sound() else UNSOUND
+        found = ""
+        if wrong:
+            found = "the loss is {}".format(wrong[0])
+        elif not self._is_sound():
+            found = UNSOUND
         told = [one for one in self._run.world.gather(found) if one]
         if told:
             raise AgreedError(DIVERGED.format(told[0], when), speaks=self._run.is_root)

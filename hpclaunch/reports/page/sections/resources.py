@@ -136,9 +136,10 @@ def _rows(named: Sequence[tuple[str, Sequence[Timed]]], axis: TimeAxis) -> tuple
 
 
 def _cpu(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
-    curves = _values_over_time(
-        nodes, lambda node, one, length: one.cpu / length / node.cpus if one.cpu is not None and node.cpus else None
-    )
+    def share(node: NodeSamples, one: Sample, length: float) -> float | None:
+        return one.cpu / length / node.cpus if one.cpu is not None and node.cpus else None
+
+    curves = _values_over_time(nodes, share)
     if curves:
         use = cpu_use(nodes)
         words = f"On average {percent(use)} of the job's CPUs computed." if use is not None else ""
@@ -265,7 +266,10 @@ def _most_gpus(nodes: Sequence[NodeSamples]) -> int:
 def _gpu_curves(
     nodes: Sequence[NodeSamples], place: int, values: Callable[[Sample], Sequence[float | None]]
 ) -> list[Timed]:
-    found = _values_over_time(nodes, lambda node, one, length: values(one)[place] if place < len(one.gpus) else None)
+    def of_gpu(node: NodeSamples, one: Sample, length: float) -> float | None:
+        return values(one)[place] if place < len(one.gpus) else None  # a node may have fewer GPUs than another
+
+    found = _values_over_time(nodes, of_gpu)
     return [Timed(label=f"{curve.label} GPU {place}", times=curve.times, values=curve.values) for curve in found]
 
 
@@ -284,8 +288,9 @@ def _bytes(nodes: Sequence[NodeSamples], axis: TimeAxis) -> Iterator[Figure]:
     named: list[tuple[str, Sequence[Timed]]] = []
     for name, title, value in quantities:
         curves = _values_over_time(nodes, lambda node, one, length, value=value: _rate(value(one), length))  # type: ignore[misc]
-        if curves and any(amount > 0 for curve in curves for amount in curve.values):
-            scale, unit = _unit_of_rate(max(amount for curve in curves for amount in curve.values if amount > 0))
+        highest = max((amount for curve in curves for amount in curve.values if amount > 0), default=0)
+        if highest:
+            scale, unit = _unit_of_rate(highest)
             series = _series(curves, axis, scale)
             drawings.append(Panel(title=title, x_label=axis.label, y_label=unit, series=series, from_zero=True))
             named.append((f"{name}_bytes_per_s", curves))
