@@ -50,14 +50,14 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     if not axes:
         return None  # every one of them is a fault
     free = not job.parameters
-    filled = tuple(name for name, _ in axes if free and _is_filled(name, request.arguments))
+    filled = tuple(name for name, _ in axes if free and is_filled(name, request.arguments))
     sweep = Sweep(
         axes=tuple(axes),
         at_once=request.at_once or 0,
         followers=case.advice.followers,
         free=free,
         filled=filled,
-        options=_option_words([name for name, _ in axes if name not in filled], case, decisions) if free else (),
+        options=option_words_of([name for name, _ in axes if name not in filled], case, decisions) if free else (),
     )
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)
@@ -65,8 +65,9 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     return sweep
 
 
-def _option_words(names: Sequence[str], case: Case, decisions: Decisions) -> Pairs:
-    from hpclaunch.resolve.program.option_words import option_words  # for programs without declared parameters alone
+def option_words_of(names: Sequence[str], case: Case, decisions: Decisions) -> Pairs:
+    """Return the options with which a program without declared parameters gets values that stand in no argument."""
+    from hpclaunch.resolve.program.option_words import option_words  # it reads the program, which few requests need
 
     return option_words(names, case, decisions)
 
@@ -87,7 +88,8 @@ def parameter_of(job: Job, key: str) -> Parameter | None:
     return _ANY if re.fullmatch(_FREE_NAME, key) else None
 
 
-def _is_filled(name: str, arguments: Sequence[str]) -> bool:
+def is_filled(name: str, arguments: Sequence[str]) -> bool:
+    """Whether a ``{NAME}`` in the typed arguments takes the values of this name."""
     return any(f"{{{name}}}" in argument for argument in arguments)
 
 

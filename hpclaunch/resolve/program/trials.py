@@ -9,6 +9,7 @@ from hpclaunch.core.spec_parts import TrialLayout
 from hpclaunch.core.units import count
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.program.sweep import is_filled, option_words_of
 
 
 def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout | None:
@@ -26,14 +27,10 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
         per_node = max(1, at_once // layout.nodes)
         _check(case, layout, at_once, decisions)
     free = not case.job.parameters
-    filled = tuple(name for name in request.search if free and _is_filled(name, case))
+    filled = tuple(name for name in request.search if free and is_filled(name, request.arguments))
     words: Pairs = ()
     if free:
-        from hpclaunch.resolve.program.option_words import (
-            option_words,  # only a program without declared parameters needs it
-        )
-
-        words = option_words([name for name in request.search if name not in filled], case, decisions)
+        words = option_words_of([name for name in request.search if name not in filled], case, decisions)
     return TrialLayout(
         per_node=per_node,
         cpus=max(1, layout.cpus_per_task // per_node),
@@ -44,10 +41,6 @@ def trials_of(case: Case, layout: Layout, decisions: Decisions) -> TrialLayout |
         filled=filled,
         options=words,
     )
-
-
-def _is_filled(name: str, case: Case) -> bool:
-    return any(f"{{{name}}}" in argument for argument in case.request.arguments)
 
 
 def _check(case: Case, layout: Layout, at_once: int, decisions: Decisions) -> None:
