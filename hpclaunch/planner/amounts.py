@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hpclaunch.core.records import record
 from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.memory import Memory
 
@@ -62,3 +63,30 @@ def memory_of(memory: Memory) -> str:
 def walltime_for(time_s: Interval) -> int:
     """Return the walltime in seconds that is enough for a run in nine of ten cases."""
     return math.ceil(time_s.high / STEP) * STEP
+
+
+@record
+class Mfu:
+    """The expected model FLOP utilization: the share of the ``peak`` (TFLOP/s of a GPU) of an ``arithmetic``.
+
+    ``flops``: operations of a trained sample that count; recomputation does not.
+    """
+
+    share: Interval
+    peak: float
+    arithmetic: str
+    device: str
+    flops: float
+
+    @property
+    def words(self) -> str:
+        """The share, its range, and the peak that it refers to."""
+        low, middle, high = (
+            shorten(100 * min(1.0, one)) for one in (self.share.low, self.share.middle, self.share.high)
+        )
+        return f"{middle} % ({low} to {high} %) of {self.peak_words}"
+
+    @property
+    def peak_words(self) -> str:
+        """The peak that the share refers to."""
+        return f"{self.peak:g} TFLOP/s, the dense peak of {self.device} in {self.arithmetic}"

@@ -25,7 +25,7 @@ from hpclaunch.guidelines.published_decoders import NEWER_RULES, doubt_of, token
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.guidelines.throughput import StepTime, Throughput
 from hpclaunch.launchers import TORCHRUN
-from hpclaunch.planner.amounts import shorten, time_of, walltime_for
+from hpclaunch.planner.amounts import Mfu, shorten, time_of, walltime_for
 from hpclaunch.planner.choice.decision import add_marginals
 from hpclaunch.planner.choice.proposal import what_it_takes
 from hpclaunch.planner.fitting.machine import NodeModel, node_of
@@ -33,7 +33,7 @@ from hpclaunch.planner.job.epochs import facts_of, run_epochs
 from hpclaunch.planner.job.question import MOST_TRIED, Question, Trial, trial_of
 from hpclaunch.planner.job.workload import Workload
 from hpclaunch.planner.speed.prior import overhead_of
-from hpclaunch.planner.values import Forecast, LayoutRung, Mfu, OwnProgram, PlanRow, PlanSection, RungVerdict
+from hpclaunch.planner.values import Forecast, LayoutRung, OwnProgram, PlanRow, PlanSection, RungVerdict
 
 FASTER = 1.5
 """A program of one's own is planned if it is faster by this factor, or if the job cannot train the model."""

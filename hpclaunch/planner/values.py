@@ -20,7 +20,7 @@ from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.rungs import RungName, RungRule
 from hpclaunch.guidelines.throughput import Throughput
-from hpclaunch.planner.amounts import shorten
+from hpclaunch.planner.amounts import Mfu
 from hpclaunch.planner.job.recipe import Recipe
 
 Trust = Literal["guess", "one node measured", "measured at scale"]
@@ -137,33 +137,6 @@ class Rung:
     epoch_s: float | None = None
     cost: float | None = None
     settings: tuple[tuple[str, str], ...] = ()
-
-
-@record
-class Mfu:
-    """The expected model FLOP utilization: the share of the ``peak`` (TFLOP/s of a GPU) of an ``arithmetic``.
-
-    ``flops``: operations of a trained sample that count; recomputation does not.
-    """
-
-    share: Interval
-    peak: float
-    arithmetic: str
-    device: str
-    flops: float
-
-    @property
-    def words(self) -> str:
-        """The share, its range, and the peak that it refers to."""
-        low, middle, high = (
-            shorten(100 * min(1.0, one)) for one in (self.share.low, self.share.middle, self.share.high)
-        )
-        return f"{middle} % ({low} to {high} %) of {self.peak_words}"
-
-    @property
-    def peak_words(self) -> str:
-        """The peak that the share refers to."""
-        return f"{self.peak:g} TFLOP/s, the dense peak of {self.device} in {self.arithmetic}"
 
 
 @record

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hpclaunch.guidelines.hardware import FORWARD_AND_BACKWARD
 from hpclaunch.guidelines.intervals import Interval, scaled
+from hpclaunch.planner.amounts import Mfu
 from hpclaunch.planner.speed.prediction import Predictor
-from hpclaunch.planner.values import Mfu
 
 NAMES = {"float32": "float32", "tf32": "TF32", "mixed": "16 bits"}
 """The arithmetic of a peak in words."""
