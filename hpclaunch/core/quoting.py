@@ -38,6 +38,9 @@ def spreadsheet_text(text: str) -> str:
     """Return a text for a cell of CSV: one that a spreadsheet would compute gets an apostrophe, as OWASP recommends.
 
     A number stays one, with its sign.
+
+    >>> spreadsheet_text("=SUM(A1)"), spreadsheet_text("-0.5"), spreadsheet_text("loss")
+    ("'=SUM(A1)", '-0.5', 'loss')
     """
     if not text.startswith(_FORMULA):
         return text

@@ -34,6 +34,9 @@ def parse_walltime(text: str) -> int:
 
     A bare number is minutes and ``A:B`` is minutes and seconds, as in Slurm; after ``D-`` the clock starts at hours.
     Raises ValueError for anything else, for zero, and for more than Slurm can store.
+
+    >>> [parse_walltime(text) for text in ("90", "1:30", "1:30:00", "1-12", "1h30m")]
+    [5400, 90, 5400, 129600, 5400]
     """
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
@@ -63,7 +66,11 @@ def _clock_seconds(days: str | None, parts: list[int]) -> int:
 
 
 def format_walltime(seconds: int) -> str:
-    """Return ``HH:MM:SS``, or ``D-HH:MM:SS`` from one day on; sbatch reads both without ambiguity."""
+    """Return ``HH:MM:SS``, or ``D-HH:MM:SS`` from one day on; sbatch reads both without ambiguity.
+
+    >>> format_walltime(5400), format_walltime(129600)
+    ('01:30:00', '1-12:00:00')
+    """
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -72,7 +79,11 @@ def format_walltime(seconds: int) -> str:
 
 
 def parse_memory(text: str) -> int:
-    """Return megabytes (2**20 bytes), rounded up; a bare number is megabytes, as in Slurm. Raises ValueError."""
+    """Return megabytes (2**20 bytes), rounded up; a bare number is megabytes, as in Slurm. Raises ValueError.
+
+    >>> [parse_memory(text) for text in ("1000", "16G", "1.5G", "100K")]
+    [1000, 16384, 1536, 1]
+    """
     match = _MEMORY.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not an amount of memory")
@@ -85,11 +96,19 @@ def parse_memory(text: str) -> int:
 
 
 def format_memory(megabytes: int) -> str:
-    """Return the amount as sbatch reads it: whole gigabytes as ``16G``, anything else as ``16500M``."""
+    """Return the amount as sbatch reads it.
+
+    >>> format_memory(16384), format_memory(16500)
+    ('16G', '16500M')
+    """
     return f"{megabytes // 1024}G" if megabytes % 1024 == 0 else f"{megabytes}M"
 
 
 def count(number: float, noun: str) -> str:
-    """Return ``1 node``, ``2 nodes``, ``0.5 epochs``."""
+    """Return a number with its noun, in the plural where English has it.
+
+    >>> count(1, "node"), count(2, "node"), count(0.5, "epoch")
+    ('1 node', '2 nodes', '0.5 epochs')
+    """
     shown = number if isinstance(number, int) else f"{number:g}"
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"

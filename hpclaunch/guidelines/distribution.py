@@ -37,7 +37,11 @@ class Distribution:
 
 
 def verdict_of(speed_up: float) -> str:
-    """Return what a speed-up over one process means: ``slower``, ``hardly faster`` or ``faster``."""
+    """Return what a speed-up over one process means.
+
+    >>> verdict_of(0.9), verdict_of(1.1), verdict_of(3.5)
+    ('slower', 'hardly faster', 'faster')
+    """
     if speed_up < 1:
         return "slower"
     return "hardly faster" if speed_up < HARDLY_FASTER else "faster"

@@ -20,6 +20,9 @@ def names_in(nodes: str) -> tuple[str, ...]:
     """Return the names of the nodes in their order; none if the text is damaged. It may be a line of a program's log.
 
     An item that is damaged, or longer than any of Slurm's, has no names.
+
+    >>> names_in("gpu[008-010,12],login1")
+    ('gpu008', 'gpu009', 'gpu010', 'gpu12', 'login1')
     """
     items = _ITEM.findall(nodes)
     if ",".join(items) != nodes:
