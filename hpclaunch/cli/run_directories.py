@@ -205,6 +205,7 @@ def clean(
 
     Without RUN it covers the runs of the current folder. It asks for confirmation first.
     """
+    from hpclaunch import runs
     from hpclaunch.actions.following import clean as cleaning
     from hpclaunch.actions.following import states
     from hpclaunch.actions.system import System
@@ -219,7 +220,10 @@ def clean(
             )
         )
     system = System(warn=console.warn)
-    found = cleaning.newest_first(system, states.find(system, run)) if run else _runs_to_cover(system, all_folders)
+    if run:
+        found = runs.newest_first(system.index, system.run_folders, states.find(system, run))
+    else:
+        found = _runs_to_cover(system, all_folders)
     ended, kept = cleaning.cleanable(found, _age(older_than), keep, system.now())
     cleaning.refuse_others(ended)
     if run and kept:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hpclaunch.runs.index import indexed as indexed
     from hpclaunch.runs.index import inside as inside
     from hpclaunch.runs.index import known as known
+    from hpclaunch.runs.index import newest_first as newest_first
     from hpclaunch.runs.index import rebuild as rebuild
     from hpclaunch.runs.index import remember as remember
     from hpclaunch.runs.job_identity import JobIdentity as JobIdentity
@@ -78,7 +79,7 @@ _NAMES = {
     "create": "Submission",
     "ended": "drop_ended keep_ended stamp_of",
     "git": "git_state",
-    "index": "Known Rebuilt find find_all forget index_file indexed inside known rebuild remember",
+    "index": "Known Rebuilt find find_all forget index_file indexed inside known newest_first rebuild remember",
     "job_identity": "JobIdentity identity_of",
     "ownership": "adopt is_own is_unlisted list_own opened unlist_own",
     "record": (

@@ -175,6 +175,16 @@ def _newest_first(listed: Iterable[Run], others: Iterable[Run]) -> list[Run]:
     return [*merged, *reversed(rest)]
 
 
+def newest_first(index: Path, folders: Iterable[Path], found: Iterable[Run]) -> list[Run]:
+    """Return runs in the order in which `known` returns them; one that it does not find has its place by its time."""
+    runs = known(index, folders, check=False).runs
+    paths = {run.path for run in runs}
+    named = list(found)
+    ordered = _newest_first(runs, [run for run in named if run.home not in paths])
+    place = {run.home: number for number, run in enumerate(ordered)}
+    return sorted(named, key=lambda run: place[run.home])
+
+
 def _load_runs(paths: Iterable[Path]) -> Known:
     found = answers(_load_or_skip, dict.fromkeys(paths))
     skipped: dict[str, list[Path]] = {}

@@ -158,6 +158,17 @@ def test_clean_keeps_the_newest_and_wants_to_be_told_which(cluster: Desk) -> Non
     assert cluster.type("runs", "clean", "--older-than", "30d", "--yes", "--json").json["deleted"] == []
 
 
+def test_the_newest_of_named_runs_is_kept_if_the_list_lacks_it(cluster: Desk) -> None:
+    older, newest = submit(cluster, 1), submit(cluster, 2)
+    record = json.loads((older / "run.json").read_text())
+    (older / "run.json").write_text(json.dumps({**record, "created": "2001-02-03T04:05:06Z"}))
+    ended(cluster, j1="COMPLETED|0:0", j2="COMPLETED|0:0")
+    (cluster.home / ".local/state/hpclaunch/runs.txt").write_text(f"{older}\n")
+    assert [row["run_dir"] for row in cluster.type("runs", "list", "--json").runs] == [str(newest), str(older)]
+    done = cluster.type("runs", "clean", older.name, newest.name, "--keep", "1", "--yes", "--json")
+    assert done.json["deleted"] == [str(older)] and newest.is_dir()
+
+
 def test_clean_follows_no_link(cluster: Desk) -> None:
     run = submit(cluster, 1)
     precious = cluster.write("precious/file", "x")

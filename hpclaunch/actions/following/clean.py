@@ -70,12 +70,6 @@ def _owner_of(path: Path) -> int:
         return os.geteuid()  # it is gone; `delete` says so
 
 
-def newest_first(system: System, found: Sequence[Run]) -> list[Run]:
-    """Return named runs in the order of the list of runs, the last submitted one first; those not listed come last."""
-    place = {path: number for number, path in enumerate(runs.indexed(system.index))}
-    return sorted(found, key=lambda run: (place.get(run.home, -1), run.created), reverse=True)
-
-
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
     """Return (runs whose directory can be deleted, runs that are old enough but are kept), in the order of ``found``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -253,6 +254,23 @@ def test_runs_outside_of_the_list_have_their_places_by_their_times(
     assert times == sorted(times, reverse=True)
     if listed == sorted(listed, reverse=True):
         assert [one.created for one in merged] == sorted((one.created for one in merged), reverse=True)
+
+
+def test_named_runs_have_the_order_that_all_have(tmp_path: Path) -> None:
+    """The clock was set back before `two`; three runs are missing in the list, `far` is in no known folder either."""
+    place = Place(tmp_path / "runs", tmp_path / "state/runs.txt")
+    place.add("one", 5), place.add("two", 2)
+    place.add("between", 3, listed=False), place.add("new", 9, listed=False)
+    elsewhere = Place(tmp_path / "elsewhere", place.index)
+    far = elsewhere.add("far", 7, listed=False)
+    everything = runs.known(place.index, [place.folder]).runs
+    assert [run.path.name for run in everything] == ["new", "between", "two", "one"]
+    for named in itertools.permutations(everything):
+        for number in range(1, 5):
+            ordered = runs.newest_first(place.index, [place.folder], named[:number])
+            assert ordered == [run for run in everything if run in named[:number]]
+    ordered = runs.newest_first(place.index, [place.folder], [far, *everything])
+    assert [run.path.name for run in ordered] == ["new", "far", "between", "two", "one"]
 
 
 def test_only_folders_with_a_record_are_runs_and_links_are_none(place: Place) -> None:
