@@ -28,6 +28,7 @@ def context_at(system: System, request: Request, chosen: SiteChoice) -> Context:
     return replace(
         context_of(system, request),
         site_origin=chosen.origin,
+        is_lasting_site=chosen.lasting,
         other_site=chosen.elsewhere,
         at_site=chosen.here,
         own_site=chosen.own,

@@ -212,11 +212,12 @@ class Context:
     """Facts from outside the program (clock, folders, environment), so that resolving itself can be pure.
 
     ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
-    ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
-    of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``own_site``: the
-    site file is the user's or the project's. ``notices``: remarks for the user on the files that were read.
-    ``cluster``: the name of this machine's cluster, as files tell it. ``longest_job``: the longest walltime (seconds)
-    that the scheduler accepts now; 0: not asked, or no limit.
+    ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site; ``is_lasting_site``: the
+    settings or HPCLAUNCH_SITE name it, too. ``other_site``: the site of this machine, if it is another one.
+    ``at_site``: this machine is known to be one of the site's. ``own_site``: the site file is the user's or the
+    project's. ``notices``: remarks for the user on the files that were read. ``cluster``: the name of this machine's
+    cluster, as files tell it. ``longest_job``: the longest walltime (seconds) that the scheduler accepts now; 0: not
+    asked, or no limit.
     ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
     submitting shell, in words, if the request has it from there. ``allocation``: the one in which the run begins at
     once (None: it is submitted). ``hardware``: that of this machine, where the site is this machine (None: it is not,
@@ -233,6 +234,7 @@ class Context:
     hosts: tuple[str, ...] = ()
     user_folder: str = ""
     site_origin: str = ""
+    is_lasting_site: bool = False
     other_site: str = ""
     at_site: bool = False
     own_site: bool = False

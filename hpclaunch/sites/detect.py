@@ -114,7 +114,8 @@ class SiteChoice:
     """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
 
     ``here``: whether this machine is known to be one of the site's. ``own``: the site file is the user's or the
-    project's. ``cluster``: the name of this machine's cluster, as slurm.conf tells it.
+    project's. ``cluster``: the name of this machine's cluster, as slurm.conf tells it. ``lasting``: HPCLAUNCH_SITE or
+    the settings name the site, too, whoever chose it now.
     """
 
     site: Site
@@ -123,6 +124,7 @@ class SiteChoice:
     here: bool
     own: bool = False
     cluster: str = ""
+    lasting: bool = False
 
 
 def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
@@ -132,12 +134,8 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     """
     chooser, usual = settings.default_site()
     detected = detect_own_site(catalog, here) or detect_site(here)
-    offers = [
-        (asked, TYPED),
-        (here.environment.get("HPCLAUNCH_SITE") or None, "HPCLAUNCH_SITE"),
-        (usual, chooser),
-        (detected, "detected"),
-    ]
+    of_shell = here.environment.get("HPCLAUNCH_SITE") or None
+    offers = [(asked, TYPED), (of_shell, "HPCLAUNCH_SITE"), (usual, chooser), (detected, "detected")]
     name, origin = next(((name, origin) for name, origin in offers if name), (THIS_MACHINE, UNDETECTED))
     try:
         site = load_site(catalog, name)
@@ -148,7 +146,15 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     elsewhere = "" if fits or detected in (None, name) else str(detected)
     known_here = detected == name or _belongs(site, here, unknown=detected is None)
-    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here, own=own, cluster=here.cluster)
+    return SiteChoice(
+        site=site,
+        origin=origin,
+        elsewhere=elsewhere,
+        here=known_here,
+        own=own,
+        cluster=here.cluster,
+        lasting=name == (of_shell or usual),
+    )
 
 
 def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:

@@ -219,7 +219,25 @@ def test_what_detects_sites_names_the_scheduler_that_it_cannot_describe(desk: De
     desk.program(program, "#!/bin/bash\nexit 1\n")
     detected = desk.type("sites", "detect")
     assert detected.code != 0 and "slurmctld" not in detected.err
-    assert f"this machine has {program} (" in detected.err and "no Slurm that answers" in detected.err
+    assert f"this machine has {program} (" in detected.err and "only from answers of Slurm" in detected.err
+
+
+def test_what_detects_sites_tells_of_a_slurm_that_does_not_answer_before_its_wrapper_for_pbs(desk: Desk) -> None:
+    for program in ("qsub", "sbatch", "scontrol"):
+        desk.program(program, "#!/bin/bash\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+    detected = desk.type("sites", "detect")
+    assert detected.code != 0
+    assert detected.err.index("Unable to contact slurm controller") < detected.err.index("this machine has qsub (")
+
+
+def test_a_run_of_a_head_node_is_run_again_where_somebody_said_so(desk: Desk) -> None:
+    desk.write("train.py", "print('trained')\n")
+    assert desk.type("submit", "./train.py", "--site", "local", "--wait").code == 0
+    desk.program("qsub", "#!/bin/bash\nexit 1\n")
+    refused = desk.type("rerun", "@1", "--wait")
+    assert refused.code == 1 and "HPCLAUNCH_SITE=local" in refused.err
+    said = desk.type("rerun", "@1", "--wait", HPCLAUNCH_SITE="local")
+    assert said.code == 0, said.err
 
 
 def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machine_is_of_a_cluster(lab: Desk) -> None:

@@ -68,32 +68,39 @@ def known_site(system: System) -> Found | None:
 def draft_site(system: System) -> SiteDraft:
     """Return a site file for the cluster of this machine. Raises SchedulerError if no scheduler describes it."""
     here = _machine_facts(system)
+    scheduler = _scheduler_here(system)
+    other = other_scheduler(system.environment)
+    if scheduler is None and other:
+        raise SchedulerError(_fault_of(other))
     try:
-        described = _scheduler_here(system).describe(here)
-    except SchedulerError:
-        if other := other_scheduler(system.environment):
-            raise _error_without_answers(other) from None
-        raise
+        described = (scheduler or _first_scheduler()).describe(here)
+    except SchedulerError as error:
+        raise SchedulerError([*error.faults, *([_fault_of(other)] if other else [])]) from None
     words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: hpclaunch docs site-files"
     return SiteDraft(described=described, text=text_of(described, words))
 
 
-def _error_without_answers(other: OtherScheduler) -> SchedulerError:
-    titles = " and ".join(row.title for row in SCHEDULERS.values() if row.has_queue)
-    what = (
-        f"this machine has {other.program} ({other.title}), but no {titles} that answers: a site file is drafted only "
-        f"from the answers of {titles}"
-    )
+def _fault_of(other: OtherScheduler) -> Fault:
+    titles = " or ".join(row.title for row in SCHEDULERS.values() if row.has_queue)
+    what = f"this machine has {other.program} ({other.title}), and a site file is drafted only from answers of {titles}"
     next_step = f"in a job of {other.title}: {in_a_job_of(other)}; at another cluster: log in there"
-    return SchedulerError(Fault(where=other.program, what=what, next=next_step))
+    return Fault(where=other.program, what=what, next=next_step)
 
 
-def _scheduler_here(system: System) -> Scheduler:
-    """Return the scheduler whose programs are on this machine; without any, one that reports this as an error."""
+def _scheduler_here(system: System) -> Scheduler | None:
+    """Return the scheduler with a queue whose programs are on this machine."""
     path = system.environment.get("PATH", os.defpath)
-    queued = [name for name, row in SCHEDULERS.items() if row.has_queue]
-    present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command, path=path)]
-    return scheduler_of((present or queued)[0])
+    present = [name for name in _list_queued() if shutil.which(SCHEDULERS[name].start_command, path=path)]
+    return scheduler_of(present[0]) if present else None
+
+
+def _first_scheduler() -> Scheduler:
+    """Return the scheduler that reports, as an error, that no scheduler is here."""
+    return scheduler_of(_list_queued()[0])
+
+
+def _list_queued() -> list[str]:
+    return [name for name, row in SCHEDULERS.items() if row.has_queue]
 
 
 def _machine_facts(system: System) -> Here:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping
 
 from hpclaunch.actions.system import System
+from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler
@@ -145,6 +146,8 @@ def _cluster_that_answers(scheduler: str) -> str | None:
 
 # --- A head node
 
+_TO_RUN_HERE = f"to run on this machine: HPCLAUNCH_SITE={THIS_MACHINE}, or site: {THIS_MACHINE} in your settings"
+
 
 def _head_node_faults(context: Context) -> list[Fault]:
     """Return why nothing starts here without a site: this is the head node of a cluster that was not detected."""
@@ -152,7 +155,7 @@ def _head_node_faults(context: Context) -> list[Fault]:
     if queued:
         title, name = queued
         what = f"this machine is a head node of the {title} cluster {name}, for which there is no site file"
-        next_step = f"hpclaunch sites detect --name {name} writes one; to run on this machine: --site local"
+        next_step = f"hpclaunch sites detect --name {name} writes one; {_TO_RUN_HERE}"
         return [Fault(what=what, next=next_step, subject="scheduler")]
     other = other_scheduler(context.environment)
     if other is None:
@@ -161,7 +164,7 @@ def _head_node_faults(context: Context) -> list[Fault]:
         f"no site is named, and this machine has {other.program} ({other.title}): a head node is no place to train, "
         f"and hpclaunch does not submit to {other.title}"
     )
-    next_step = f"in a job of {other.title}: {in_a_job_of(other)}; to run on this machine: --site local"
+    next_step = f"in a job of {other.title}: {in_a_job_of(other)}; {_TO_RUN_HERE}"
     return [Fault(what=what, next=next_step, subject="scheduler")]
 
 
@@ -178,10 +181,10 @@ def confirm_head_node(system: System, case: Case) -> None:
     """Ask before a run that --site starts on what looks like a head node.
 
     Settings and HPCLAUNCH_SITE are a decision that was made before: they are not questioned. Raises Refused if the
-    answer is no, and without a terminal, where nobody can be asked: --site local may stand in a script for years.
+    answer is no, and without a terminal, where there is nobody to ask: --site local may stand in a script for years.
     """
     context = case.context
-    if case.site.scheduler_row.has_queue or context.site_origin != TYPED:
+    if case.site.scheduler_row.has_queue or context.site_origin != TYPED or context.is_lasting_site:
         return
     looks = _head_node_words(context.environment)
     if not looks or looks in _answered:
@@ -190,13 +193,8 @@ def confirm_head_node(system: System, case: Case) -> None:
     answer = system.confirm(f"{looks}. Start the run on it? [y/N]")
     if answer:
         return
-    name = case.site.name
     what = "nothing was started" if answer is not None else f"{looks}, and there is no terminal for a question"
-    next_step = (
-        f"submit to a cluster with --site NAME; to run on this machine without being asked: HPCLAUNCH_SITE={name}, or "
-        f"site: {name} in your settings"
-    )
-    raise Refused(Fault(what=what, next=next_step))
+    raise Refused(Fault(what=what, next=f"submit to a cluster with --site NAME; {_TO_RUN_HERE}"))
 
 
 def _head_node_words(environment: Mapping[str, str]) -> str:
