@@ -31,7 +31,7 @@ from hpclaunch.runs import Run
 _ENOUGH_READINGS = 8
 """A run may be ended before its program is, if so many readings count and they stand for enough steps."""
 _LEAST_LOOP_S = 60
-"""A run whose loops have an end is not ended before the measured one took so many seconds: another may follow."""
+"""A run is not ended before a loop that may be another than its training took so many seconds."""
 _MEASURED = ("COMPLETED", "CANCELLED", "TIMEOUT")
 """The final states of runs whose speed counts: hpclaunch or the walltime ended the program, or it ended well."""
 
@@ -152,7 +152,7 @@ class Watcher:
             return ""
         readings_left_out = max(1, rate.left_out)
         is_enough = rate.steps >= self._wish.steps and 3 * readings_left_out >= _ENOUGH_READINGS
-        is_enough = is_enough and (rate.loop is None or rate.loop_s >= _LEAST_LOOP_S)
+        is_enough = is_enough and (not rate.may_be_another or rate.loop_s >= _LEAST_LOOP_S)
         if is_enough and run.id not in self._ended:
             self._ended.add(run.id)
             try:

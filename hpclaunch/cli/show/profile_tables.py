@@ -87,10 +87,11 @@ def show_program(result: ProgramResult, next_step: str, as_json: bool) -> None:
     )
     for one in result.runs:
         if one.rate.other_loops:
-            others = ", ".join(map(str, one.rate.other_loops))
+            unknown = "no known number of"
+            others = ", ".join(str(other or unknown) for other in one.rate.other_loops)
             warn(
-                f"{one.run.label}: the loop of {one.rate.loop or 'no known number of'} steps is measured, as it took "
-                f"the most time; its log has other loops, of {others} steps"
+                f"{one.run.label}: the loop of {one.rate.loop or unknown} steps is measured; its log has other loops, "
+                f"of {others} steps"
             )
     say(f"stored in {result.place}; later plans use it\n  {next_step}")
 

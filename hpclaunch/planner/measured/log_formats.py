@@ -63,7 +63,8 @@ class LogFormat:
     """A format: how a line is read, and what its figures are. ``wanted``: a line without this text is passed over.
 
     ``ends_of_epochs``: a figure is the mean since its epoch began, so that only the last of an epoch counts, and the
-    first epoch does not. ``whole``: the one figure is the mean of the whole training.
+    first epoch does not. ``whole``: the one figure is the mean of the whole training. ``bars``: its lines are bars of
+    loops, and a program may have other loops than its training.
     """
 
     name: str
@@ -72,6 +73,7 @@ class LogFormat:
     read: Callable[[str], Reading | None]
     ends_of_epochs: bool = False
     whole: bool = False
+    bars: bool = False
 
 
 def _reader_of(pattern: str) -> Callable[[str], Reading | None]:
@@ -241,12 +243,14 @@ FORMATS: tuple[LogFormat, ...] = (
         words="Epoch 0:  12%|█▏ | 37/313 [00:05<00:38,  7.14it/s, v_num=0], and its bar of rich",
         wanted="Epoch",
         read=lambda line: _LIGHTNING(line) or _LIGHTNING_OF_RICH(line),
+        bars=True,
     ),
     LogFormat(
         name="tqdm",
         words="12%|█▏ | 37/313 [00:05<00:38,  7.14it/s], or 1.19s/it, batch/s, step/s; 37it [00:05,  7.14it/s]",
         wanted="[",
         read=lambda line: _TQDM(line) or _ENDLESS_TQDM(line),
+        bars=True,
     ),
     LogFormat(
         name="keras",

@@ -5,6 +5,7 @@ The first steps are left out, and how many is said. A rate never rests on fewer 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,8 @@ class LogRate:
 
     ``steps``: how many it rests on, if their numbers are printed, else its readings. ``left_out``: readings at the
     start that do not count. ``source``: the format. ``loop``: the last step of the loop that was measured, if it is
-    printed, ``loop_s``: about how long the loop took so far, and ``other_loops``: the last steps of others.
+    printed, ``loop_s``: about how long the loop took so far, and ``other_loops``: the last steps of others (None: one
+    without an end). ``may_be_another``: the loop may be another than the training, which then follows.
     """
 
     kind: Kind
@@ -44,7 +46,8 @@ class LogRate:
     source: str
     loop: int | None = None
     loop_s: float = 0.0
-    other_loops: tuple[int, ...] = ()
+    other_loops: tuple[int | None, ...] = ()
+    may_be_another: bool = False
 
 
 @record
@@ -121,9 +124,14 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
     values = [reading.value * (ranks if reading.by_rank else 1) for reading in kept]
     rounding = median(reading.rounding for reading in kept)
     found = _summary(kind, values, steps, left_out, row.name, rounding)
-    others = {reading.total for reading in readings} - {loop[0].total, None}
+    total = loop[0].total
+    others = {reading.total for reading in readings} - {total}
     return replace(
-        found, loop=loop[0].total, loop_s=_seconds_of(loop, row), other_loops=tuple(sorted(filter(None, others)))
+        found,
+        loop=total,
+        loop_s=_seconds_of(loop, row),
+        other_loops=tuple(sorted(others, key=lambda other: other or math.inf)),
+        may_be_another=row.bars or total is not None,
     )
 
 
@@ -168,12 +176,18 @@ def _select_loop(readings: Sequence[Reading], row: LogFormat) -> list[Reading]:
     """Return the readings of the loop that took the most time; a validation or the reading of files takes less.
 
     A loop within another takes nearly its time: of all that take at least half of the longest, the one that printed
-    most counts.
+    most counts. A loop without an end that is over when one with an end begins has prepared it.
     """
     loops: dict[int | None, list[Reading]] = {}
     for reading in readings:
         loops.setdefault(reading.total, []).append(reading)
     seconds = {total: _seconds_of(loop, row) for total, loop in loops.items()}
+    if None in loops:
+        last_endless = max(place for place, reading in enumerate(readings) if reading.total is None)
+        later = {reading.total for reading in readings[last_endless + 1 :]}
+        earlier = {reading.total for reading in readings[:last_endless]}
+        if any(seconds[total] > 0 for total in later - earlier):
+            del loops[None], seconds[None]
     least = max(seconds.values()) / 2
     return max((loop for total, loop in loops.items() if seconds[total] >= least), key=len)
 

@@ -13,7 +13,8 @@ from hpclaunch.actions.measuring.profile import EPOCHS, design
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.planner.measured.log_rates import LogRate
+from hpclaunch.planner.measured.log_formats import FORMATS
+from hpclaunch.planner.measured.log_rates import LogRate, rate_in
 from tests.unit.actions.conftest import calls
 
 REQUEST = Request(target="cifar", site="perlmutter", account="m1234_g", data_dir="/data")
@@ -59,15 +60,19 @@ def test_one_node_alone_is_measured_where_one_is_typed(system: System) -> None:
 def test_a_run_is_not_ended_by_its_first_short_loop(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[Any] = []
     monkeypatch.setattr(program_profile, "cancel", ended.extend)
-    watch = program_profile.Watcher(system, program_profile.ProgramWish())
     run = cast("Any", SimpleNamespace(id="1", final=False, state="RUNNING", label="train-1"))
-    files = LogRate(kind="step_s", middle=1e-3, low=1e-3, high=1e-3, steps=4000, left_out=20, source="tqdm", loop=5000)
-    for rate, is_ended in (
-        (replace(files, loop_s=5.0), False),
-        (replace(files, loop=313, loop_s=61.0), True),
+    for line, number, is_ended in (
+        ("{}/5000 [00:05<00:02, 800.00it/s]", 4000, False),
+        ("{}it [00:05, 800.00it/s]", 4000, False),
+        ("{}/? [00:05<?, 800.00it/s]", 4000, False),
+        ("{}it [00:80, 8.00it/s]", 640, True),
+        ("train: {}/640 [00:80<00:00, 8.00it/s]", 640, True),
     ):
+        ended.clear()
+        watch = program_profile.Watcher(system, program_profile.ProgramWish())
+        rate = rate_in([line.format(step) for step in range(0, number, 10)], FORMATS, 1)
         monkeypatch.setattr(program_profile, "measured_rate", lambda *_, rate=rate, **__: rate)
-        assert watch(run) == ", 4000 steps measured" and bool(ended) == is_ended
+        assert "steps measured" in watch(run) and bool(ended) == is_ended, line
 
 
 def test_a_loop_without_an_end_is_ended_at_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,27 @@ def test_a_bar_may_have_another_unit_of_steps_and_no_end(line: str) -> None:
     assert isinstance(found, LogRate) and (found.kind, found.middle, found.source) == ("step_s", 0.125, "tqdm")
 
 
+def test_a_loop_without_an_end_before_one_with_an_end_prepares_it() -> None:
+    prepare = [f"{n}it [00:55, 700.00it/s]" for n in range(0, 40000, 70)]
+    found = rate(prepare)
+    assert isinstance(found, LogRate) and found.may_be_another and (found.loop, found.other_loops) == (None, ())
+    train = [f"train: 1%| | {n}/300 [00:05<00:38,  5.00it/s]" for n in range(140)]
+    found = rate([*prepare, *train])
+    assert isinstance(found, LogRate)
+    assert (found.middle, found.loop, found.other_loops) == (0.2, 300, (None,))
+
+
+@pytest.mark.parametrize("ends", [(1,), (20, 20), (1, 20, 20)])
+def test_a_loop_without_an_end_counts_beside_shorter_ones_with_an_end(ends: tuple[int, ...]) -> None:
+    """Epochs around it, and validations after each."""
+    train = [f"train: {n}it [00:05,  8.00it/s]" for n in range(0, 300, 10)]
+    lines = [*train]
+    for number, total in enumerate(ends, 1):
+        lines += [f"others: 1%| | {min(number, total)}/{total} [00:40<00:38, 40.00s/it]", *(train * (total > 1))]
+    found = rate(lines)
+    assert isinstance(found, LogRate) and (found.middle, found.loop) == (0.125, None)
+
+
 def test_a_bar_of_images_is_no_bar_of_steps() -> None:
     bar = "\r".join(f" 50%|██  | {n}/400 [00:01<00:01, 8.00img/s]" for n in range(0, 60, 2))
     assert isinstance(rate([bar]), TooLittle)
