@@ -16,19 +16,26 @@ LEAST_DAMPING, MOST_DAMPING = 1e-9, 1e9
 
 @record
 class Fit:
-    """The most probable place, and the covariance around it (Laplace approximation)."""
+    """The most probable place, and the covariance around it (Laplace approximation).
+
+    ``cost``: the sum of squared misfits and coordinates there.
+    """
 
     place: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
+    cost: float
 
 
-def least_squares(misfits: Callable[[Sequence[float]], Sequence[float]], unknowns: int) -> Fit:
-    """Return the place with the least sum of squared ``misfits(place)`` and coordinates, from the origin.
+def least_squares(
+    misfits: Callable[[Sequence[float]], Sequence[float]], unknowns: int, start: Sequence[float] = ()
+) -> Fit:
+    """Return the place with the least sum of squared ``misfits(place)`` and coordinates, searched from ``start``.
 
+    ``start``: empty: the origin. It matters where ``misfits`` has several valleys, as the search stays in its own.
     Misfits are in standard deviations of the measurements, coordinates in those of their priors.
     Source: Levenberg and Marquardt; the covariance is (J^T J + 1)^-1.
     """
-    place, damping = [0.0] * unknowns, 1e-3
+    place, damping = list(start) or [0.0] * unknowns, 1e-3
     found = list(misfits(place))
     cost = _squares(found) + _squares(place)
     for _ in range(ROUNDS):
@@ -51,7 +58,7 @@ def least_squares(misfits: Callable[[Sequence[float]], Sequence[float]], unknown
             damping *= 5
     normal, _ = _normal_equations(misfits, place, found)
     columns = [solve(normal, [float(row == column) for row in range(unknowns)]) for column in range(unknowns)]
-    return Fit(place=tuple(place), covariance=tuple(map(tuple, columns)))
+    return Fit(place=tuple(place), covariance=tuple(map(tuple, columns)), cost=cost)
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -145,8 +145,8 @@ def _reading_s(shape: Shape, work: Work, timing: Timing) -> float:
 def log_deviation(shape: Shape, work: Work, machine: Machine, timing: Timing) -> float:
     """Return the standard deviation of the logarithm of a step's time, as ``timing`` knows it.
 
-    The uncertain quantities and their correlations are propagated to the first order; the error of the model itself is
-    added (``Timing.model_error``).
+    The uncertain quantities and their correlations are propagated to the first order; how far the rivals of ``timing``
+    are from it, times their probability, and the error of the model itself are added (``Timing.model_error``).
     """
     gradient = []
     for index in range(len(QUANTITIES)):
@@ -163,7 +163,12 @@ def log_deviation(shape: Shape, work: Work, machine: Machine, timing: Timing) ->
         for column, other in enumerate(gradient)
         if one and other
     )
-    return math.sqrt(max(0.0, variance) + timing.model_error(shape.group.ranks, shape.per_rank) ** 2)
+    variance = max(0.0, variance)
+    if timing.rivals:
+        own = step_time(shape, work, machine, timing).total_s
+        for probability, rival in timing.rivals:
+            variance += probability * math.log(step_time(shape, work, machine, rival).total_s / own) ** 2
+    return math.sqrt(variance + timing.model_error(shape.group.ranks, shape.per_rank) ** 2)
 
 
 @record

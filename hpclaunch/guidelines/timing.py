@@ -53,7 +53,8 @@ class Timing:
     ``deviations``: standard deviation of the logarithm of every quantity (in the order of ``QUANTITIES``) before
     anything was measured. ``covariance``: what is left of them after it, in units of these deviations.
     ``most_ranks`` and ``batches``: what was measured (0 and none: nothing). ``strain``: how far the measured points are
-    from this timing (relative), if that is more than their own error.
+    from this timing (relative), if that is more than their own error. ``rivals``: other timings that explain the same
+    points, each with its probability: whether the host or the GPU is the slower one does not show with one batch.
     """
 
     per_sample_s: float
@@ -72,6 +73,7 @@ class Timing:
     most_ranks: int = 0
     batches: tuple[float, ...] = ()
     strain: float = 0.0
+    rivals: tuple[tuple[float, Timing], ...] = ()
     origin: Origin
     reasons: tuple[Reason, ...] = ()
 

@@ -148,3 +148,66 @@ def test_ranges_widen_with_every_doubling_of_the_ranks(doublings: int) -> None:
     fitted = calibrate([Measured(shape=shape(1), samples_per_s=300)], WORK, MACHINE)
     narrow, wide = (half_width(fitted, shape(1 << more)) for more in (doublings, doublings + 1))
     assert wide > narrow
+
+
+def ahead_of(sample_s: float, fixed_s: float = 0.03) -> Prior:
+    """Return the prior of a job that launches ahead, whose time of a sample is guessed as ``sample_s``."""
+    prior = prior_of(CIFAR)
+    assert prior.compute is not None
+    guess = replace(prior.compute.sample_s, low=sample_s / 2, middle=sample_s, high=sample_s * 2)
+    return replace(prior, compute=replace(prior.compute, sample_s=guess), fixed_s=fixed_s, launches_ahead=True)
+
+
+def rates_of(points: dict[int, float]) -> list[Measured]:
+    return [Measured(shape=shape(ranks=1, batch=batch), samples_per_s=rate) for batch, rate in points.items()]
+
+
+H200_RATES = {32: 1078.9, 128: 4268.7, 256: 4614.9}
+"""ResNet-50 in bfloat16 with PyTorch (``benchmarks/published_tables.py``): 30 ms with 32 and with 128 images."""
+
+
+@pytest.mark.parametrize("guess", [1e-5, 2.5e-5, 5e-5, 2e-4])
+def test_a_gpu_that_bounds_every_measured_step_is_found_behind_the_launches(guess: float) -> None:
+    """The guess says that the launches hide the GPU's work; no small step from there shows that they do not."""
+    seen = rates_of({256: 20_000, 512: 20_000})
+    found = calibrate(seen, WORK, MACHINE, ahead_of(guess))
+    assert max(map(abs, residuals_of(seen, WORK, MACHINE, found))) < 0.03
+    assert found.per_sample_s == pytest.approx(5e-5, rel=0.03)
+    for batch in (256, 512, 1024):
+        assert throughput(shape(ranks=1, batch=batch), WORK, MACHINE, found).samples_per_s.low > 15_000
+        assert throughput(shape(ranks=1, batch=batch), WORK, MACHINE, found).samples_per_s.high < 25_000
+
+
+@pytest.mark.parametrize("seen", [(32,), (128,), (256,), (32, 128), (32, 256), (128, 256), (32, 128, 256)])
+@pytest.mark.parametrize("guess", [1e-4, 2e-4, 4e-4])
+def test_every_choice_of_an_h200s_measured_batches_meets_these(seen: tuple[int, ...], guess: float) -> None:
+    found = calibrate(rates_of({batch: H200_RATES[batch] for batch in seen}), WORK, MACHINE, ahead_of(guess, 0.0217))
+    for batch in seen:
+        rate = throughput(shape(ranks=1, batch=batch), WORK, MACHINE, found).samples_per_s
+        assert rate.middle == pytest.approx(H200_RATES[batch], rel=0.03)
+
+
+def test_measured_batches_of_an_h200_tell_of_the_others() -> None:
+    for seen in ((32,), (128,), (256,), (32, 128), (32, 256), (128, 256)):
+        found = calibrate(rates_of({one: H200_RATES[one] for one in seen}), WORK, MACHINE, ahead_of(2.14e-4, 0.0217))
+        for batch, rate in H200_RATES.items():
+            predicted = throughput(shape(ranks=1, batch=batch), WORK, MACHINE, found).samples_per_s
+            assert predicted.low <= rate <= predicted.high, (seen, batch)
+
+
+def test_one_batch_leaves_open_whether_launches_or_the_gpu_bound_it() -> None:
+    """With 0.055 s for 256 samples, 512 take as long if it was the launches, and twice as long if it was the GPU."""
+    seen = rates_of({256: 256 / 0.055})
+    found = calibrate(seen, WORK, MACHINE, ahead_of(5e-5))
+    twice = shape(ranks=1, batch=512)
+    assert half_width(found, twice) > 2 * half_width(replace(found, rivals=()), twice)
+    assert sum(probability for probability, _ in found.rivals) == pytest.approx(0.4, abs=0.2)
+    # A guess between the two is met by the GPU's own time.
+    assert calibrate(seen, WORK, MACHINE, ahead_of(2e-4)).per_sample_s == pytest.approx(2.15e-4, rel=0.02)
+
+
+def test_a_sample_of_unknown_time_takes_all_of_a_step_that_hides_the_launches() -> None:
+    unknown = replace(ahead_of(1.0), compute=None)
+    found = calibrate(rates_of({256: 256 / 0.04}), WORK, MACHINE, unknown)
+    assert found.launches_ahead and found.per_sample_s == pytest.approx(0.04 / 256, rel=0.02)
+    assert not found.reasons[0].warning

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +42,12 @@ def test_a_curved_problem_is_solved_too() -> None:
     # exp(x) = 3, measured exactly: the prior at 0 pulls only a little.
     found = least_squares(lambda place: [1e3 * (2.718281828459045 ** place[0] - 3)], 1)
     assert found.place[0] == pytest.approx(1.0986, rel=1e-3)
+
+
+def test_a_search_stays_in_the_valley_where_it_starts() -> None:
+    def misfits(place: Sequence[float]) -> list[float]:
+        return [1e3 * (place[0] ** 2 - 1)]
+
+    right, left = (least_squares(misfits, 1, [start]) for start in (2.0, -0.5))
+    assert (right.place[0], left.place[0]) == (pytest.approx(1, abs=1e-3), pytest.approx(-1, abs=1e-3))
+    assert right.cost == pytest.approx(1, abs=1e-3)
