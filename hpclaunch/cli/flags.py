@@ -20,7 +20,9 @@ from hpclaunch.launchers import LAUNCHERS
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="JOB|SCRIPT", autocompletion=complete.jobs, help="The name of a job, or the path of your own script."
+        metavar="JOB|SCRIPT|PROGRAM",
+        autocompletion=complete.jobs,
+        help="The name of a job, the path of your own script, or a program on PATH.",
     ),
 ]
 Program = Annotated[

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Desk
+from hpclaunch.config.catalog import bundled
+from tests.cli.conftest import Desk, wait_for
 from tests.cli.test_profile import SQUEUE
 
 FIXED_S, SAMPLE_S, NETWORK_S = 0.010, 0.001, 0.004
@@ -201,9 +204,11 @@ def test_a_site_of_one_machine_is_told_of_no_further_nodes(site: Desk) -> None:
 
 
 def test_a_script_that_does_not_exist_is_refused(site: Desk) -> None:
-    for target in ("./nope.py", "python train.py"):
-        done = site.type("plan", target, *FLAGS)
-        assert done.code == 1 and "the script does not exist" in done.err and done.out == ""
+    for verb in (("plan",), ("profile",), ("scale", "--nodes", "1")):
+        for target in ("./nope.py", "python train.py"):
+            done = site.type(*verb, target, *FLAGS)
+            assert done.code == 1 and "the script does not exist\n    next: check the path" in done.err
+            assert done.out == ""
 
 
 def test_a_file_of_a_program_is_none_of_a_job_and_names_its_batch(site: Desk) -> None:
@@ -228,12 +233,66 @@ def test_scale_measures_a_program_on_the_node_counts_and_a_plan_uses_it(site: De
     assert rate["low"] <= 4 * 64 / 0.078 <= rate["high"] < 1.3 * rate["low"]
 
 
+def test_the_documents_of_scale_are_those_of_the_page(site: Desk) -> None:
+    page = (bundled("docs") / "json.md").read_text(encoding="utf-8")
+    for words, document in ((("--dry-run",), "profile_design"), ((), "profile")):
+        done = site.type("scale", "./train.py", *FLAGS, "--nodes", "1,2", "--json", *words)
+        assert done.code == 0 and done.json["document"] == document
+        row = re.search(rf"^\| `{document}` \| (.+?) \|", page, re.MULTILINE)
+        assert row is not None and f"`{' '.join(('scale', *words))}` of a program" in row[1]
+
+
+def test_ctrl_c_names_a_command_that_reads_the_runs(site: Desk) -> None:
+    (site.spool / "state").write_text("RUNNING")
+    site.write("my train.py", "import math\n")
+    name = "--batch-argument=--batch-size"
+    process = site.start("scale", "./my train.py", *FLAGS, "--nodes", "1,2", name, "--", "--batch-size", "64")
+    wait_for(lambda: list(site.spool.glob("folder-103")), "three runs")
+    wait_for(lambda: [row["state"] for row in site.type("status", "--json").runs] == ["RUNNING"] * 3, "all runs run")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    command = re.search(r"when they have ended: (hpclaunch .+); or hpclaunch cancel", err)
+    assert command is not None, err
+    assert command[1].startswith("hpclaunch profile './my train.py' --tasks-per-node 1 --from ")
+    (site.spool / "state").write_text("COMPLETED")
+    done = site.type(*shlex.split(command[1])[1:])
+    assert done.code == 0, done.err
+    plan = site.type("plan", "./my train.py", *FLAGS, "--json").json
+    assert plan["measured"].startswith("3 runs on 1 and 2 nodes")
+
+
+@pytest.mark.parametrize("verb", [("scale", "--nodes", "1,2"), ("profile",)])
+def test_a_program_on_path_is_measured_and_planned(site: Desk, verb: tuple[str, ...]) -> None:
+    site.program("trainer", "#!/bin/bash\n")
+    done = site.type(*verb, "trainer", *FLAGS, "--", "train.py")
+    assert done.code == 0, done.err
+    lines = (site.spool / "submitted").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [[1, ["trainer", "train.py"]], [2, ["trainer", "train.py"]]]
+    plan = site.type("plan", "trainer", *FLAGS, "--json")
+    assert plan.code == 0 and plan.json["measured"].startswith("2 runs on 1 and 2 nodes"), plan.err
+    for words in (verb, ("plan",)):
+        unknown = site.type(*words, "trainre", *FLAGS)
+        assert unknown.code == 1 and "no job is called 'trainre'" in unknown.err
+        assert "or a program on PATH" in unknown.err
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("./train.py", "--nodes", "1,2", "--strong"), "--strong: is for the study of a job"),
         (("./train.py", "--nodes", "1,2", "--global-batch", "64"), "--global-batch: is for the study of a job"),
-        (("./train.py", "--nodes", "1,2", "--plot", "a.svg"), "--plot: is for the study of a job"),
+        (
+            ("./train.py", "--nodes", "1,2", "--plot", "a.svg"),
+            "--plot: is for the study of a job; of a program a table is printed next: leave it out; --json",
+        ),
+        (
+            ("./train.py", "--nodes", "1,2", "--resubmit"),
+            "is for the study of a job; all runs of a program are submitted each time next: leave it out",
+        ),
+        (
+            ("./train.py", "--nodes", "1,2", "--batch-argument", "--b"),
+            "let the command end with the program's arguments, such as --batch-argument --b -- --b 64",
+        ),
         (("./train.py", "--nodes", "1,2", "--rate-from", "tdqm"), "did you mean 'tqdm'"),
         (("./train.py", "--rate-from", "tqdm"), "is not the folder of a study, so --nodes is missing"),
         (("cifar", "--nodes", "1,2", "--rate-from", "tqdm"), "cifar is a job, which is measured by its 'training'"),

@@ -8,6 +8,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.preparing.load import load
+from hpclaunch.actions.preparing.programs import program_job
 from hpclaunch.actions.preparing.this_machine import is_foreign
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import looks_like_path
@@ -36,7 +37,8 @@ def plan_job(
 
     Raises HpclaunchError.
     """
-    return plan_case(system, load(system, request), objective, global_batch, calibration, work)
+    case = load(system, request, job=program_job(system, request))
+    return plan_case(system, case, objective, global_batch, calibration, work)
 
 
 def plan_case(

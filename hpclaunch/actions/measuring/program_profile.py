@@ -14,6 +14,7 @@ from hpclaunch.actions.measuring.profile import NODES, Design, ProfileRun, place
 from hpclaunch.actions.measuring.short_runs import STEPS, WALLTIME, keyed_case
 from hpclaunch.actions.preparing.advice import advised
 from hpclaunch.actions.preparing.load import load, with_run_dir
+from hpclaunch.actions.preparing.programs import program_job
 from hpclaunch.actions.preparing.submit import prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, Refused
@@ -56,11 +57,11 @@ class ProgramWish:
 
 
 def is_program(system: System, request: Request, wish: ProgramWish) -> bool:
-    """Whether the target is measured by what it prints: it is a script or a command, and no job.
+    """Whether the target is measured by what it prints: it is a script or a program on PATH, and no job.
 
     Raises Refused if it is a job, and a flag or an argument for such a program was typed.
     """
-    job = load(system, request).job
+    job = load(system, request, job=program_job(system, request)).job
     if job.source_only:
         return True
     typed = [("--rate-from", wish.rate_from), ("--batch-argument", wish.batch_argument), ("--", request.arguments)]

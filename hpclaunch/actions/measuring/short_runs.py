@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch.actions.preparing.load import load
+from hpclaunch.actions.preparing.programs import program_job
 from hpclaunch.actions.queueing.wait import wait
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import Job
+from hpclaunch.config.job import Job, looks_like_path
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Layout, Request
 from hpclaunch.guidelines.throughput import Shape
@@ -20,6 +21,7 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.nodes.sizing import sizing_of
 from hpclaunch.runs import Run
+from hpclaunch.runs.snapshot import missing_script
 
 STEPS, EPOCHS = 100, WARM_UP + 3
 """The most steps in an epoch of a run (at least 30 show the speed), and its number of epochs."""
@@ -31,10 +33,14 @@ def keyed_case(system: System, request: Request, runs_dir: str | None = None) ->
 
     The key holds for every node count and batch size, so all short runs of a job carry it.
     """
-    case = with_key(load(system, request, runs_dir))
+    case = with_key(load(system, request, runs_dir, program_job(system, request)))
+    missing = missing_script(system.cwd / request.target) if looks_like_path(request.target) else []
+    if missing:
+        raise Refused(missing)
     if not case.calibration_key:
         what = f"the code of {case.job.name} cannot be read, so its measurements cannot be stored"
-        raise Refused(Fault(where=case.job.folder, what=what))
+        hint = "hpclaunch submit --dry-run with the same words tells why"
+        raise Refused(Fault(where=case.job.folder, what=what, next=hint))
     return case
 
 
