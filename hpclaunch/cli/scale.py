@@ -42,7 +42,7 @@ def scale(
             "--nodes",
             "-N",
             metavar="N,N,...",
-            help="The node counts, such as 1,2,4,8. One process comes first.",
+            help="The node counts, such as 1,2,4,8. Of a job, one process comes first.",
             rich_help_panel=help_text.SITE,
         ),
     ] = None,
@@ -134,10 +134,18 @@ def scale(
 def _refuse_for_programs(of_jobs: Mapping[str, object]) -> None:
     """Raise InvalidRequest for the first flag that was typed and is for the studies of jobs alone."""
     typed = next((flag for flag, value in of_jobs.items() if value), None)
-    if typed is not None:
-        what = "is for the study of a job; of a program the batch of a rank is kept, and nothing is drawn"
+    if typed == "--resubmit":
+        what, hint = "all runs of a program are submitted each time", "leave it out"
+    elif typed == "--plot":
+        what, hint = (
+            "of a program a table is printed",
+            "leave it out; --json prints its figures",
+        )
+    else:
+        what = "of a program the batch of a rank is kept"
         hint = "leave it out; hpclaunch plan --global-batch N tells the speed of another batch"
-        raise InvalidRequest(Fault(where=typed, what=what, next=hint))
+    if typed is not None:
+        raise InvalidRequest(Fault(where=typed, what=f"is for the study of a job; {what}", next=hint))
 
 
 def _mode(strong: bool, weak: bool, global_batch: int | None) -> "Mode":

@@ -30,6 +30,7 @@ from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.choice.proposal import profile_command
 from hpclaunch.planner.measured.calibration_file import Calibration, store
 from hpclaunch.planner.measured.calibrations import place_of
 from hpclaunch.planner.measured.measurement import MeasuredRun, calibration_of, measured
@@ -58,13 +59,13 @@ class ProfileRun:
 class Design:
     """The runs that measure a case, and remarks about what cannot be measured.
 
-    ``flags``: what must be typed again to read the runs later.
+    ``flags``: the words that must be typed again to read the runs later.
     """
 
     case: Case
     trials: tuple[ProfileRun, ...]
     remarks: tuple[str, ...]
-    flags: str = ""
+    flags: tuple[str, ...] = ()
 
     def cost(self) -> tuple[float, str] | None:
         """Return the upper limit of the cost of all runs and its unit; None if unknown."""
@@ -172,10 +173,9 @@ def _names(runs: Sequence[Run]) -> str:
 def _interruption(found: Design, runs: Sequence[Run]) -> Interrupted:
     case = found.case
     what = f"interrupted; {count(len(runs), 'submitted run')} of {case.job.name} will continue"
-    options = " ".join(f"--from {run.label}" for run in runs) + found.flags
-    next_step = (
-        f"when they have ended: hpclaunch profile {case.request.target} {options}; or hpclaunch cancel {_names(runs)}"
-    )
+    words = [word for run in runs for word in ("--from", run.label)]
+    command = profile_command(case.request, *words, *found.flags)
+    next_step = f"when they have ended: {command}; or hpclaunch cancel {_names(runs)}"
     return Interrupted(Fault(what=what, next=next_step if runs else "hpclaunch status"))
 
 

@@ -105,12 +105,12 @@ def design(
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks), flags=_flags_of(request, wish))
 
 
-def _flags_of(request: Request, wish: ProgramWish) -> str:
+def _flags_of(request: Request, wish: ProgramWish) -> tuple[str, ...]:
     """Return what must be typed again to read the runs."""
     words = ["--rate-from", wish.rate_from] if wish.rate_from is not None else []
     words += ["--batch-argument", wish.batch_argument] if wish.batch_argument else []
     words += ["--", *request.arguments] if request.arguments else []
-    return f" {shlex.join(words)}" if words else ""
+    return tuple(words)
 
 
 def batch_in(arguments: Sequence[str], name: str) -> int:
@@ -120,7 +120,8 @@ def batch_in(arguments: Sequence[str], name: str) -> int:
     digits = values[0] if len(values) == 1 and name.isprintable() else ""
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) > 0):
         what = f"{name} must be among the program's arguments once, with the samples of a rank and step"
-        hint = f"hpclaunch profile ./train.py --batch-argument {name} -- {name} 64"
+        words = shlex.join(["--batch-argument", name, "--", name, "64"])
+        hint = f"let the command end with the program's arguments, such as {words}"
         raise InvalidRequest(Fault(where="--batch-argument", what=what, allowed=f"{name} N or {name}=N", next=hint))
     return int(digits)
 
