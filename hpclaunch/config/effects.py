@@ -1,4 +1,4 @@
-"""Finds chosen settings that have no effect beside the others, as the ranks would refuse them; it reads no file."""
+"""Finds settings that have no effect beside others or exclude them, as the ranks would refuse them; reads no file."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,3 +42,27 @@ def _fault(setting: str, name: str, effect: Effect, needs: Sequence[str], withou
         allowed="" if effect.instead else f"{need}: {', '.join(map(spell, effect.values))}",
         next=f"set {effect.instead or f'{need} to one of these'}, or leave {name} out",
     )
+
+
+def conflicting_settings(
+    parameters: Mapping[str, Parameter], chosen: Mapping[str, Sequence[Value]]
+) -> list[tuple[str, str, Fault]]:
+    """Return each two parameters that exclude each other in some run, and a fault that says so.
+
+    ``chosen``: as `idle_settings` has it.
+    """
+    found = []
+    for name, row in parameters.items():
+        this = [value for value in chosen.get(name) or (row.default,) if value]
+        for conflict in row.conflicts if this else ():
+            other = conflict.other
+            if other not in parameters or (conflict.gives_way and other not in chosen):
+                continue
+            values = chosen.get(other) or (parameters[other].default,)
+            excluded = [value for value in values if (value in conflict.values if conflict.values else value)]
+            if not excluded:
+                continue
+            settings = f"{name}={spell(this[0])} cannot be combined with {other}={spell(excluded[0])}"
+            step = f"set {conflict.instead}=true in place of {name}" if conflict.instead else "leave one of them out"
+            found.append((name, other, Fault(what=f"{settings}, {conflict.why}", next=step)))
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 from hpclaunch.config.fileformat import Before, Faults, Place, value_of
-from hpclaunch.config.parameters import Effect, Parameter, ParameterName, several
+from hpclaunch.config.parameters import Conflict, Effect, Parameter, ParameterName, several
 from hpclaunch.config.plain_files import read_json
 from hpclaunch.core.errors import InvalidFile, did_you_mean
 from hpclaunch.core.folders import PACKAGE
@@ -78,7 +78,7 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
     """Return the parameters of a group of the training techniques."""
     file = training_parameters_of(Path(place.file).parent)
     content = read_json(file)
-    groups, effects = content.get("groups", {}), content.get("effects", {})
+    groups, effects, conflicts = (content.get(part, {}) for part in ("groups", "effects", "conflicts"))
     if name not in groups:
         near, allowed = did_you_mean(name, groups), f"{', '.join(groups)}, or a JSON file in the job's folder"
         faults.append(place.fault(f"no group of parameters is called {name!r}{near}", allowed=allowed))
@@ -86,10 +86,11 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
     rows: _Rows = {}
     for part in _parts(groups, name):
         for key, row in groups[part].items():
-            ours = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
+            ours: dict[str, Any] = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
             try:  # faster than value_of; a test reads the file with value_of
                 effect = _effect_of(effects[key]) if key in effects else None
-                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default"), "effect": effect})
+                ours |= {"effect": effect, "conflicts": tuple(map(_conflict_of, conflicts.get(key, ())))}
+                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default")})
             except (TypeError, ValueError) as error:  # a file beside a run's code may be of another version
                 faults.append(Place(str(file), ("groups", part, key)).fault(str(error)))
     return rows
@@ -97,6 +98,10 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
 
 def _effect_of(row: Mapping[str, Any]) -> Effect:
     return Effect(**{**row, "needs": tuple(several(row["needs"])), "values": tuple(row.get("values", ()))})
+
+
+def _conflict_of(row: Mapping[str, Any]) -> Conflict:
+    return Conflict(**{**row, "values": tuple(row.get("values", ()))})
 
 
 def _parts(groups: Mapping[str, Any], name: str) -> list[str]:

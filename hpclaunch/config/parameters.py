@@ -45,13 +45,28 @@ class Effect:
 
 
 @record
+class Conflict:
+    """What a parameter with a value other than false, 0 or an empty text excludes: ``values`` of the ``other`` one.
+
+    Without ``values``, any but these. ``why`` is a clause in words. ``instead``: the switch that can be combined with
+    the other; empty if there is none. ``gives_way``: the program overrides a default of the other.
+    """
+
+    other: str
+    why: str
+    values: tuple[Value, ...] = ()
+    instead: str = ""
+    gives_way: bool = False
+
+
+@record
 class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
     ``divides``: the parameters whose values this one must divide; ``less_than``: those that it must be less than. A
     file may name a single one. ``required``: a text that must not be empty, as its default is.
-    ``effect``: what it needs to have one; None if it needs nothing.
+    ``effect``: what it needs to have one; None if it needs nothing. ``conflicts``: what it excludes.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -69,6 +84,7 @@ class Parameter:
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
     effect: Effect | None = field(default=None, metadata=INTERNAL)
+    conflicts: tuple[Conflict, ...] = field(default=(), metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         if self.type is not None:

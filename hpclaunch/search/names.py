@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.config.effects import idle_settings
+from hpclaunch.config.effects import conflicting_settings, idle_settings
 from hpclaunch.config.parameters import Parameter, Value, listed, spell
 from hpclaunch.core.errors import Fault, did_you_mean, nearest
 from hpclaunch.search.space import Dimension, SearchSpace
@@ -80,16 +80,21 @@ def _faults_of_values(one: Dimension, parameter: Parameter) -> list[Fault]:
 
 
 def idle(space: SearchSpace, parameters: Mapping[str, Parameter], typed: Mapping[str, str]) -> list[Fault]:
-    """Return which searched parameters, or typed ones (``--set``), have no effect in some trial."""
+    """Return which searched parameters, or typed ones (``--set``), have no effect or exclude others in some trial."""
     chosen: dict[str, Sequence[Value]] = {name: _values_of(parameters, name, text) for name, text in typed.items()}
     for one in space.dimensions:
         chosen[one.name] = one.values or tuple(one.draw(place) for place in (0.25, 0.75))
     known = {name: values for name, values in chosen.items() if name in parameters and values}
     searched = set(space.names)
-    return [
+    found = [
         replace(fault, where=name if name in searched else f"--set {name}")
         for name, fault in idle_settings(parameters, known)
     ]
+    for name, other, fault in conflicting_settings(parameters, known):
+        several = [one for one in (name, other) if one in searched]
+        if several:  # those of settings alone are refused elsewhere
+            found.append(replace(fault, where=", ".join(several)))
+    return found
 
 
 def _values_of(parameters: Mapping[str, Parameter], name: str, text: str) -> tuple[Value, ...]:

@@ -80,7 +80,7 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
 
     def begin(name: str) -> World:
         world = torch_ranks.start(name, settings.seed, settings.stall_minutes)
-        techniques.check_plain(settings, world, torch_shards.faults(settings))
+        techniques.check_plain(settings, world)
         torch_speed.set_arithmetic(settings, world)
         return world
 

@@ -242,6 +242,42 @@ def _why_idle(asked: Any, row: Mapping[str, Any]) -> str:
     return "an effect only with --{}={}, not with {}".format(row["needs"], " or ".join(row["values"]), other)
 
 
+class Conflict(NamedTuple):
+    """Two options that exclude each other: `other`, whose default may give way; and why, in words."""
+
+    other: str
+    gives_way: bool
+    why: str
+
+
+def conflicts(asked: Any) -> list[Conflict]:
+    """The options of this training that exclude others, by the rows `conflicts` of parameters.json."""
+    found = []
+    for name, rows in _training_parameters()["conflicts"].items():
+        if not getattr(asked, name, False):
+            continue
+        this = _option_in_words(name, getattr(asked, name))
+        for row in rows:
+            value = getattr(asked, row["other"], False)
+            is_excluded = value in row["values"] if "values" in row else value
+            if not is_excluded:
+                continue
+            step = "omit one of them"
+            if "instead" in row:
+                step = "use {}, not {}".format(_option_in_words(row["instead"], True), this)
+            why = "{} cannot be combined with {}, {}: {}".format(
+                this, _option_in_words(row["other"], value), row["why"], step
+            )
+            found.append(Conflict(row["other"], row.get("gives_way", False), why))
+    return found
+
+
+def _option_in_words(name: str, value: Any) -> str:
+    """An option as it is typed."""
+    text = str(value).lower() if isinstance(value, bool) else value
+    return "--{}={}".format(name.replace("_", "-"), text)
+
+
 def _training_parameters() -> Any:
     content = pkgutil.get_data(__name__, TRAINING_PARAMETERS)  # also from the archive that a run has of this library
     assert content is not None

@@ -114,7 +114,7 @@ def test_ranks_that_share_the_state_alone_follow_one_process(tmp_path: Path) -> 
         (["--shard-weights=true"], "--shard-weights=true needs fully_shard of PyTorch 2.6 or newer, and this is 1.13"),
         (
             ["--shard-weights=true", "--optimizer=lamb"],
-            "--optimizer=lamb needs whole weights: use --shard-optimizer=true, not --shard-weights=true",
+            "with --optimizer=lamb, which needs whole weights: use --shard-optimizer=true, not --shard-weights=true",
         ),
     ],
 )

@@ -1,14 +1,14 @@
-"""Refuses settings that have no effect beside the others, and those that a TensorFlow strategy does not have.
+"""Refuses settings without effect beside others, that exclude each other, or that a TensorFlow strategy does not have.
 
-The training program refuses the latter, too, on its ranks (``training.rank.strategies.faults``).
+The training program refuses the last, too, on its ranks (``training.rank.strategies.faults``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from hpclaunch.config.effects import idle_settings
+from hpclaunch.config.effects import conflicting_settings, idle_settings
 from hpclaunch.config.parameters import Value, spell
 from hpclaunch.core.spec import CENTRAL_STORAGE, HOROVOD, Sweep
 from hpclaunch.resolve.case import Case
@@ -60,21 +60,30 @@ def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep 
 
 def _texts_of_run(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each parameter, a text that it has in a run, and where the text is from."""
-    job, typed, named = case.job, dict(case.request.settings), dict(free_settings(case))
+    typed, named = dict(case.request.settings), dict(free_settings(case))
     swept = dict(sweep.axes) if sweep else {}
-    for name, row in job.parameters.items():
-        if name in swept:
-            yield from ((name, text, f"--sweep {name}") for text in swept[name])
-        elif name in typed:
-            yield name, typed[name], f"--set {name}"
-        elif name in named:
-            yield name, named[name], f"--recipe {recipe_name_of(case)}"
-        else:
-            yield name, spell(row.default), f"the job {job.name}: parameters.{name}"
+    for name, row in case.job.parameters.items():
+        texts = swept.get(name) or (typed.get(name, named.get(name, spell(row.default))),)
+        where = _place_of(case, name, swept)
+        yield from ((name, text, where) for text in texts)
+
+
+def _place_of(case: Case, name: str, swept: Collection[str]) -> str:
+    """Return where the value of a parameter is from."""
+    if name in swept:
+        return f"--sweep {name}"
+    if name in dict(case.request.settings):
+        return f"--set {name}"
+    if name in dict(free_settings(case)):
+        return f"--recipe {recipe_name_of(case)}"
+    return f"the job {case.job.name}: parameters.{name}"
 
 
 def check_effects(case: Case, decisions: Decisions, sweep: Sweep | None = None) -> None:
-    """Note a fault for each setting without effect in some run. The space of a search: ``search.names.idle``."""
+    """Note a fault for each setting without effect in some run, and for those that exclude each other.
+
+    The space of a search: ``search.names.idle``.
+    """
     rows, request = case.job.parameters, case.request
     typed, named = dict(request.settings), dict(free_settings(case))
     axes = dict(sweep.axes) if sweep and not request.search else {}
@@ -89,13 +98,11 @@ def check_effects(case: Case, decisions: Decisions, sweep: Sweep | None = None) 
         effect = rows[idle].effect
         if effect is None or not searched.isdisjoint(effect.needs):
             continue
-        if idle in axes:
-            where = f"--sweep {idle}"
-        elif idle in typed:
-            where = f"--set {idle}"
-        else:
-            where = f"--recipe {recipe_name_of(case)}"
-        decisions.faults.append(replace(fault, where=where))
+        decisions.faults.append(replace(fault, where=_place_of(case, idle, axes)))
+    for name, other, fault in conflicting_settings(rows, chosen):
+        if searched.isdisjoint((name, other)):
+            places = dict.fromkeys(_place_of(case, one, axes) for one in (name, other))
+            decisions.faults.append(replace(fault, where=", ".join(places)))
 
 
 def _values_of(case: Case, name: str, texts: tuple[str, ...]) -> list[Value]:

@@ -25,36 +25,6 @@ OWN_OPTIMIZER = (
     "training.optimizer(run, model) makes{}, or omit the setting"
 )
 NUMBERS = "--shard-weights=true cannot divide {}, which is a single number: give it the shape [1]"
-NEED_WHOLE = ("lamb", "larc", "lars", "muon")
-"""Optimizers that need norms of whole weights, or whole matrices."""
-
-
-def faults(asked: Any) -> list[str]:
-    """Why the settings of a program of PyTorch cannot be combined with shared weights, one sentence each."""
-    if not getattr(asked, "shard_weights", False):
-        return []
-    optimizer, settings = getattr(asked, "optimizer", ""), vars(asked)
-    rules = [
-        (
-            settings.get("shard_optimizer"),
-            "--shard-weights=true shares the optimizer's state too: omit --shard-optimizer=true",
-        ),
-        (
-            settings.get("noise_scale"),
-            "--shard-weights=true exchanges no whole gradient: omit --noise-scale=true",
-        ),
-        (
-            settings.get("channels_last"),
-            "--channels-last=true needs whole weights: omit it or --shard-weights=true",
-        ),
-        (
-            optimizer in NEED_WHOLE,
-            "--optimizer={} needs whole weights: use --shard-optimizer=true, not --shard-weights=true".format(
-                optimizer
-            ),
-        ),
-    ]
-    return [text for broken, text in rules if broken]
 
 
 def is_divided(model: Any) -> bool:

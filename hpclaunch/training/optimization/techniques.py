@@ -34,6 +34,9 @@ def _parse(
     for one in idle(asked):
         if one.name not in typed:
             setattr(asked, one.name, one.off)
+    for conflict in options.conflicts(asked):
+        if conflict.gives_way and conflict.other not in typed:
+            setattr(asked, conflict.other, type(getattr(asked, conflict.other))())
     for name, without, conflicts in _OVERRIDDEN:
         if name not in typed and conflicts(asked):
             setattr(asked, name, without)
@@ -52,7 +55,6 @@ def _adascale(asked: Any) -> bool:
 _OVERRIDDEN: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
     ("warmup_epochs", 0.0, lambda asked: asked.warmup_steps or _adascale(asked)),
     ("warmup_steps", 0, lambda asked: asked.warmup_epochs or _adascale(asked)),
-    ("noise_scale", False, lambda asked: getattr(asked, "shard_weights", False) and hasattr(asked, "noise_scale")),
 )
 """A default, its value when another option overrides it, and the condition for that."""
 
@@ -62,10 +64,11 @@ def check(asked: argparse.Namespace, world: World) -> None:
     _refuse(faults(asked), world)
 
 
-def check_plain(asked: argparse.Namespace, world: World, others: Sequence[str] = ()) -> None:
-    """As `check`, for a program of PyTorch or JAX. others: conflicts that its framework has."""
+def check_plain(asked: argparse.Namespace, world: World) -> None:
+    """As `check`, for a program of PyTorch or JAX."""
     idle = [one.why for one in _idle_beside_the_optimizer(asked)]
-    _refuse([*idle, *_rate_faults(asked), *_monitoring_faults(asked), *others], world)
+    conflicts = [one.why for one in options.conflicts(asked)]
+    _refuse([*idle, *_rate_faults(asked), *_monitoring_faults(asked), *conflicts], world)
 
 
 def check_made_up(asked: argparse.Namespace, world: World) -> None:

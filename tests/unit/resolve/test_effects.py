@@ -1,7 +1,8 @@
-"""A chosen setting without effect is refused before anything is queued, by the rule that the ranks have."""
+"""Settings without effect, or that exclude others, are refused before anything is queued, as the ranks refuse them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hpclaunch.search.names import idle
 from hpclaunch.search.space import Dimension, SearchSpace
 from tests.builders import bundled_job, planned, refused
 
-CIFAR = bundled_job("cifar")
+CIFAR, DDP = bundled_job("cifar"), bundled_job("ddp")
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,65 @@ def test_no_trial_of_a_search_has_a_setting_without_effect() -> None:
     assert "has no effect with optimizer=sgd" in str(fault)
     (fault,) = idle(SearchSpace(dimensions=both[1:]), rows, {"weight_decay": "0.1"})
     assert fault.where == "--set weight_decay"
+
+
+# --- settings that exclude others
+
+SHARED = ("shard_weights", "true")
+
+
+def with_default(name: str, value: Any) -> Any:
+    """The job ddp with another default of a parameter."""
+    return replace(DDP, parameters={**DDP.parameters, name: DDP.parameters[name].with_default(value)})
+
+
+@pytest.mark.parametrize(
+    ("typed", "where", "words"),
+    [
+        (
+            {"settings": (SHARED, ("optimizer", "lamb"))},
+            "--set shard_weights, --set optimizer",
+            "shard_weights=true cannot be combined with optimizer=lamb, which needs whole weights",
+        ),
+        ({"settings": (SHARED, ("shard_optimizer", "true"))}, "--set shard_optimizer", "which it includes"),
+        ({"settings": (SHARED, ("noise_scale", "true"))}, "--set noise_scale", "which needs whole gradients"),
+        ({"settings": (SHARED, ("channels_last", "true"))}, "--set channels_last", "which needs whole weights"),
+        (
+            {"settings": (SHARED,), "sweep": (("optimizer", "adam,muon"),)},
+            "--set shard_weights, --sweep optimizer",
+            "optimizer=muon",
+        ),
+        (
+            {"settings": (("optimizer", "lars"),), "job": with_default("shard_weights", True)},
+            "the job ddp: parameters.shard_weights, --set optimizer",
+            "optimizer=lars",
+        ),
+        (
+            {"settings": (SHARED,), "job": with_default("channels_last", True)},
+            "--set shard_weights, the job ddp: parameters.channels_last",
+            "channels_last=true",
+        ),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(typed: dict[str, Any], where: str, words: str) -> None:
+    (fault,) = refused(**{"job": DDP, **typed})
+    assert fault.where.endswith(where) and words in fault.what and "shard_weights" in str(fault)
+    step = "set shard_optimizer=true in place of shard_weights" if "optimizer=l" in words else fault.next
+    assert fault.next == step
+
+
+def test_a_default_that_gives_way_and_what_goes_together_are_taken() -> None:
+    assert DDP.parameters["noise_scale"].default is True
+    for settings in (
+        (SHARED,),
+        (SHARED, ("noise_scale", "false"), ("optimizer", "adamw")),
+        (("shard_optimizer", "true"), ("noise_scale", "true"), ("optimizer", "lamb")),
+    ):
+        planned(job=DDP, settings=settings)
+
+
+def test_no_trial_of_a_search_has_settings_that_exclude_each_other() -> None:
+    space = SearchSpace(dimensions=(Dimension(name="optimizer", values=("adam", "lamb")),))
+    (fault,) = idle(space, DDP.parameters, {"shard_weights": "true"})
+    assert "cannot be combined with optimizer=lamb" in fault.what and fault.where == "optimizer"
+    assert not idle(space, DDP.parameters, {"shard_optimizer": "true"})

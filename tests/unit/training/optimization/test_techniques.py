@@ -16,6 +16,7 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
+from hpclaunch.config.effects import conflicting_settings
 from hpclaunch.config.parameters import Parameter, several, spell
 from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
@@ -152,6 +153,23 @@ def test_what_is_typed_overrides_defaults_of_the_program_and_of_the_job_file(
     found = techniques.parse(options.parser("a job", {"from": "samples", **defaults}), words.split())
     assert techniques.faults(found) == []
     assert {name: getattr(found, name) for name in kept} == kept
+
+
+@pytest.mark.parametrize("shares_weights", [True, False])
+def test_the_launcher_and_the_ranks_have_the_same_settings_that_exclude_others(shares_weights: bool) -> None:
+    job, found = bundled_job("ddp"), set()
+    parser = options.parser("ddp", options.of_job(str(Path(job.folder) / "train.py")))
+    for name, row in job.parameters.items():
+        for value in (False, True) if row.value_type == "bool" else row.choices:
+            typed = {"shard_weights": shares_weights, name: value}
+            words = [f"--{key.replace('_', '-')}={spell(one)}" for key, one in typed.items()]
+            of_ranks = options.conflicts(techniques.parse_plain(parser, words))
+            of_launcher = conflicting_settings(job.parameters, {key: [one] for key, one in typed.items()})
+            assert [one.other for one in of_ranks] == [other for _, other, _ in of_launcher], typed
+            found |= {(one.other, spell(typed[one.other])) for one in of_ranks}
+    switches = {(name, "true") for name in ("shard_optimizer", "noise_scale", "channels_last")}
+    optimizers = {("optimizer", name) for name in ("lamb", "larc", "lars", "muon")}
+    assert found == (switches | optimizers if shares_weights else set())
 
 
 @pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
