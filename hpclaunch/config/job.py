@@ -112,7 +112,8 @@ class Training:
     rank. ``names``: the parameter of a role, if its name differs from the role's. ``formulas`` are for a model whose
     size is a setting: they give figures, samples and their bytes for the settings of a request (Job.sized).
     ``rate_is_alone``: the learning rate is that of a recipe without a batch; ``recipe_rate`` and ``recipe_optimizer``:
-    the learning rate that a recipe gives, and the optimizer that it is for (Job.with_rate_of).
+    the learning rate that a recipe gives, and the optimizer that it is for (Job.with_rate_of). ``rate_is_typed``: the
+    run has a typed rate instead, perhaps of the same value.
     """
 
     samples: PositiveInt
@@ -127,6 +128,7 @@ class Training:
     rate_is_alone: bool = field(default=False, metadata=INTERNAL)
     recipe_rate: float | None = field(default=None, metadata=INTERNAL)
     recipe_optimizer: str | None = field(default=None, metadata=INTERNAL)
+    rate_is_typed: bool = field(default=False, metadata=INTERNAL)
 
     @property
     def large(self) -> bool:
@@ -266,9 +268,10 @@ class Job:
         whole: dict[str, Any] = {name: max(1, int(found.pop(name))) for name in _WHOLE if name in found}
         return replace(self, training=replace(self.training, figures={**self.training.figures, **found}, **whole))
 
-    def with_rate_of(self, recipe: str) -> "Job":
+    def with_rate_of(self, recipe: str, *, rate_is_typed: bool = False) -> "Job":
         """Return the job with a recipe's learning rate and what it is for; unchanged if it gives no rate.
 
+        ``rate_is_typed``: a person typed a rate, of the same value or not, and that of the recipe is compared with it.
         A recipe that also says how ranks scale its rate gives the rate of the job's own base batch.
         """
         found, rate = self.recipes.get(recipe), self.parameter_for("learning_rate")
@@ -280,6 +283,7 @@ class Job:
             self.training,
             recipe_rate=float(value) if isinstance(value, int | float) else None,
             recipe_optimizer=None if optimizer is None else str(optimizer),
+            rate_is_typed=rate_is_typed,
         )
         if self.parameter_for("scale_learning_rate") in found.settings:
             return replace(self, training=training)

@@ -223,6 +223,17 @@ def test_the_rate_of_a_recipe_follows_the_batch_from_that_of_the_recipe(desk_wit
     assert "learning_rate=0.0001 (advised: 7.071e-05)" in typed.err
 
 
+def test_a_typed_rate_is_kept_even_if_it_is_that_of_the_recipe(desk: Desk) -> None:
+    """The script had the typed rate, and the summary another: the rate counted as that of the recipe."""
+    asked = ("transformer", "--site", "lumi", "--recipe", "gpt-2b", "--nodes", "4", "--set", "learning_rate=0.00016")
+    plan = desk.type("plan", *asked).out
+    assert "learning rate kept as typed: 0.00016" in plan and plan.count("--set learning_rate=") == 1
+    rendered = desk.type("submit", *asked, "--account", "project_1", "--runs-dir", "/scratch/project_1", "--dry-run")
+    assert "--learning-rate=0.00016" in rendered.out
+    told = rendered.out + rendered.err
+    assert "learning rate 0.00016 (by the rule:" in told and "learning_rate=0.00016 (advised: 2.828e-05)" in told
+
+
 def test_a_plan_sets_the_rate_of_its_batch_and_none_of_another_optimizer(desk: Desk) -> None:
     scaled = desk.type("plan", "transformer", "--site", "lumi", "--recipe", "gpt-2b").out
     assert "rate   1.41e-05, adamw" in scaled and "--set learning_rate=1.414e-05" in scaled  # 0.00016 sqrt(8 / 1024)

@@ -71,8 +71,10 @@ class RunQuestion:
         Swept learning rates are base rates, which every run scales by the rule of its own optimizer and batch.
         """
         assert self.job.training is not None
-        work = workload_of(self.job, self.job.training, settings)
-        if work.names.get("learning_rate") in dict(self.axes):
+        rate = self.job.parameter_for("learning_rate")
+        training = replace(self.job.training, rate_is_typed=rate in dict(self.typed))
+        work = workload_of(self.job, training, settings)
+        if rate in dict(self.axes):
             return replace(work, rate_is_typed=False, tuned_rate=work.learning_rate, tuned_for=work.optimizer)
         return work
 
@@ -258,7 +260,8 @@ def _advice(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
     work = question.work(question.settings)
     context = {work.names[role] for role in CONTEXT if role in work.names}
     batches = tuple(pair for pair in question.typed if pair[0] in context)
-    untyped = question.recipe((*question.free(batches), *batches)) or recipe
+    alone = replace(question, typed=batches)
+    untyped = alone.recipe(alone.settings) or recipe
     rows = question.job.parameters
     decided = {name: spell(rows[name].default) for name in untyped.decides if name in rows}
     return {**decided, **dict(untyped.wanted), **dict(question.free(batches)), **dict(untyped.settings)}

@@ -178,7 +178,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     if training.recipe_optimizer is not None:
         as_written["optimizer"] = training.recipe_optimizer
     rate = _positive_number(values, "learning_rate")
-    of_recipe = rate is not None and rate == training.recipe_rate
+    of_recipe = training.recipe_rate is not None and not training.rate_is_typed
     scaling, number_format = str(values.get("scale_learning_rate", "none")), str(values.get("precision", "float32"))
     return Workload(
         samples=samples,

@@ -80,8 +80,10 @@ def rated(case: Case) -> Job:
 
     Swept rates are base rates of the job's own batch.
     """
-    is_swept = case.job.parameter_for("learning_rate") in dict(case.request.sweep)
-    return case.job if is_swept else case.job.with_rate_of(recipe_name_of(case))
+    name, request = case.job.parameter_for("learning_rate"), case.request
+    if name in dict(request.sweep):
+        return case.job
+    return case.job.with_rate_of(recipe_name_of(case), rate_is_typed=name in dict(request.settings))
 
 
 def sized(case: Case) -> Case:
