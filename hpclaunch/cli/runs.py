@@ -113,7 +113,7 @@ def logs(
     tail = wait.Tail(found, rank)
     if lines is not None:
         tail.skip_to_last(lines)
-    elif is_followed and (before := tail.begin_near_end()):
+    elif is_followed and not json and (before := tail.begin_near_end()):
         console.say(f"{before:,} bytes before this are left out; hpclaunch logs {found.label} prints all")
     try:
         for now, part in wait.follow(found, tail=tail) if is_followed else wait.read_log(found, tail):

@@ -68,6 +68,11 @@ def test_the_last_lines_of_a_run_and_of_a_rank(local: Desk) -> None:
         more.write("x" * 2**20 + "\nlast\n")
     followed = local.type("logs", "-f")
     assert followed.out.endswith("x\nlast\n") and "are left out" not in followed.err  # few lines, though long ones
+    with next((run / "logs").glob("*_log.out")).open("a") as more:
+        more.write("line\n" * 2000)
+    assert "are left out" in local.type("logs", "-f").err
+    whole, followed = local.type("logs", "--json"), local.type("logs", "-f", "--json")
+    assert followed.json["text"] == whole.json["text"] and "are left out" not in followed.err
 
 
 def test_a_failed_run_says_which_rank_failed_first_and_how(local: Desk) -> None:

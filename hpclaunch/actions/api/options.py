@@ -87,7 +87,7 @@ def plan_objective(options: PlanOptions) -> Objective:
 
 def global_batch_of(options: PlanOptions) -> int | None:
     """Return the global batch size in samples, if one is given. Raises InvalidRequest."""
-    return _whole_number("global_batch", options.get("global_batch"))
+    return whole_number("global_batch", options.get("global_batch"))
 
 
 def work_of(options: PlanOptions) -> float | None:
@@ -130,8 +130,8 @@ def _texts(name: str, values: Any) -> tuple[str, ...]:
     return tuple(text for text in found if text is not None)
 
 
-def _whole_number(name: str, value: Any, least: int = 1) -> int | None:
-    """Return a whole number that is at least ``least``; None if it is not given."""
+def whole_number(name: str, value: Any, least: int = 1) -> int | None:
+    """Return a whole number that is at least ``least``; None if it is not given. Raises InvalidRequest."""
     if value is None:
         return None
     try:
@@ -153,11 +153,11 @@ def _seconds(name: str, value: Any) -> int | None:
     """Return a time in seconds; None if it is not given. Raises InvalidRequest."""
     if isinstance(value, str):
         return typed_values.seconds_of(value, name)
-    return _whole_number(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
+    return whole_number(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
 
 
 def _megabytes(name: str, value: Any) -> int | None:
-    return typed_values.megabytes_of(value) if isinstance(value, str) else _whole_number(name, value)
+    return typed_values.megabytes_of(value) if isinstance(value, str) else whole_number(name, value)
 
 
 def _node_types(name: str, value: Any) -> str | None:
@@ -215,7 +215,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "str | None": _text,
     "Name | None": _text,
     "Names | None": _texts,
-    "int | None": lambda name, value: _whole_number(name, value, 0 if name in _MAY_BE_ZERO else 1),
+    "int | None": lambda name, value: whole_number(name, value, 0 if name in _MAY_BE_ZERO else 1),
     "bool": lambda name, value: _flag(name, value) or False,
     "bool | None": _flag,
     "Time | None": _seconds,

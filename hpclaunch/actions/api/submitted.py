@@ -157,16 +157,19 @@ class SubmittedRun:
     def log(self, *, rank: int | None = None, tail: int | None = None) -> str:
         """Return the log of all ranks and starts, or that of one rank; with ``tail`` so many of its last lines.
 
-        Raises Refused for a sweep, each of whose runs has its own log, and for a rank that has none.
+        Raises Refused for a sweep, each of whose runs has its own log, and for a rank that has none; InvalidRequest
+        for a ``rank`` or ``tail`` that is no whole number from 0.
         """
+        from hpclaunch.actions.api.options import whole_number
         from hpclaunch.actions.queueing.wait import Tail, missing_log_fault, own_log, read_log, refuse_array
 
+        rank, last = whole_number("rank", rank, least=0), whole_number("tail", tail, least=0)
         run = self._load()
         refuse_array(run)
         rank = own_log(run, rank)
         lines = Tail(run, rank)
-        if tail is not None:
-            lines.skip_to_last(tail)
+        if last is not None:
+            lines.skip_to_last(last)
         text = b"".join(block for _, block in read_log(run, lines))
         if rank is not None and not run.logs(rank):
             raise Refused(missing_log_fault(run, rank))

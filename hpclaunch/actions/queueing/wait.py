@@ -237,6 +237,10 @@ def _find_last_lines(file: BinaryIO, size: int, lines: int) -> tuple[int, int]:
     return place, found + (lines > 0 and size > 0)
 
 
+def _note_of_gap(count: int, path: Path) -> bytes:
+    return os.fsencode(f"\n[hpclaunch: {count:,} bytes are left out here; {path} has all]\n")
+
+
 class Tail:
     """Reads what was added to a run's log files since the last time, including those of later starts."""
 
@@ -244,18 +248,28 @@ class Tail:
         self._run = run
         self._rank = rank
         self._offsets: dict[Path, int] = {}
+        self._untold: dict[Path, int] = {}
 
     def skip_to_last(self, lines: int) -> None:
-        """Pass over all but the last lines of what the log files contain now, over all starts."""
+        """Pass over all but the last lines of what the log files contain now, over all starts.
+
+        Of a file in which they are too long to be searched for, the end is read, after a line that says so.
+        """
         for path in reversed(self._run.logs(self._rank)):
             with contextlib.suppress(OSError), self._open_log(path) as file:
-                self._offsets[path], found = _find_last_lines(file, os.fstat(file.fileno()).st_size, lines)
+                size = os.fstat(file.fileno()).st_size
+                place, found = _find_last_lines(file, size, lines)
+                self._offsets[path] = place
+                if 0 < place == size - _LAST_OF_A_LOG:
+                    self._untold[path] = place
                 lines -= found
 
     def begin_near_end(self) -> int:
         """Pass over all but the last 1,000 lines if the log is long, and return how many bytes are passed over."""
-        files = self._run.logs(self._rank)
-        size = sum(path.stat().st_size for path in files if path.exists())
+        size = 0
+        for path in self._run.logs(self._rank):
+            with contextlib.suppress(OSError):
+                size += path.stat().st_size
         if size <= _BLOCK:
             return 0
         self.skip_to_last(_LINES_BEFORE)
@@ -271,13 +285,15 @@ class Tail:
         A shorter file is read from its start.
         """
         for path in self._run.logs(self._rank):
+            if path in self._untold:
+                return _note_of_gap(self._untold.pop(path), path)
             try:
                 with self._open_log(path) as file:
                     offset, size = self._offsets.get(path, 0), os.fstat(file.fileno()).st_size
                     if offset == _FIRST_OF_A_LOG and size > _LARGEST_LOG:
                         self._offsets[path] = size - _LAST_OF_A_LOG
                         left = size - _FIRST_OF_A_LOG - _LAST_OF_A_LOG
-                        return f"\n[hpclaunch: {left:,} bytes are left out here; {path} has all]\n".encode()
+                        return _note_of_gap(left, path)
                     file.seek(offset if offset <= size else 0)
                     block = file.read(_BLOCK)
                     self._offsets[path] = file.tell()

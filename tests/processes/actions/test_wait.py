@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.actions.api.submitted import SubmittedRun
 from hpclaunch.actions.queueing.wait import (
     Tail,
     follow,
@@ -19,7 +20,7 @@ from hpclaunch.actions.queueing.wait import (
     refuse_array,
     wait,
 )
-from hpclaunch.core.errors import Refused, SchedulerError
+from hpclaunch.core.errors import InvalidRequest, Refused, SchedulerError
 from hpclaunch.runs import Run
 from tests.builders import leave_proof
 from tests.processes.actions.conftest import FakeSlurm
@@ -267,12 +268,20 @@ def test_the_last_lines_are_those_of_tail_over_all_starts(log: tuple[Run, Path],
     assert all_of(tail) == b"".join(shown)
 
 
-def test_of_a_line_longer_than_what_is_read_back_its_end_is_shown(log: tuple[Run, Path]) -> None:
+def test_of_a_line_longer_than_what_is_read_back_its_end_is_shown_and_that_is_said(log: tuple[Run, Path]) -> None:
     run, file = log
-    file.write_bytes(b"x" * (30 * 2**20) + b"end")
+    end = b"x" * (24 * 2**20 - 4) + b"\nend"
+    file.write_bytes(b"x" * (6 * 2**20 + 4) + end)
+    told = f"\n[hpclaunch: {6 * 2**20 + 4:,} bytes are left out here; {file} has all]\n".encode()
+    for lines, shown in ((3, told + end), (2, told + end), (1, b"end"), (0, b"")):
+        tail = Tail(run)
+        tail.skip_to_last(lines)
+        assert all_of(tail) == shown, lines
+        assert tail.read() == b""
+    file.write_bytes(end)
     tail = Tail(run)
     tail.skip_to_last(2)
-    assert all_of(tail) == b"x" * (24 * 2**20 - 3) + b"end"
+    assert all_of(tail) == end, "all of it is read"
 
 
 def test_a_long_log_is_followed_from_its_last_lines(log: tuple[Run, Path]) -> None:
@@ -283,6 +292,31 @@ def test_a_long_log_is_followed_from_its_last_lines(log: tuple[Run, Path]) -> No
     tail = Tail(run)
     assert tail.begin_near_end() == 99_000 * 12
     assert all_of(tail).splitlines()[:1] == [b"line 099000"]
+
+
+def test_a_number_of_lines_or_a_rank_that_no_command_line_could_have_is_refused(log: tuple[Run, Path]) -> None:
+    run, file = log
+    file.write_text("one\ntwo\n")
+    submitted = SubmittedRun(folder=run.path)
+    assert (submitted.log(tail=1), submitted.log(tail=0), submitted.log()) == ("two\n", "", "one\ntwo\n")
+    for wrong in (-1, True, 1.5, "2"):
+        for name in ("tail", "rank"):
+            with pytest.raises(InvalidRequest) as refusal:
+                submitted.log(**{name: wrong})
+            (fault,) = refusal.value.faults
+            assert (fault.where, fault.allowed) == (name, "a whole number, at least 0")
+            assert fault.what == f"{wrong!r} is not allowed"
+
+
+def test_a_log_that_disappears_while_its_size_is_read_is_passed_over(
+    log: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, file = log
+    file.write_text("short\n")
+    monkeypatch.setattr(Run, "logs", lambda *_: [file])
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    file.unlink()
+    assert Tail(run).begin_near_end() == 0
 
 
 def test_a_tail_passes_over_a_log_that_is_a_link_and_reads_the_others(log: tuple[Run, Path], tmp_path: Path) -> None:
