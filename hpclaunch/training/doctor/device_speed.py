@@ -1,4 +1,7 @@
-"""Measures the matrix product and the copy rate of a rank's device, in two to six seconds; it judges nothing."""
+"""Measures the matrix product and the copy rate of a rank's device, in two to six seconds; it judges nothing.
+
+The values are random, as those of a training: of equal ones a GPU may need less power, and multiply them faster.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def by_torch(torch: Any, device: Any) -> "dict[str, Any]":
             torch.cuda.synchronize(device)
 
     def product(rows: int, kind: str) -> Once:
-        left = torch.ones(rows, rows, device=device, dtype=torch.bfloat16 if kind == "mixed" else torch.float32)
+        left = torch.randn(rows, rows, device=device, dtype=torch.bfloat16 if kind == "mixed" else torch.float32)
 
         def once() -> None:
             torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
@@ -78,7 +81,7 @@ def by_torch(torch: Any, device: Any) -> "dict[str, Any]":
         return once
 
     def copy(size: int) -> Once:
-        source = torch.ones(size // FLOAT_BYTES, device=device)
+        source = torch.rand(size // FLOAT_BYTES, device=device)
         target = torch.empty_like(source)
 
         def once() -> None:
@@ -110,7 +113,7 @@ def by_tensorflow(tf: Any) -> "dict[str, Any]":
     switch = tf.config.experimental
 
     def product(rows: int, kind: str) -> Once:
-        left = tf.ones([rows, rows], tf.bfloat16 if kind == "mixed" else tf.float32)
+        left = tf.random.normal([rows, rows], dtype=tf.bfloat16 if kind == "mixed" else tf.float32)
 
         def once() -> None:
             switch.enable_tensor_float_32_execution(kind == "tf32")
@@ -119,7 +122,7 @@ def by_tensorflow(tf: Any) -> "dict[str, Any]":
         return once
 
     def copy(size: int) -> Once:
-        source = tf.ones([size // FLOAT_BYTES])
+        source = tf.random.uniform([size // FLOAT_BYTES])
         target = tf.Variable(tf.zeros([size // FLOAT_BYTES]))
 
         def once() -> None:
