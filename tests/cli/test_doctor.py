@@ -177,14 +177,23 @@ def test_the_speed_of_the_device_is_kept_unless_a_node_seems_sick(cluster: Desk)
     run = ended_probe(cluster)
     add_speeds(run, 0.5, 0.2)
     report = cluster.type("doctor", "--from", run.name, "--json").json
-    kept = Path(report["kept"]).with_name("device.json")
+    all_reduces, why = report["kept"].split("; ", 1)
+    kept = Path(all_reduces).with_name("device.json")
+    assert why.startswith("the speed of the device is not kept for plan: n0 reaches 0.2 in float32")
     assert report["device"]["doubts"].startswith("n0 reaches 0.2 in float32") and not kept.exists()
     assert [check["verdict"] for check in report["checks"] if check["name"] == "device"] == ["WARN"]
     add_speeds(run, 0.5, 0.45)
     report = cluster.type("doctor", "--from", run.name, "--json").json
     assert (report["device"]["float32"], report["device"]["doubts"]) == (0.45, "")
+    assert report["kept"] == f"{all_reduces}; {kept}"
     measured = json.loads(kept.read_text())["measurements"]
     assert [(one["float32"], one["ranks_per_node"], one["run"]) for one in measured] == [(0.45, 2, run.name)]
+    kept.unlink()
+    kept.mkdir()  # so that no file of this name can be written
+    report = cluster.type("doctor", "--from", run.name, "--json").json
+    assert report["kept"].startswith(
+        f"{all_reduces}; the speed of the device is not kept for plan: {kept.parent} cannot"
+    )
 
 
 def test_nothing_is_kept_of_a_record_that_is_not_the_users(cluster: Desk) -> None:

@@ -65,8 +65,8 @@ class Report:
     """The checks of a site, and the run of the probe if there is one.
 
     ``nodes``: those that its ranks saw; of several that are alike the first. ``all_reduce``: the measured times, if
-    there are several ranks; ``device``: the speed of the slowest rank's device, if all measured one; ``kept``: the file
-    in which a plan finds them, or why it will not.
+    there are several ranks; ``device``: the speed of the slowest rank's device, if all measured one; ``kept``: the
+    files in which a plan finds them, or why it will not.
     """
 
     site: str

@@ -24,27 +24,31 @@ def keep_measured(
 ) -> str:
     """Keep the all-reduces that were ``found``, of all ranks and in a node, and the speed of the device.
 
-    Returns the file, or why nothing is kept; empty: nothing was measured. The figures of a device that differ between
-    ranks, or between repeats, are not kept.
+    Returns the files, or why something is not kept; empty: nothing was measured. The figures of a device that differ
+    between ranks, or between repeats, are not kept.
     """
     known = [one for one in found if one is not None]
     if not known and device is None:
         return ""
     names = (run.site, str(evidence.spec["node_type"]))
     why = _doubt_of(run, evidence, names)
-    if not known and device is not None:
-        why = why or device.doubts
     if why:
         return f"not kept for plan: {why}"
-    places = all_reduce_place(system.environment, *names), device_place(system.environment, *names)
+    all_reduces, speed = all_reduce_place(system.environment, *names), device_place(system.environment, *names)
+    kept: list[str] = []
     try:
         for one in known:
-            keep_times(places[0], _times_of(run, evidence, one))
+            keep_times(all_reduces, _times_of(run, evidence, one))
+        kept += [str(all_reduces)] if known else []
         if device is not None and not device.doubts:
-            keep_speed(places[1], _speed_of(run, evidence, device))
+            keep_speed(speed, _speed_of(run, evidence, device))
+            kept.append(str(speed))
+        why = device.doubts if device is not None else ""
     except OSError as error:
-        return f"not kept for plan: {places[0].parent} cannot be written ({error.strerror})"
-    return str(places[0] if known else places[1])
+        why = f"{speed.parent} cannot be written ({error.strerror})"
+    if why:
+        kept.append(f"{'the speed of the device is ' if kept else ''}not kept for plan: {why}")
+    return "; ".join(kept)
 
 
 def _doubt_of(run: Run, evidence: ProbeEvidence, names: tuple[str, str]) -> str:

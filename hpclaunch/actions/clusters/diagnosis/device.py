@@ -45,6 +45,8 @@ def device_report(evidence: ProbeEvidence) -> DeviceReport | None:
     if not found or len(found) < len(evidence.ranks):
         return None
     kinds = sorted(set.intersection(*(set(facts["speed"]) for facts in found)))
+    if not {"float32", "copy"} <= {*kinds}:
+        return None
     speeds = {kind: [_pair(facts["speed"][kind]) for facts in found] for kind in kinds}
     doubts = []
     for kind in kinds:

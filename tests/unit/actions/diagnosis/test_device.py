@@ -51,6 +51,14 @@ def test_a_fault_of_the_measurement_is_a_warning_and_its_absence_says_nothing() 
     assert device_report(evidence(ranks=some)) is None
 
 
+@pytest.mark.parametrize("lacking", ["float32", "copy"])
+def test_a_rank_without_a_product_or_a_copy_measured_no_speed(lacking: str) -> None:
+    speed = {kind: pair for kind, pair in SPEED.items() if kind != lacking}
+    one = {"library": "PyTorch", "name": "NVIDIA H200", "on_gpu": True, "speed": speed}
+    ranks = [a_rank(number, device=facts() if number else one) for number in range(4)]
+    assert device_report(evidence(ranks=ranks)) is None and check_of(evidence(ranks=ranks)) is None
+
+
 @pytest.mark.parametrize("pair", [[0.0, 0.0], [1.0, 2.0], [float("nan"), 1.0], ["fast", 1.0]])
 def test_figures_that_are_no_speeds_are_refused(pair: list[Any]) -> None:
     with pytest.raises(ValueError, match="are no speeds"):
