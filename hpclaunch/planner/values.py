@@ -213,8 +213,9 @@ class Forecast:
     ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``ranks_per_node``: those of a
     part of a shared node; None: as the request, the job or the site has it. ``known``: the model's figures are known;
     if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the ``recipe``.
-    ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain, 1 if
-    a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
+    ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain that
+    are enough in nine of ten cases, 1 if a single job is; the chosen row has the expected ones.
+    ``precision``: the recommended number format; ``precision_words``: one line if the job uses
     another. ``measured``: the measurements it is based on; ``links``: the measured all-reduces among
     them; ``queue``: the queue wait, if known. ``checkpoints``: how often to save, if what saving takes was measured.
     ``notes``: where evidence overrides a rule of thumb, or advice is not followed. ``refusals``: why the request is not

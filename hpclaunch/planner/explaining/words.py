@@ -84,7 +84,10 @@ def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
     for text in plan.assumed:
         yield "assumed", text
     if plan.jobs > 1:
-        yield "chain", f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
+        run = plan.chosen.candidate if plan.chosen else None
+        expected = f" ({run.jobs} expected)" if run is not None and run.jobs < plan.jobs else ""
+        many = f"up to {plan.jobs} jobs in sequence{expected}"
+        yield "chain", f"{many}, joined by checkpoints: a single job may not run that long"
 
 
 def _rows(plan: Forecast) -> list[str]:

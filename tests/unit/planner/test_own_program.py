@@ -201,6 +201,15 @@ def test_a_rate_far_above_its_class_is_doubted() -> None:
         assert found.program.rate <= 0.0098
 
 
+def test_the_jobs_of_a_chain_are_a_limit_beside_the_expected_ones() -> None:
+    found = plan("frontier", "gpt-65b-corpus")
+    assert found.chosen is not None and found.chosen.candidate is not None
+    expected = found.chosen.candidate.jobs
+    assert 1 < expected < found.jobs
+    text = " ".join(" ".join(text_of(found)).split())
+    assert f"chain: up to {found.jobs} jobs in sequence ({expected} expected), joined" in text
+
+
 def test_the_batch_of_a_rate_is_that_of_its_recipe() -> None:
     job = bundled_job("transformer")
     assert job.with_rate_of("gpt-65b").training.base_batch == 2048  # type: ignore[union-attr]
