@@ -18,7 +18,14 @@ from hpclaunch.guidelines.rungs import RUNGS, RungName, RungRule
 from hpclaunch.planner.amounts import shorten
 from hpclaunch.planner.fitting.attempts import Attempt, NodePlace, attempts_of, places_of, work_with
 from hpclaunch.planner.job.epochs import facts_of, known_batches
-from hpclaunch.planner.job.question import Evidence, Question, evidence_for_work, trial_of
+from hpclaunch.planner.job.question import (
+    SHARD_WEIGHTS,
+    Evidence,
+    Question,
+    evidence_for_work,
+    shards_weights,
+    trial_of,
+)
 from hpclaunch.planner.job.recipe import in_pipeline
 from hpclaunch.planner.job.workload import Workload
 from hpclaunch.planner.speed.prediction import Predictor, timing_of
@@ -30,6 +37,11 @@ BEYOND = (
     " (hpclaunch docs any-program)"
 )
 BY_SETTING = "shard_weights=true shards weights and gradients as well, which is not predicted (hpclaunch docs training)"
+
+SET_ALREADY = (
+    "shard_weights=true is set, and what it saves is not predicted: whether the model fits with it is not known"
+    " (hpclaunch docs training)"
+)
 
 
 @record
@@ -135,11 +147,18 @@ def _why_whole(work: Workload) -> str:
     return ""
 
 
+def _why_beyond(question: Question) -> str:
+    """Return what shards more than every rung: a setting of the job, unless it is set, or another program."""
+    if shards_weights(question):
+        return SET_ALREADY
+    return BY_SETTING if SHARD_WEIGHTS in question.case.job.parameters else BEYOND
+
+
 def _why_impossible(name: RungName, place: NodePlace) -> str:
     """Return why no job with this data set, at this site, may take a rung; empty: it may."""
     work = work_with(place, {})
     if name == "beyond":
-        return BY_SETTING if "shard_weights" in place.question.case.job.parameters else BEYOND
+        return _why_beyond(place.question)
     if name in _OF_PARTS and (why := _why_whole(work)):
         return why
     if name in ("model parallel", "model-data parallel"):

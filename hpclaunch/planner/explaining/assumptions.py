@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.planner.amounts import time_of
 from hpclaunch.planner.fitting.strategy import traffic_of
-from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.question import Question, shards_weights
 from hpclaunch.planner.speed.prediction import TWO_BATCHES, Predictor
 from hpclaunch.planner.values import PlanRow
 
@@ -35,6 +35,8 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
 def _update_assumptions(predictor: Predictor) -> list[str]:
     """Return what a plan leaves out of updates that are not those of all ranks in every step."""
     work, found = predictor.work, []
+    if shards_weights(predictor.question):
+        found.append("shard_weights=true: its memory and traffic are not predicted; those of whole weights are counted")
     if work.gradient_lag:
         found.append("gradient_lag: epochs and time are those without it; its gain in speed and its loss are not known")
     if work.update_groups > 1:

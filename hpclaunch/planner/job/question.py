@@ -222,3 +222,19 @@ def _bill_of(price: Price | None, nodes: int, longest: float | None) -> Bill:
         least=price.least,
         notes=price.notes,
     )
+
+
+SHARD_WEIGHTS = "shard_weights"
+"""The parameter with which ranks share weights and gradients, which no plan predicts."""
+
+
+def shards_weights(question: Question) -> bool:
+    """Whether the ranks share the weights, as the job or the request says."""
+    row = question.case.job.parameters.get(SHARD_WEIGHTS)
+    if row is None:
+        return False
+    typed = dict(question.case.request.settings).get(SHARD_WEIGHTS)
+    try:
+        return (row.default if typed is None else row.parse(typed)) is True
+    except ValueError:  # resolve reports it
+        return False

@@ -16,7 +16,7 @@ from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.rungs import RUNGS
 from hpclaunch.guidelines.throughput import Shape
-from hpclaunch.planner.choice.ladder import BEYOND, BY_SETTING
+from hpclaunch.planner.choice.ladder import BEYOND, BY_SETTING, SET_ALREADY
 from hpclaunch.planner.explaining.words import explanation_of, table_of
 from hpclaunch.planner.job.question import Evidence
 from hpclaunch.planner.values import Forecast
@@ -121,6 +121,18 @@ def test_a_job_that_can_share_its_weights_is_told_so_at_the_last_rung() -> None:
     plan = plan_of(with_parameters(a_job(1e13, 1e8), {"shard_weights": Parameter(default=False)}))
     assert {rung.name: rung.why for rung in plan.ladder}["beyond"] == BY_SETTING
     assert plan.refusals[0].next == BY_SETTING
+
+
+def test_weights_that_are_shared_already_are_not_advised_and_are_said_not_to_be_predicted() -> None:
+    shared = {"shard_weights": Parameter(default=False)}
+    typed = plan_of(with_parameters(a_job(1e13, 1e8), shared), settings=(("shard_weights", "true"),))
+    assert typed.refusals[0].next == SET_ALREADY and "shard_weights=true shards" not in " ".join(explanation_of(typed))
+    of_the_job = plan_of(with_parameters(a_job(1e13, 1e8), {"shard_weights": Parameter(default=True)}))
+    assert of_the_job.refusals[0].next == SET_ALREADY
+    small = with_parameters(a_job(1e6, 1e6), shared)
+    told = "shard_weights=true: its memory and traffic are not predicted"
+    assert any(told in text for text in plan_of(small, settings=(("shard_weights", "true"),)).assumed)
+    assert not any(told in text for text in plan_of(small).assumed)
 
 
 def test_nothing_else_remains_for_a_giant() -> None:
