@@ -499,7 +499,7 @@ def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
     long = {"flops_per_sample": 7.73e11}
     plan = plan_of(replace(a_trained_job(long), restarts=50), nodes=1)
     assert plan.jobs == -(-the_walltime(plan) // (48 * 3600)) > 1
-    assert f"chain: {plan.jobs} jobs" in "\n".join(table_of(plan))
+    assert f"chain: up to {plan.jobs} jobs in sequence (3 expected)" in "\n".join(table_of(plan))
     unable = plan_of(a_trained_job(long), nodes=1)
     assert (unable.jobs, the_walltime(unable)) == (1, 48 * 3600)
     assert any("one job may run only 2-00:00:00, and train cannot continue" in text for text in unable.warnings)
