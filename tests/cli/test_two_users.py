@@ -23,11 +23,11 @@ SBATCH = """#!/bin/bash
 umask 0
 while IFS= read -r line; do
   case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
-done < "${{@: -1}}"
+done < <([ "${{@: -1}}" = --test-only ] && cat || cat "${{@: -1}}")
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 id=$((4711 + ${{#jobs[@]}})); echo "$id|$folder|$UID" >> {spool}/jobs
 echo "Submitted batch job $id"
-[ -d "$folder/logs" ] || exit 0 # --test-only
+[ -n "$folder" ] && [ -d "$folder/logs" ] || exit 0 # --test-only has no folder
 umask 022; start=$folder/attempts/$id.0; mkdir -p "$start"
 date -u +%Y-%m-%dT%H:%M:%SZ > "$start/started"; echo "$id.0 1" > "$start/completed"; echo 0 > "$start/exit-code"
 """
