@@ -27,7 +27,7 @@ from hpclaunch.planner.explaining.sections import Outcome, framework_section, la
 from hpclaunch.planner.explaining.settings import precision_for, warnings_of
 from hpclaunch.planner.explaining.split import split_of
 from hpclaunch.planner.fitting.fit import strategy_of
-from hpclaunch.planner.fitting.machine import links_in_words, node_of
+from hpclaunch.planner.fitting.machine import links_in_words, node_for
 from hpclaunch.planner.job.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
 from hpclaunch.planner.job.question import (
     Question,
@@ -84,9 +84,7 @@ def _plan(question: Question) -> Forecast:
     tried = _trials_of_the_rung(question, ladder, trials)
     first = next((trial for trial in tried if not trial.faults), first)
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
-    kind, layout = question.case.site.node_types[first.sizing.node_type], first.sizing.layout
-    evidence = question.evidence
-    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
+    node = node_for(question, first.sizing.node_type, first.sizing.layout)
     strategy = strategy_of(work, node.room, question.figures, first.nodes * first.ranks_per_node)
     timing = timing_of(question, work, node, question.figures)
     if strategy.gpus == 1 and not work.shard_optimizer and timing is not None:

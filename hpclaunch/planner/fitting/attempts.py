@@ -17,7 +17,7 @@ from hpclaunch.guidelines.parallelism import tensor_sizes
 from hpclaunch.guidelines.precision import recommended
 from hpclaunch.guidelines.rungs import RungName
 from hpclaunch.planner.fitting.fit import Strategy, enough_samples, strategy_of
-from hpclaunch.planner.fitting.machine import NodeModel, node_of
+from hpclaunch.planner.fitting.machine import NodeModel, node_for
 from hpclaunch.planner.job.question import Evidence, Question, Trial, trial_of
 from hpclaunch.planner.job.workload import Workload, workload_of
 from hpclaunch.resolve.decisions import Decisions
@@ -86,9 +86,7 @@ def _place(question: Question, name: str, *, first: bool) -> NodePlace | None:
     trial = trial_of(question, question.typed_nodes or 1)
     if trial.faults and not first:
         return None
-    kind, evidence = question.case.site.node_types[name], question.evidence
-    layout = trial.sizing.layout
-    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
+    node = node_for(question, name, trial.sizing.layout)
     assert question.figures is not None
     return NodePlace(name=name, question=question, figures=question.figures, trial=trial, node=node, first=first)
 

@@ -23,6 +23,7 @@ from hpclaunch.guidelines.hardware import (
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.fitting.room import computes_on_gpus, room_of, unknown_memory
+from hpclaunch.planner.job.question import Question
 
 
 @record
@@ -44,6 +45,12 @@ class NodeModel:
     assumed: tuple[str, ...]
 
 
+def node_for(question: Question, node_type: str, layout: Layout) -> NodeModel:
+    """Return a node of the question's site for the ranks of a layout, with what was measured there (`node_of`)."""
+    node, evidence = question.case.node(node_type), question.evidence
+    return node_of(node, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
+
+
 def node_of(
     node: NodeType,
     layout: Layout,
@@ -56,8 +63,7 @@ def node_of(
 
     ``measured``: the all-reduces that were measured on such nodes. Those of as many ranks per node replace the nominal
     bandwidth of the links; of several node counts, the largest does. ``devices``: the measured ones, which count where
-    the device is not known. ``calls_nccl``: the ranks reduce gradients as
-    PyTorch and JAX do, and not through Horovod.
+    the device is not known. ``calls_nccl``: the ranks reduce gradients as PyTorch and JAX do, and not through Horovod.
     """
     assumed: list[str] = []
     on_gpus = computes_on_gpus(layout)

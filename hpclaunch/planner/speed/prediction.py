@@ -26,7 +26,7 @@ from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_tim
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.fitting.fit import Strategy, strategy_of
-from hpclaunch.planner.fitting.machine import NodeModel, node_of, share_of_node
+from hpclaunch.planner.fitting.machine import NodeModel, node_for, share_of_node
 from hpclaunch.planner.job.epochs import facts_of, known_batches, optimizer_of, run_epochs
 from hpclaunch.planner.job.question import Question, Trial, evidence_for_work
 from hpclaunch.planner.job.workload import Workload
@@ -214,9 +214,7 @@ def predictor_of(question: Question, sizing: Sizing, work: Workload) -> Predicto
     figures, noise = question.figures, question.evidence.noise
     assert figures is not None
     question = replace(question, evidence=evidence_for_work(question.evidence, work))
-    kind, evidence = question.case.node(sizing.node_type), question.evidence
-    layout = sizing.layout
-    node = node_of(kind, layout, evidence.links, devices=evidence.devices, calls_nccl=question.calls_nccl)
+    node = node_for(question, sizing.node_type, sizing.layout)
     return Predictor(
         question=question,
         work=work,
