@@ -238,7 +238,9 @@ class Loop(plain_loop.PlainLoop):
             self._noise.report(number)
 
     def _exchange_s(self) -> float | None:
-        return self._exchange.seconds if self._exchange else None if self.shares_weights else 0.0
+        if self._exchange is not None:
+            return self._exchange.seconds
+        return None if self.shares_weights else 0.0  # fully_shard does not tell how long its exchanges take
 
     def _micro_batches(self, epoch: int, first: int) -> Iterator[MicroBatch]:
         return self._batches.ahead(self._data.micro_batches(epoch, first))

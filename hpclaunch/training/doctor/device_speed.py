@@ -92,9 +92,10 @@ def by_torch(torch: Any, device: Any) -> "dict[str, Any]":
 
     kinds = ["float32"]
     if on_gpu:
-        has_tf32 = torch.version.cuda is not None and torch.cuda.get_device_capability(device)[0] >= 8
-        has_bfloat16 = torch.version.cuda is None or torch.cuda.get_device_capability(device)[0] >= 8
-        kinds += ["tf32"] * has_tf32 + ["mixed"] * has_bfloat16
+        if torch.version.cuda is None:
+            kinds += ["mixed"]
+        elif torch.cuda.get_device_capability(device)[0] >= 8:
+            kinds += ["tf32", "mixed"]
     before = torch.backends.cuda.matmul.allow_tf32
     try:
         found = measure(product, copy, kinds)
@@ -133,7 +134,11 @@ def by_tensorflow(tf: Any) -> "dict[str, Any]":
 
     before = switch.tensor_float_32_execution_enabled()
     try:
-        kinds = ["float32"] + (["tf32", "mixed"] if has_tensor_cores else ["mixed"] if gpus and not is_nvidia else [])
+        kinds = ["float32"]
+        if has_tensor_cores:
+            kinds += ["tf32", "mixed"]
+        elif gpus and not is_nvidia:
+            kinds += ["mixed"]
         found = measure(product, copy, kinds)
     finally:
         switch.enable_tensor_float_32_execution(before)
