@@ -131,21 +131,22 @@ def scale(
         raise typer.Exit(1)
 
 
+_WHY_OF_JOBS = {
+    "--resubmit": ("all runs of a program are submitted each time", "leave it out"),
+    "--plot": ("of a program a table is printed", "leave it out; --json prints its figures"),
+}
+_WHY_NO_BATCH = (
+    "of a program the batch of a rank is kept",
+    "leave it out; hpclaunch plan --global-batch N tells the speed of another batch",
+)
+
+
 def _refuse_for_programs(of_jobs: Mapping[str, object]) -> None:
     """Raise InvalidRequest for the first flag that was typed and is for the studies of jobs alone."""
-    typed = next((flag for flag, value in of_jobs.items() if value), None)
-    if typed == "--resubmit":
-        what, hint = "all runs of a program are submitted each time", "leave it out"
-    elif typed == "--plot":
-        what, hint = (
-            "of a program a table is printed",
-            "leave it out; --json prints its figures",
-        )
-    else:
-        what = "of a program the batch of a rank is kept"
-        hint = "leave it out; hpclaunch plan --global-batch N tells the speed of another batch"
-    if typed is not None:
-        raise InvalidRequest(Fault(where=typed, what=f"is for the study of a job; {what}", next=hint))
+    for flag, value in of_jobs.items():
+        if value:
+            what, hint = _WHY_OF_JOBS.get(flag, _WHY_NO_BATCH)
+            raise InvalidRequest(Fault(where=flag, what=f"is for the study of a job; {what}", next=hint))
 
 
 def _mode(strong: bool, weak: bool, global_batch: int | None) -> "Mode":

@@ -34,7 +34,7 @@ from hpclaunch.core.scheduler_rows import SCHEDULERS, OtherScheduler
 from hpclaunch.core.users import user_name
 from hpclaunch.core.version import __version__
 from hpclaunch.launchers import LAUNCHERS
-from hpclaunch.schedulers import Scheduler, scheduler_of
+from hpclaunch.schedulers import scheduler_of
 from hpclaunch.sites.describe.draft import Described, Here
 from hpclaunch.sites.describe.platforms import PLATFORMS, Shared, shared_of
 from hpclaunch.sites.describe.writing import text_of
@@ -67,15 +67,19 @@ def known_site(system: System) -> Found | None:
 
 def draft_site(system: System) -> SiteDraft:
     """Return a site file for the cluster of this machine. Raises SchedulerError if no scheduler describes it."""
-    here = _machine_facts(system)
-    scheduler = _scheduler_here(system)
+    path = system.environment.get("PATH", os.defpath)
+    queued = [name for name, row in SCHEDULERS.items() if row.has_queue]
+    present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command, path=path)]
     other = other_scheduler(system.environment)
-    if scheduler is None and other:
+    if other and not present:
         raise SchedulerError(_fault_of(other))
+    here = _machine_facts(system)
     try:
-        described = (scheduler or _first_scheduler()).describe(here)
+        described = scheduler_of((present or queued)[0]).describe(here)
     except SchedulerError as error:
-        raise SchedulerError([*error.faults, *([_fault_of(other)] if other else [])]) from None
+        if other is None:
+            raise
+        raise SchedulerError([*error.faults, _fault_of(other)]) from None
     words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: hpclaunch docs site-files"
     return SiteDraft(described=described, text=text_of(described, words))
 
@@ -85,22 +89,6 @@ def _fault_of(other: OtherScheduler) -> Fault:
     what = f"this machine has {other.program} ({other.title}), and a site file is drafted only from answers of {titles}"
     next_step = f"in a job of {other.title}: {in_a_job_of(other)}; at another cluster: log in there"
     return Fault(where=other.program, what=what, next=next_step)
-
-
-def _scheduler_here(system: System) -> Scheduler | None:
-    """Return the scheduler with a queue whose programs are on this machine."""
-    path = system.environment.get("PATH", os.defpath)
-    present = [name for name in _list_queued() if shutil.which(SCHEDULERS[name].start_command, path=path)]
-    return scheduler_of(present[0]) if present else None
-
-
-def _first_scheduler() -> Scheduler:
-    """Return the scheduler that reports, as an error, that no scheduler is here."""
-    return scheduler_of(_list_queued()[0])
-
-
-def _list_queued() -> list[str]:
-    return [name for name, row in SCHEDULERS.items() if row.has_queue]
 
 
 def _machine_facts(system: System) -> Here:

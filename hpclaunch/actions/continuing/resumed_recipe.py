@@ -36,9 +36,8 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     here = replace(as_before, job=as_before.job.with_defaults(shared))
     now, then = replicas_of(here, layout), replicas_of(untyped, before)
     worlds = Worlds(before=then, now=now, nodes=layout.nodes)
-    kept = (
-        kept_recipe(case.job, parameters, worlds) if now and now != then else None
-    )  # resolve.program.division refuses none
+    # Ranks that are no whole replica (now = 0) are refused by resolve.program.division.
+    kept = kept_recipe(case.job, parameters, worlds) if now and now != then else None
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))

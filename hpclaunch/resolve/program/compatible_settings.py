@@ -45,27 +45,28 @@ def check_options(case: Case, strategy: str, decisions: Decisions, sweep: Sweep 
     """
     if strategy in ("", HOROVOD) or not case.job.uses_library:
         return
-    for name, text, where in _texts_of_run(case, sweep):
+    swept = dict(sweep.axes) if sweep else {}
+    for name, text in _texts_of_run(case, swept):
         try:
             value = case.job.parameters[name].parse(text)
         except ValueError:
             continue  # resolve.program.command refuses it
         if name in ONLY_HOROVOD and ONLY_HOROVOD[name](value):
             what = f"{name}={text} works with Horovod only, not with {strategy}"
-            decisions.fault(what, where=where, next=f"leave --strategy out, or set another value: --set {name}=VALUE")
+            hint = f"leave --strategy out, or set another value: --set {name}=VALUE"
+            decisions.fault(what, where=_place_of(case, name, swept), next=hint)
         elif name == "precision" and strategy == CENTRAL_STORAGE and value != "float32":
             what = f"Keras has no mixed precision for {strategy}"
+            where = _place_of(case, name, swept)
             decisions.fault(what, where=where, allowed="float32", next="choose --strategy mirrored")
 
 
-def _texts_of_run(case: Case, sweep: Sweep | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each parameter, a text that it has in a run, and where the text is from."""
+def _texts_of_run(case: Case, swept: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each parameter, and a text that it has in a run."""
     typed, named = dict(case.request.settings), dict(free_settings(case))
-    swept = dict(sweep.axes) if sweep else {}
     for name, row in case.job.parameters.items():
         texts = swept.get(name) or (typed.get(name, named.get(name, spell(row.default))),)
-        where = _place_of(case, name, swept)
-        yield from ((name, text, where) for text in texts)
+        yield from ((name, text) for text in texts)
 
 
 def _place_of(case: Case, name: str, swept: Collection[str]) -> str:

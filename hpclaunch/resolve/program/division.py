@@ -117,7 +117,7 @@ def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Deci
         return
     replicas = replicas_of(case, layout)
     if not replicas:
-        return  # resolve.program.division refuses it
+        return  # check_split refuses it
     for batch in _values_of(case, sweep, "global_batch_size"):
         for times in _values_of(case, sweep, "accumulation") or [1]:
             if batch % (replicas * times):
