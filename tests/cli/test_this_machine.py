@@ -212,6 +212,7 @@ def test_a_head_node_of_any_scheduler_trains_only_where_somebody_said_so(desk: D
     said = desk.type("submit", "./train.py", "--wait", HPCLAUNCH_SITE="local")
     assert said.code == 0, said.err
     assert len(list(Path(desk.project, "runs").iterdir())) == 2
+    assert all("trained" in desk.type("logs", name).out for name in ("@1", "@2"))
 
 
 @pytest.mark.parametrize("program", ["qsub", "condor_submit"])
@@ -236,8 +237,10 @@ def test_a_run_of_a_head_node_is_run_again_where_somebody_said_so(desk: Desk) ->
     desk.program("qsub", "#!/bin/bash\nexit 1\n")
     refused = desk.type("rerun", "@1", "--wait")
     assert refused.code == 1 and "HPCLAUNCH_SITE=local" in refused.err
+    assert len(list(Path(desk.project, "runs").iterdir())) == 1
     said = desk.type("rerun", "@1", "--wait", HPCLAUNCH_SITE="local")
     assert said.code == 0, said.err
+    assert len(list(Path(desk.project, "runs").iterdir())) == 2 and "trained" in desk.type("logs").out
 
 
 def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machine_is_of_a_cluster(lab: Desk) -> None:
