@@ -154,7 +154,8 @@ def test_what_a_probe_measured_is_kept_for_plans(cluster: Desk) -> None:
     run = ended_probe(cluster)
     report = cluster.type("doctor", "--from", run.name, "--json").json
     assert report["all_reduce"]["bandwidth_bytes_per_s"] == pytest.approx(1e9, rel=1e-3)
-    place = Path(report["kept"])
+    place = Path(*report["kept"])
+    assert report["not_kept"] == ""
     assert place.parts[-4:] == (
         "calibrations",
         "slurmsite",
@@ -177,23 +178,24 @@ def test_the_speed_of_the_device_is_kept_unless_a_node_seems_sick(cluster: Desk)
     run = ended_probe(cluster)
     add_speeds(run, 0.5, 0.2)
     report = cluster.type("doctor", "--from", run.name, "--json").json
-    all_reduces, why = report["kept"].split("; ", 1)
+    (all_reduces,) = report["kept"]
     kept = Path(all_reduces).with_name("device.json")
-    assert why.startswith("the speed of the device is not kept for plan: n0 reaches 0.2 in float32")
+    assert report["not_kept"].startswith("n0 reaches 0.2 in float32")
     assert report["device"]["doubts"].startswith("n0 reaches 0.2 in float32") and not kept.exists()
     assert [check["verdict"] for check in report["checks"] if check["name"] == "device"] == ["WARN"]
     add_speeds(run, 0.5, 0.45)
     report = cluster.type("doctor", "--from", run.name, "--json").json
     assert (report["device"]["float32"], report["device"]["doubts"]) == (0.45, "")
-    assert report["kept"] == f"{all_reduces}; {kept}"
+    assert (report["kept"], report["not_kept"]) == ([all_reduces, str(kept)], "")
     measured = json.loads(kept.read_text())["measurements"]
     assert [(one["float32"], one["ranks_per_node"], one["run"]) for one in measured] == [(0.45, 2, run.name)]
     kept.unlink()
     kept.mkdir()  # so that no file of this name can be written
     report = cluster.type("doctor", "--from", run.name, "--json").json
-    assert report["kept"].startswith(
-        f"{all_reduces}; the speed of the device is not kept for plan: {kept.parent} cannot"
-    )
+    assert report["kept"] == [all_reduces]
+    assert report["not_kept"].startswith(f"{kept.parent} cannot be written")
+    shown = cluster.type("doctor", "--from", run.name).err
+    assert f"for plans: {all_reduces}" in shown and "not kept for plans: " in shown
 
 
 def test_nothing_is_kept_of_a_record_that_is_not_the_users(cluster: Desk) -> None:
@@ -201,13 +203,13 @@ def test_nothing_is_kept_of_a_record_that_is_not_the_users(cluster: Desk) -> Non
     clone = cluster.project / "clone/runs" / run.name
     shutil.copytree(run, clone)
     report = cluster.type("doctor", "--from", str(clone), "--json").json
-    assert "is not known as a run of yours" in report["kept"]
+    assert report["kept"] == [] and "is not known as a run of yours" in report["not_kept"]
 
 
 def test_no_name_leads_out_of_the_folder_of_measurements(cluster: Desk) -> None:
     run = ended_probe(cluster, node_type="../../../../out")
     report = cluster.type("doctor", "--from", run.name, "--json").json
-    assert report["kept"].startswith("not kept for plan: ") and "cannot be names of folders" in report["kept"]
+    assert report["kept"] == [] and "cannot be names of folders" in report["not_kept"]
     assert not list(cluster.root.rglob("all-reduce.json"))
 
 

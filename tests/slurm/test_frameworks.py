@@ -176,7 +176,7 @@ def test_doctor_checks_pytorch_and_measures_its_all_reduces(desk: Desk, torch_ve
     assert not {"TensorFlow", "Horovod"} & set(checks)
     times = report["all_reduce"]
     assert (times["library"], times["through"], times["nodes"]) == ("torch.distributed", "Gloo", 2)
-    assert times["library"] in Path(report["kept"]).read_text()
+    assert times["library"] in Path(report["kept"][0]).read_text()
 
 
 @pytest.mark.parametrize("launcher", ("srun", "mpirun") if LONG else ("mpirun",))

@@ -66,7 +66,7 @@ class Report:
 
     ``nodes``: those that its ranks saw; of several that are alike the first. ``all_reduce``: the measured times, if
     there are several ranks; ``device``: the speed of the slowest rank's device, if all measured one; ``kept``: the
-    files in which a plan finds them, or why it will not.
+    files in which a plan finds them; ``not_kept``: why it will not find all of them.
     """
 
     site: str
@@ -75,7 +75,8 @@ class Report:
     nodes: tuple[NodeTopology, ...] = ()
     all_reduce: AllReduceReport | None = None
     device: DeviceReport | None = None
-    kept: str = ""
+    kept: tuple[str, ...] = ()
+    not_kept: str = ""
 
     @property
     def passed(self) -> bool:
@@ -93,7 +94,8 @@ class Report:
             "nodes": [asdict(node) for node in self.nodes],
             "all_reduce": self.all_reduce.to_json() if self.all_reduce else None,
             "device": asdict(self.device) if self.device else None,
-            "kept": self.kept,
+            "kept": list(self.kept),
+            "not_kept": self.not_kept,
         }
 
 
@@ -262,6 +264,7 @@ def _report_of_ranks(system: System, run: Run) -> Report:
     try:
         evidence = _evidence_of(run)
         measured, device = all_reduce_report(evidence), device_report(evidence)
+        kept, not_kept = keep_measured(system, run, evidence, (measured, inside_report(evidence)), device)
         return Report(
             site=run.site,
             checks=tuple(diagnose(evidence)),
@@ -269,7 +272,8 @@ def _report_of_ranks(system: System, run: Run) -> Report:
             nodes=topologies(evidence.ranks),
             all_reduce=measured,
             device=device,
-            kept=keep_measured(system, run, evidence, (measured, inside_report(evidence)), device),
+            kept=kept,
+            not_kept=not_kept,
         )
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         what = "the spec of this probe, or what its ranks reported, is damaged"

@@ -21,19 +21,19 @@ def keep_measured(
     evidence: ProbeEvidence,
     found: Sequence[AllReduceReport | None],
     device: DeviceReport | None,
-) -> str:
+) -> tuple[tuple[str, ...], str]:
     """Keep the all-reduces that were ``found``, of all ranks and in a node, and the speed of the device.
 
-    Returns the files, or why something is not kept; empty: nothing was measured. The figures of a device that differ
-    between ranks, or between repeats, are not kept.
+    Returns the files, and why something that was measured is not in one; empty if it all is. The figures of a device
+    that differ between ranks, or between repeats, are not kept.
     """
     known = [one for one in found if one is not None]
     if not known and device is None:
-        return ""
+        return (), ""
     names = (run.site, str(evidence.spec["node_type"]))
     why = _doubt_of(run, evidence, names)
     if why:
-        return f"not kept for plan: {why}"
+        return (), why
     all_reduces, speed = all_reduce_place(system.environment, *names), device_place(system.environment, *names)
     kept: list[str] = []
     try:
@@ -46,9 +46,7 @@ def keep_measured(
         why = device.doubts if device is not None else ""
     except OSError as error:
         why = f"{speed.parent} cannot be written ({error.strerror})"
-    if why:
-        kept.append(f"{'the speed of the device is ' if kept else ''}not kept for plan: {why}")
-    return "; ".join(kept)
+    return tuple(kept), why
 
 
 def _doubt_of(run: Run, evidence: ProbeEvidence, names: tuple[str, str]) -> str:

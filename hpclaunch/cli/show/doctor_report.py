@@ -24,6 +24,8 @@ def show_report(report: Report, as_json: bool) -> None:
     show_lines(lambda width: lines)
     say(summary_of(report))
     if report.kept:
-        say(f"the measured speeds: {report.kept}")
+        say(f"the measured speeds, for plans: {', '.join(report.kept)}")
+    if report.not_kept:
+        say(f"not kept for plans: {report.not_kept}")
     if report.run is not None:
         say(f"the run directory of the probe: {report.run.path}")
