@@ -15,8 +15,8 @@ from tests.packaging.conftest import ROOT, run
 from tests.tiers import LONG
 
 FOLDERS = ("templates", "site_configs", "jobs")
-LARGEST_WHEEL = 2_200_000
-"""Bytes: 1.8 MB of the package, its jobs and sites, and 0.24 MB of pages."""
+LARGEST_WHEEL = 3_000_000
+"""Bytes: 2.2 MB are text, compressed. Data, a picture or a second copy of a folder would not fit in."""
 
 
 def shipped() -> set[str]:
