@@ -11,12 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hpclaunch.config.catalog import Catalog
-from hpclaunch.core.consents import Keeper, keeper_of
 from hpclaunch.core.folders import cache_folder, user_folder
 from hpclaunch.core.records import record
 
 if TYPE_CHECKING:
+    from hpclaunch.config.catalog import Catalog
+    from hpclaunch.core.consents import Keeper
     from hpclaunch.runs.snapshot import Snapshot
 
 
@@ -46,12 +46,16 @@ class System:
     @cached_property
     def catalog(self) -> Catalog:
         """Where sites, jobs and templates are looked up."""
+        from hpclaunch.config.catalog import Catalog  # commands about runs look up no file of a site or job
+
         kept = cache_folder(self.environment) / "files"
         return Catalog(project=self.cwd, user=user_folder(self.environment), keeper=self.keeper, kept=kept)
 
     @property
     def keeper(self) -> Keeper:
         """What tells which files are taken from a folder."""
+        from hpclaunch.core.consents import keeper_of
+
         return keeper_of(self.environment)
 
     @property

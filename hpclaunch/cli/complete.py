@@ -1,12 +1,11 @@
 """What the shell can complete: the names of jobs, sites, runs, and of all that these have. A faulty file adds no name.
 
-Typer passes arguments by their names: ``ctx`` has what was typed before, ``incomplete`` is the word at the cursor. A
-name that a shell would have to quote is not offered: others may have given it, and shells differ in how they quote.
+Each takes ``ctx``, which has what was typed before, and ``incomplete``, the word at the cursor. A name that a shell
+would have to quote is not offered: others may have given it, and shells differ in how they quote.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,30 +20,35 @@ _MOST_AGES = 9
 """The oldest run that is offered by its age: @9."""
 
 
-def plain(complete: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return a completion that offers only what needs no quotes in any shell."""
+Completion = Callable[[Any, str], list[str]]
+COMPLETIONS: dict[str, Completion] = {}
+"""Name -> its function: what ``offers.offer`` finds."""
 
-    @functools.wraps(complete)
-    def offered(*arguments: Any, **named: Any) -> list[str]:
-        return [word for word in complete(*arguments, **named) if is_plain(word)]
 
+def plain(complete: Completion) -> Completion:
+    """Return a completion that offers only what needs no quotes in any shell, and enter it in ``COMPLETIONS``."""
+
+    def offered(ctx: Any, incomplete: str) -> list[str]:
+        return [word for word in complete(ctx, incomplete) if is_plain(word)]
+
+    COMPLETIONS[complete.__name__] = offered
     return offered
 
 
 @plain
-def jobs(incomplete: str) -> list[str]:
+def jobs(_: Any, incomplete: str) -> list[str]:
     """Return the names of jobs that begin with ``incomplete``."""
     return _names(JOB, incomplete)
 
 
 @plain
-def sites(incomplete: str) -> list[str]:
+def sites(_: Any, incomplete: str) -> list[str]:
     """Return the names of sites that begin with ``incomplete``."""
     return _names(SITE, incomplete)
 
 
 @plain
-def runs(incomplete: str) -> list[str]:
+def runs(_: Any, incomplete: str) -> list[str]:
     """Return the names of runs that begin with ``incomplete``, newest first; after an @ the runs by their age."""
     from hpclaunch.actions.system import System
     from hpclaunch.runs import known
@@ -58,7 +62,7 @@ def runs(incomplete: str) -> list[str]:
 
 
 @plain
-def strategies(incomplete: str) -> list[str]:
+def strategies(_: Any, incomplete: str) -> list[str]:
     """Return the strategies that begin with ``incomplete``."""
     from hpclaunch.core.spec import STRATEGIES
 
@@ -66,7 +70,7 @@ def strategies(incomplete: str) -> list[str]:
 
 
 @plain
-def frameworks(incomplete: str) -> list[str]:
+def frameworks(_: Any, incomplete: str) -> list[str]:
     """Return the frameworks that begin with ``incomplete``."""
     from hpclaunch.core.spec import FRAMEWORKS
 
@@ -74,7 +78,7 @@ def frameworks(incomplete: str) -> list[str]:
 
 
 @plain
-def environments(incomplete: str) -> list[str]:
+def environments(_: Any, incomplete: str) -> list[str]:
     """Return the names of the environments that were made and begin with ``incomplete``."""
     from hpclaunch.actions.environments.kept import kept_environments
     from hpclaunch.actions.system import System
@@ -127,7 +131,7 @@ def qos(ctx: Any, incomplete: str) -> list[str]:
 
 
 @plain
-def gpu_views(incomplete: str) -> list[str]:
+def gpu_views(_: Any, incomplete: str) -> list[str]:
     """Return what a rank can see of its node's GPUs."""
     from hpclaunch.core.spec import GPU_VIEWS
 
@@ -144,18 +148,8 @@ def launchers(ctx: Any, incomplete: str) -> list[str]:
     return _completions(own or LAUNCHERS, incomplete)
 
 
-def one_of(*words: str) -> Callable[[str], list[str]]:
-    """Return a completion of these words."""
-
-    @plain
-    def complete(incomplete: str) -> list[str]:
-        return _completions(words, incomplete)
-
-    return complete
-
-
 @plain
-def states(incomplete: str) -> list[str]:
+def states(_: Any, incomplete: str) -> list[str]:
     """Return the states of runs."""
     from hpclaunch.core.run_states import FINAL
 
@@ -163,7 +157,7 @@ def states(incomplete: str) -> list[str]:
 
 
 @plain
-def ends(incomplete: str) -> list[str]:
+def ends(_: Any, incomplete: str) -> list[str]:
     """Return the states that ``runs repair`` can record."""
     from hpclaunch.actions.following.repair import STATES
 
@@ -171,7 +165,7 @@ def ends(incomplete: str) -> list[str]:
 
 
 @plain
-def columns(incomplete: str) -> list[str]:
+def columns(_: Any, incomplete: str) -> list[str]:
     """Return the columns of the list of runs; after a comma the next one."""
     from hpclaunch.cli.show.run_columns import COLUMNS
 
@@ -211,7 +205,7 @@ def _typed_site(ctx: Any) -> Site | None:
 
 
 @plain
-def topics(incomplete: str) -> list[str]:
+def topics(_: Any, incomplete: str) -> list[str]:
     """Return the topics of the manual that begin with ``incomplete``."""
     from hpclaunch.actions.manual import pages
 

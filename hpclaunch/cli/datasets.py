@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text, run_flags
+from hpclaunch.cli import flags, help_text, run_flags
+from hpclaunch.cli.offers import offer
 
 app = typer.Typer(
     cls=help_text.PlainGroup,
@@ -38,7 +39,7 @@ def fetch(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            autocompletion=complete.settings,
+            autocompletion=offer("settings"),
             help="A parameter of the data that the job makes; or dataset=NAME, where a job has several.",
         ),
     ] = [],  # noqa: B006

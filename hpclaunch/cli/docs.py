@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete, run_flags
+from hpclaunch.cli import run_flags
+from hpclaunch.cli.offers import offer
 
 app = typer.Typer()
 
@@ -18,7 +19,7 @@ def docs(
         typer.Argument(
             metavar="[TOPIC]",
             help="The topic of a page [default: list all pages].",
-            autocompletion=complete.topics,
+            autocompletion=offer("topics"),
         ),
     ] = None,
     path: Annotated[bool, typer.Option("--path", help="Print the path of the page's file instead.")] = False,

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text, run_flags
+from hpclaunch.actions.requesting import typed_times
+from hpclaunch.cli import flags, help_text, run_flags
+from hpclaunch.cli.offers import offer, one_of
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
@@ -34,7 +35,7 @@ def doctor(
         typer.Option(
             "--framework",
             metavar="NAME",
-            autocompletion=complete.one_of("tensorflow", "pytorch", "jax"),
+            autocompletion=one_of("tensorflow", "pytorch", "jax"),
             help="The libraries to check: tensorflow (with Horovod), pytorch, jax [default: the environment's].",
             rich_help_panel=help_text.RANKS,
         ),
@@ -52,7 +53,7 @@ def doctor(
         typer.Option(
             "--from",
             metavar="RUN",
-            autocompletion=complete.runs,
+            autocompletion=offer("runs"),
             help="Submit nothing; read the results of an ended probe job.",
             rich_help_panel=help_text.TRAINING,
         ),
@@ -96,7 +97,7 @@ def doctor(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=typed_values.seconds_of(walltime),
+        walltime=typed_times.seconds_of(walltime),
         sbatch=tuple(sbatch),
         accept_unverified=accept_unverified,
     )

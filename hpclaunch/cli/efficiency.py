@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
+from hpclaunch.actions.requesting import typed_times
 from hpclaunch.cli import run_flags
 from hpclaunch.core.errors import Fault, Refused
 
@@ -21,7 +21,7 @@ def efficiency(run: run_flags.NewestRuns = None, since: run_flags.Since = None, 
     from hpclaunch.cli.show.efficiency import show_efficiencies
 
     system = System(warn=console.warn)
-    begin = typed_values.since_of(since, system.now())
+    begin = typed_times.since_of(since, system.now())
     found = states.all_runs(system, begin) if since and not run else states.find(system, run or [])
     known = efficiencies([one for one in found if one.created >= begin])
     if not known and not since:

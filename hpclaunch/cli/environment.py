@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text, run_flags
+from hpclaunch.actions.requesting import typed_times, typed_values
+from hpclaunch.cli import flags, help_text, run_flags
+from hpclaunch.cli.offers import offer, one_of
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request
 
@@ -27,7 +28,7 @@ app = typer.Typer(
 Made = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", autocompletion=complete.environments, help="The name of an environment, or its folder."
+        metavar="NAME", autocompletion=offer("environments"), help="The name of an environment, or its folder."
     ),
 ]
 
@@ -44,7 +45,7 @@ def make(
         str,
         typer.Option(
             "--framework",
-            autocompletion=complete.one_of("tensorflow", "pytorch", "jax"),
+            autocompletion=one_of("tensorflow", "pytorch", "jax"),
             help="What is installed: tensorflow, pytorch or jax.",
             rich_help_panel=help_text.RANKS,
         ),
@@ -75,7 +76,7 @@ def make(
         str | None,
         typer.Option(
             "--make-with",
-            autocompletion=complete.one_of("venv", "virtualenv", "conda", "container"),
+            autocompletion=one_of("venv", "virtualenv", "conda", "container"),
             help="venv, virtualenv, conda or container [default: the site's way, else venv].",
         ),
     ] = None,
@@ -179,7 +180,7 @@ def make(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=typed_values.seconds_of(walltime),
+        walltime=typed_times.seconds_of(walltime),
         sbatch=tuple(sbatch),
     )
     if as_job or (as_job is None and planned.recipe.in_job):

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete, help_text
+from hpclaunch.cli import help_text
+from hpclaunch.cli.offers import offer
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS
 from hpclaunch.launchers import LAUNCHERS
 
@@ -21,7 +22,7 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="JOB|SCRIPT|PROGRAM",
-        autocompletion=complete.jobs,
+        autocompletion=offer("jobs"),
         help="The name of a job, the path of your own script, or a program on PATH.",
     ),
 ]
@@ -29,19 +30,19 @@ Program = Annotated[
     str | None,
     typer.Argument(
         metavar="JOB|SCRIPT|PROGRAM",
-        autocompletion=complete.jobs,
+        autocompletion=offer("jobs"),
         help="The name of a job, the path of your own script, or a program on PATH [default: the command after --].",
     ),
 ]
 Job = Annotated[
-    str, typer.Argument(metavar="JOB", autocompletion=complete.jobs, help="The name of a job. See: jobs list.")
+    str, typer.Argument(metavar="JOB", autocompletion=offer("jobs"), help="The name of a job. See: jobs list.")
 ]
 
 # The site and the resources.
 Site = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.sites,
+        autocompletion=offer("sites"),
         help="The cluster [default: detected]. See: sites list.",
         rich_help_panel=help_text.SITE,
     ),
@@ -49,7 +50,7 @@ Site = Annotated[
 NodeType = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.node_types,
+        autocompletion=offer("node_types"),
         help="The node type of the site file. See: sites show.",
         rich_help_panel=help_text.SITE,
     ),
@@ -58,7 +59,7 @@ NodeTypes = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|NAME:NODES,...",
-        autocompletion=complete.node_types,
+        autocompletion=offer("node_types"),
         help="The node type, by its name in the site file; or several in one job, each with its number of nodes: "
         "cpu:1,gpu:4. See: sites show.",
         rich_help_panel=help_text.SITE,
@@ -82,7 +83,7 @@ GpusPerNode = Annotated[
 GpuView = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.gpu_views,
+        autocompletion=offer("gpu_views"),
         help="What a rank sees of its node's GPUs: all, nearest first, of which LOCAL_RANK is its own; or one, which "
         "is then number 0. [default: all]",
         rich_help_panel=help_text.RANKS,
@@ -91,7 +92,7 @@ GpuView = Annotated[
 Launcher = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.launchers,
+        autocompletion=offer("launchers"),
         help=f"What starts the ranks: {', '.join(LAUNCHERS)}.",
         rich_help_panel=help_text.RANKS,
     ),
@@ -99,7 +100,7 @@ Launcher = Annotated[
 Strategy = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.strategies,
+        autocompletion=offer("strategies"),
         help="How gradients are averaged: horovod, mirrored (one task uses all GPUs of a node), multiworker (gRPC), "
         "central-storage (as mirrored, with the variables in the node's memory) or one-device (one GPU, nothing to "
         "average). [default: horovod]",
@@ -109,7 +110,7 @@ Strategy = Annotated[
 Framework = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.frameworks,
+        autocompletion=offer("frameworks"),
         help="The program's framework, which chooses the site's software for it: tensorflow, pytorch, jax, mpi "
         "(mpi4py) or none. [default: the job's, or what a script imports]",
         rich_help_panel=help_text.RANKS,
@@ -121,12 +122,12 @@ Account = Annotated[
 Partition = Annotated[
     str | None,
     typer.Option(
-        "--partition", "-p", autocompletion=complete.partitions, help="The partition.", rich_help_panel=help_text.SITE
+        "--partition", "-p", autocompletion=offer("partitions"), help="The partition.", rich_help_panel=help_text.SITE
     ),
 ]
 Qos = Annotated[
     str | None,
-    typer.Option(autocompletion=complete.qos, help="The quality of service (QOS).", rich_help_panel=help_text.SITE),
+    typer.Option(autocompletion=offer("qos"), help="The quality of service (QOS).", rich_help_panel=help_text.SITE),
 ]
 Walltime = Annotated[
     str | None,
@@ -183,7 +184,7 @@ Environment = Annotated[
     typer.Option(
         "--environment",
         metavar="NAME|DIR",
-        autocompletion=complete.environments,
+        autocompletion=offer("environments"),
         help="An environment that hpclaunch made. See: environment list.",
         rich_help_panel=help_text.RANKS,
     ),
@@ -280,7 +281,7 @@ After = Annotated[
     list[str],
     typer.Option(
         metavar="RUN",
-        autocompletion=complete.runs,
+        autocompletion=offer("runs"),
         help="Start when this run, or any job, has completed (afterok); singleton: when no earlier job of yours with "
         "this run's name is left. Repeatable.",
         rich_help_panel=help_text.RUN,
@@ -290,7 +291,7 @@ AfterAny = Annotated[
     list[str],
     typer.Option(
         metavar="RUN",
-        autocompletion=complete.runs,
+        autocompletion=offer("runs"),
         help="Start when this run, or any job, has ended in any way. Repeatable.",
         rich_help_panel=help_text.RUN,
     ),
@@ -317,7 +318,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        autocompletion=complete.settings,
+        autocompletion=offer("settings"),
         help="A hyper-parameter of the job. Repeatable. See: jobs show.",
         rich_help_panel=help_text.TRAINING,
     ),
@@ -334,7 +335,7 @@ From = Annotated[
 Recipe = Annotated[
     str | None,
     typer.Option(
-        autocompletion=complete.recipes,
+        autocompletion=offer("recipes"),
         help="The source of batch, optimizer, rates and epochs: plan (the planner), job (the job file as it is), or a "
         "recipe of the job; see: jobs show. [default: plan]",
         rich_help_panel=help_text.TRAINING,
@@ -348,7 +349,7 @@ Sweep = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=V1,V2,…",
-        autocompletion=complete.settings,
+        autocompletion=offer("settings"),
         help="Values of a hyper-parameter, or a range 1..10. Every combination is one run of a job array. Repeatable.",
         rich_help_panel=help_text.TRAINING,
     ),

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, run_flags
+from hpclaunch.actions.requesting import typed_times, typed_values
+from hpclaunch.cli import flags, run_flags
+from hpclaunch.cli.offers import one_of
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -47,7 +48,7 @@ def plan(
     prefer: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.one_of("time", "cost"), help="What matters more, instead of --weight: time or cost."
+            autocompletion=one_of("time", "cost"), help="What matters more, instead of --weight: time or cost."
         ),
     ] = None,
     calibration: Annotated[
@@ -69,7 +70,7 @@ def plan(
     plot_kind: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.one_of("nodes", "frontier", "gradient", "steps", "noise", "all"),
+            autocompletion=one_of("nodes", "frontier", "gradient", "steps", "noise", "all"),
             help="What --plot draws: nodes, frontier, gradient, steps, noise, or all. [default: nodes]",
         ),
     ] = None,
@@ -83,7 +84,7 @@ def plan(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    seconds = typed_values.seconds_of(deadline, "--deadline")
+    seconds = typed_times.seconds_of(deadline, "--deadline")
     objective = typed_values.objective_of(seconds, budget, weight, prefer)
     amount = typed_values.amount_of_work(work)
     if plot_kind is not None and plot is None:
@@ -103,7 +104,7 @@ def plan(
         account=account,
         partition=partition,
         qos=qos,
-        walltime=typed_values.seconds_of(walltime),
+        walltime=typed_times.seconds_of(walltime),
         memory=typed_values.megabytes_of(memory),
         restarts=restarts,
         environment=environment,

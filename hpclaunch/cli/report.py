@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, help_text, run_flags
+from hpclaunch.cli import help_text, run_flags
+from hpclaunch.cli.offers import offer
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN|ARRAY|SEARCH|STUDY...",
-            autocompletion=complete.runs,
+            autocompletion=offer("runs"),
             help="Names, directories, job IDs of runs, or @2 [default: the newest run]; or the folder of a study.",
         ),
     ] = None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete, help_text, run_flags
+from hpclaunch.cli import help_text, run_flags
+from hpclaunch.cli.offers import offer, one_of
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
@@ -29,7 +30,7 @@ app = typer.Typer(
 def list_(
     state: Annotated[
         str | None,
-        typer.Option(autocompletion=complete.states, help="Only runs whose last recorded state is this one."),
+        typer.Option(autocompletion=offer("states"), help="Only runs whose last recorded state is this one."),
     ] = None,
     all_: run_flags.EveryTask = False,
     json: run_flags.Json = False,
@@ -101,7 +102,7 @@ def compare(
     run: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of two runs or more."
+            metavar="RUN...", autocompletion=offer("runs"), help="Names, directories or job IDs of two runs or more."
         ),
     ],
     json: run_flags.Json = False,
@@ -123,7 +124,7 @@ def export(
     run: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of ended runs."
+            metavar="RUN...", autocompletion=offer("runs"), help="Names, directories or job IDs of ended runs."
         ),
     ],
     to: Annotated[
@@ -131,7 +132,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORMAT",
-            autocompletion=complete.one_of("tensorboard", "mlflow", "ro-crate"),
+            autocompletion=one_of("tensorboard", "mlflow", "ro-crate"),
             help="tensorboard, mlflow or ro-crate.",
         ),
     ],
@@ -286,7 +287,7 @@ def repair(
     state: Annotated[
         str,
         typer.Option(
-            "--state", metavar="STATE", autocompletion=complete.ends, help="How it ended: COMPLETED, FAILED, TIMEOUT, …"
+            "--state", metavar="STATE", autocompletion=offer("ends"), help="How it ended: COMPLETED, FAILED, TIMEOUT, …"
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the record is wrong. It is kept.")],

@@ -6,27 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete, help_text
+from hpclaunch.cli import help_text
+from hpclaunch.cli.offers import offer
 
 RunName = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        autocompletion=complete.runs,
+        autocompletion=offer("runs"),
         help="A run's name, directory or job ID, or @2 [default: the newest, @1].",
     ),
 ]
 
 OneRun = Annotated[
     str,
-    typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory, job ID, or @2."),
+    typer.Argument(metavar="RUN", autocompletion=offer("runs"), help="A run's name, directory, job ID, or @2."),
 ]
 
 
 def _several_runs(otherwise: str = "") -> Any:
     """Return the argument for several runs; ``otherwise``: which are meant without a name, as the help says it."""
     words = f"Names, directories, job IDs of runs, or @2{otherwise}."
-    return typer.Argument(metavar="RUN...", autocompletion=complete.runs, help=words)
+    return typer.Argument(metavar="RUN...", autocompletion=offer("runs"), help=words)
 
 
 Runs = Annotated[list[str] | None, _several_runs(" [default: all runs]")]

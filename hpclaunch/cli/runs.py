@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, run_flags
+from hpclaunch.actions.requesting import typed_times
+from hpclaunch.cli import run_flags
+from hpclaunch.cli.offers import offer
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count
 
@@ -27,7 +28,7 @@ def status(
         typer.Option(
             "--state",
             metavar="STATE",
-            autocompletion=complete.states,
+            autocompletion=offer("states"),
             help="Only runs in this state: RUNNING, FAILED, … Repeatable.",
         ),
     ] = [],  # noqa: B006
@@ -37,7 +38,7 @@ def status(
         typer.Option(
             "--format",
             metavar="NAMES",
-            autocompletion=complete.columns,
+            autocompletion=offer("columns"),
             help="The columns: run,state,epoch, … A wrong name lists all.",
         ),
     ] = None,
@@ -52,7 +53,7 @@ def status(
 
     form = run_tables.ListForm(names=_columns_of(format_, json), tabs=tabs)
     system = System(warn=console.warn)
-    begin = typed_values.since_of(since, system.now())
+    begin = typed_times.since_of(since, system.now())
     most = None if json or state or since or all_ else states.MOST_ENDED
     known = None if run else states.list_runs(system, begin, most)
     found = states.find(system, run or []) if known is None else known.runs
@@ -154,7 +155,7 @@ def wait(
     from hpclaunch.cli.show import console
     from hpclaunch.cli.watch import watch_all
 
-    seconds = typed_values.seconds_of(timeout, "--timeout")
+    seconds = typed_times.seconds_of(timeout, "--timeout")
     found = states.awaitable(states.find(System(warn=console.warn), run or []))
     raise typer.Exit(wait.exit_code_of(watch_all(found, seconds, retries, json)))
 
@@ -214,7 +215,7 @@ def resume(
     recipe: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.recipes,
+            autocompletion=offer("recipes"),
             help="Take a new recipe: plan, job, or one of the job [default: the run's own].",
         ),
     ] = None,
@@ -232,7 +233,7 @@ def resume(
 
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     (found,) = states.find(system, [run])
-    changes = resume.Changes(nodes=nodes, walltime=typed_values.seconds_of(walltime), recipe=recipe)
+    changes = resume.Changes(nodes=nodes, walltime=typed_times.seconds_of(walltime), recipe=recipe)
 
     def start() -> Run:
         resumed, warnings = resume.resume(system, found, changes)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text, run_flags
+from hpclaunch.cli import flags, help_text, run_flags
+from hpclaunch.cli.offers import offer, one_of
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ app = typer.Typer(
 OneSearch = Annotated[
     str | None,
     typer.Argument(
-        metavar="SEARCH", autocompletion=complete.runs, help="A search, by the name of its run [default: the newest]."
+        metavar="SEARCH", autocompletion=offer("runs"), help="A search, by the name of its run [default: the newest]."
     ),
 ]
 
@@ -56,7 +57,7 @@ def start(
         list[str],
         typer.Option(
             metavar="NAME=V1,V2,…",
-            autocompletion=complete.settings,
+            autocompletion=offer("settings"),
             help="Values of a parameter, or a range 1..10. Repeatable.",
             rich_help_panel=help_text.TRAINING,
         ),
@@ -75,21 +76,21 @@ def start(
     direction: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.one_of("minimize", "maximize"),
+            autocompletion=one_of("minimize", "maximize"),
             help="minimize or maximize [default: the file's, else by the metric's name].",
         ),
     ] = None,
     sampler: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.one_of("grid", "random", "tpe", "cmaes", "nsgaii"),
+            autocompletion=one_of("grid", "random", "tpe", "cmaes", "nsgaii"),
             help="grid, random; with Optuna tpe, cmaes, nsgaii [default: the file's, else grid].",
         ),
     ] = None,
     pruner: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete.one_of("median", "percentile", "halving", "hyperband"),
+            autocompletion=one_of("median", "percentile", "halving", "hyperband"),
             help="End bad trials early: median, percentile, halving, hyperband (Optuna's).",
         ),
     ] = None,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text
+from hpclaunch.cli import flags, help_text
+from hpclaunch.cli.offers import offer
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def shell(
         str | None,
         typer.Argument(
             metavar="JOB|SCRIPT",
-            autocompletion=complete.jobs,
+            autocompletion=offer("jobs"),
             help="The job or script whose environment the shell gets [default: that of a command of your own].",
         ),
     ] = None,

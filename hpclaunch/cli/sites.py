@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpclaunch.actions.requesting import typed_values
-from hpclaunch.cli import complete, flags, help_text, run_flags
+from hpclaunch.actions.requesting import typed_times, typed_values
+from hpclaunch.cli import flags, help_text, run_flags
+from hpclaunch.cli.offers import offer, one_of
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _Site = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
+        metavar="[SITE]", autocompletion=offer("sites"), help="The name of a site [default: the detected one]."
     ),
 ]
 app = typer.Typer(
@@ -93,7 +94,7 @@ def compare(
     target: flags.Target,
     site: Annotated[
         list[str],
-        typer.Option(autocompletion=complete.sites, help="A cluster. Repeatable. [default: all in production]"),
+        typer.Option(autocompletion=offer("sites"), help="A cluster. Repeatable. [default: all in production]"),
     ] = [],  # noqa: B006
     nodes: flags.Nodes = None,
     tasks_per_node: flags.TasksPerNode = None,
@@ -107,9 +108,7 @@ def compare(
     deadline: flags.Deadline = None,
     prefer: Annotated[
         str | None,
-        typer.Option(
-            autocompletion=complete.one_of("time", "cost"), help="What matters more for the node count: time or cost."
-        ),
+        typer.Option(autocompletion=one_of("time", "cost"), help="What matters more for the node count: time or cost."),
     ] = None,
     json: run_flags.Json = False,
 ) -> None:
@@ -128,13 +127,13 @@ def compare(
         nodes=nodes,
         tasks_per_node=tasks_per_node,
         account=account,
-        walltime=typed_values.seconds_of(walltime),
+        walltime=typed_times.seconds_of(walltime),
         settings=typed_values.settings_of(set_),
         recipe=recipe,
         framework=framework,
         accept_unverified=accept_unverified,
     )
-    objective = typed_values.objective_of(typed_values.seconds_of(deadline, "--deadline"), None, None, prefer)
+    objective = typed_values.objective_of(typed_times.seconds_of(deadline, "--deadline"), None, None, prefer)
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     found = compare_sites(system, request, site, objective, global_batch)
     if json:

@@ -8,6 +8,7 @@ from dataclasses import asdict, field, replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
+from hpclaunch.core.array_size import digits_of
 from hpclaunch.core.hardware import Hardware
 from hpclaunch.core.keyword_types import Name, Names, Settings, Time, Value
 from hpclaunch.core.records import record
@@ -429,15 +430,6 @@ class RunRecipe:
     typed: Pairs = ()
     global_batch: int | None = None
     why: tuple[str, ...] = ()
-
-
-MOST_RUNS = 100_000
-"""The largest array that hpclaunch is tested with; Slurm's own limit (MaxArraySize) is checked at submission."""
-
-
-def digits_of(count: int) -> int:
-    """Return the number of digits in the name of each of ``count`` runs: at least four (0000 to 9999)."""
-    return max(4, len(str(count - 1)))
 
 
 CLUSTER = "cluster"

@@ -16,15 +16,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from hpclaunch.core.array_size import digits_of
 from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.run_states import ACTIVE, FINAL, NEVER_QUEUED
-from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.job_identity import JobIdentity, epoch_of, identity_of
 from hpclaunch.runs.record import JOB_ID, STATE, JobPlace, RecordChange, Run, Start, change, load
-from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({*NEVER_QUEUED, "SUBMITTING"})
@@ -422,7 +421,11 @@ def has_failed(run: Run) -> bool:
 
 def swept(run: Run) -> dict[str, str]:
     """Return the sweep's values of this run, by parameter name; empty outside an array."""
-    return values_at(run.home, run.index) if run.index >= 0 else {}
+    if run.index < 0:
+        return {}
+    from hpclaunch.runs.sweep_values import values_at
+
+    return values_at(run.home, run.index)
 
 
 def each(found: Iterable[Run]) -> list[Run]:

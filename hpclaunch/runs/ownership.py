@@ -18,7 +18,6 @@ from typing import Any
 
 from hpclaunch.core.errors import unwritable
 from hpclaunch.core.files import json_object, read_text, send_text
-from hpclaunch.runs.directories import exchanged, require_private
 from hpclaunch.runs.record import Run, change
 
 FOLDER = "own-runs"
@@ -76,6 +75,8 @@ def opened(state: Path, run: Run) -> Iterator[str]:
 
     It is the one that was made or adopted, and nobody else can write to it. Raises Refused.
     """
+    from hpclaunch.runs.directories import exchanged, require_private  # a list of runs opens none
+
     inode = _listed_place(state, run).get("inode") or run.inode
     try:
         descriptor = os.open(run.home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from hpclaunch.core import inside
+from hpclaunch.core.array_size import MOST_RUNS
 from hpclaunch.core.errors import Fault, NewerFormat
 from hpclaunch.core.files import append_line, json_object, write_text
 from hpclaunch.core.locks import locked
@@ -21,7 +22,6 @@ from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.run_states import FINAL
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import MOST_RUNS
 from hpclaunch.runs.start_numbers import of_newest
 from hpclaunch.runs.unreadable import damaged_record, missing_record
 

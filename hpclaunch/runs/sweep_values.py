@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product, repeat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpclaunch.core import inside
 from hpclaunch.core.files import write_text
-from hpclaunch.core.spec import Sweep, parameter_word
 from hpclaunch.core.units import CONTROL, whole_number
+
+if TYPE_CHECKING:
+    from hpclaunch.core.spec import Sweep
 
 VALUES = "values"
 _MOST_BYTES = 64 * 2**20
@@ -32,6 +35,8 @@ def _follower_words(sweep: Sweep) -> Iterable[tuple[str, ...]]:
     followers = sweep.followers
     if followers is None:
         return repeat(())
+    from hpclaunch.core.spec import parameter_word  # a list of runs only reads values, and needs no spec
+
     words = [
         [encode(parameter_word(name, text, default=name not in followers.typed)) for text in values]
         for name, values in followers.values

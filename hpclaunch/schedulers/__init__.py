@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import JobSpec, Layout, LiveNames
-from hpclaunch.core.spec_parts import Allocation
-from hpclaunch.runs import JobIdentity, Jobs, Run
 
 if TYPE_CHECKING:
     from hpclaunch.config.limits import Limits
     from hpclaunch.config.site import Site
+    from hpclaunch.core.spec import JobSpec, Layout, LiveNames
+    from hpclaunch.core.spec_parts import Allocation
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.runs import JobIdentity, Jobs, Run
     from hpclaunch.sites.describe.check import SchedulerFindings
     from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here

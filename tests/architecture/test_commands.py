@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 import hpclaunch.cli
-from hpclaunch.cli import app
+from hpclaunch.cli import app, complete
 
 
 def commands(command: Any, path: str = "hpclaunch") -> Iterator[tuple[str, Any]]:
@@ -70,3 +70,14 @@ def test_an_option_that_several_commands_share_is_written_once() -> None:
                 written[ast.unparse(node)] += 1
     assert written.total() > 40
     assert [text for text, times in written.items() if times > 1] == []
+
+
+def test_the_completions_that_flags_offer_are_those_that_exist() -> None:
+    """A flag names its completion, so that only a shell that asks loads it."""
+    calls = [
+        node
+        for path in Path(hpclaunch.cli.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "offer"
+    ]
+    assert {ast.literal_eval(call.args[0]) for call in calls} == set(complete.COMPLETIONS)

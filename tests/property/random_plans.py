@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpclaunch.actions.requesting import typed_values
+from hpclaunch.actions.requesting import typed_times
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.job import Job, Training
 from hpclaunch.config.parameters import Parameter
@@ -179,7 +179,7 @@ def _other_plan_of_its_command(asked: Asked, plan: Forecast, row: PlanRow) -> It
         elif name in ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node"):
             request[name] = int(next(words))
         elif flag == "--walltime":
-            request[name] = typed_values.seconds_of(next(words))
+            request[name] = typed_times.seconds_of(next(words))
         else:
             request[name] = next(words)
     request.pop("site", None)

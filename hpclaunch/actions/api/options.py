@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from hpclaunch.actions.requesting import typed_values
+from hpclaunch.actions.requesting import typed_times, typed_values
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, InvalidRequest, did_you_mean, shorten
 from hpclaunch.core.keyword_types import Name, Settings, Time, Value
@@ -152,7 +152,7 @@ def _flag(name: str, value: Any) -> bool | None:
 def _seconds(name: str, value: Any) -> int | None:
     """Return a time in seconds; None if it is not given. Raises InvalidRequest."""
     if isinstance(value, str):
-        return typed_values.seconds_of(value, name)
+        return typed_times.seconds_of(value, name)
     return whole_number(name, round(value.total_seconds()) if isinstance(value, timedelta) else value)
 
 

@@ -195,7 +195,7 @@ class SubmittedRun:
         is named. ``walltime``: in seconds or as text.
         """
         from hpclaunch.actions.continuing.resume import Changes, resume
-        from hpclaunch.actions.requesting.typed_values import seconds_of
+        from hpclaunch.actions.requesting.typed_times import seconds_of
 
         seconds = seconds_of(walltime, "walltime") if isinstance(walltime, str) else walltime
         (run,) = states.refreshed([self._load()])

@@ -156,7 +156,7 @@ def status(
 def _begin(since: datetime | timedelta | str | None, now: datetime) -> str:
     """Return the earliest time as a record has it; empty without one."""
     if since is None or isinstance(since, str):
-        from hpclaunch.actions.requesting.typed_values import since_of
+        from hpclaunch.actions.requesting.typed_times import since_of
 
         return since_of(since, now)
     moment = now - since if isinstance(since, timedelta) else since

@@ -28,9 +28,7 @@ from hpclaunch.core.run_states import FINAL, NEVER_QUEUED
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.slow_files import answers
 from hpclaunch.core.units import count
-from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of, leases
-from hpclaunch.runs.leases import Lease
-from hpclaunch.runs.logs import last_words
+from hpclaunch.runs import ArrayTasks, JobIdentity, Run, TaskState, identity_of
 from hpclaunch.runs.markers import successor_of, why_not_recorded
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
     from hpclaunch.actions.system import System
     from hpclaunch.runs import RecordChange
+    from hpclaunch.runs.leases import Lease
 
 _PATIENCE_S = 300
 """For so long after a failure accounting may still add exit codes."""
@@ -190,6 +189,8 @@ def _apply_status(run: Run, status: Status) -> Run:
     if not reason and status.exit_code == _NOT_RECORDED:
         reason = why_not_recorded(run)
     elif reason in _WITHOUT_REASON and status.state == "FAILED":
+        from hpclaunch.runs.logs import last_words
+
         reason = last_words(run, status.exit_code)
     return replace(run, state=status.state, exit_code=status.exit_code, reason=reason, nodes=nodes)
 
@@ -271,6 +272,8 @@ def _find_successor(run: Run) -> Run:
 def is_lost(run: Run) -> bool:
     """Whether it may be that nobody ever learns the state: it is UNKNOWN, or a submission ended without an outcome."""
     if run.state == "SUBMITTING":
+        from hpclaunch.runs import leases  # only a submission without an outcome needs them
+
         return leases.silence(run.home) >= leases.PATIENCE_S
     return run.state == "UNKNOWN"
 
@@ -279,6 +282,10 @@ def _settle_all(found: Sequence[Run]) -> list[Run]:
     """Find out what became of unanswered submissions: from their marker files, else by asking the scheduler."""
     settled = {run.path: run for run in found}
     unsettled = [run for run in found if run.state == "SUBMITTING"]
+    if not unsettled:
+        return list(found)
+    from hpclaunch.runs import leases
+
     for name, place in {(run.scheduler, run.place) for run in unsettled}:  # one that is silent proves nothing of others
         lost = [run for run in unsettled if (run.scheduler, run.place) == (name, place)]
         # First: what is found later is newer, and a later submission is not judged by this search.
@@ -294,6 +301,8 @@ def _settle_run(run: Run, search: Search, lease: Lease | None, silence: float) -
     ``lease``: that of the submission before the search. ``silence``: the seconds since its process gave a sign of life.
     The first recorded outcome counts, but a job that exists is never left out.
     """
+    from hpclaunch.runs import leases
+
     started = [name.rpartition(".")[0] for name in run.attempts()]
     # A search elsewhere proves a job that it finds, by its working folder, but never that there is none.
     is_elsewhere = controller_differs(run)

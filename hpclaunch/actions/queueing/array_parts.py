@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from hpclaunch import runs
 from hpclaunch.actions.following.identity import elsewhere
 from hpclaunch.actions.queueing.hand_over import hand_over
+from hpclaunch.core.array_size import digits_of
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.job_script import JobScript
-from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.array_parts import ArrayPart, divide

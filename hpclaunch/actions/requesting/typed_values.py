@@ -5,36 +5,26 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hpclaunch.actions.requesting.typed_times import seconds_of
 from hpclaunch.core.errors import Fault, InvalidRequest, shorten
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.spec import Request
-from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.units import CONTROL, MEMORY_FORMS, parse_memory
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from hpclaunch.actions.system import System
     from hpclaunch.guidelines.choice import Objective
 
 
-def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
-    """Return a flag's time in seconds; None if it was not typed. Raises InvalidRequest."""
-    return _amount(flag, text, parse_walltime, WALLTIME_FORMS)
-
-
 def megabytes_of(memory: str | None) -> int | None:
     """Return ``--memory`` in megabytes; None if it was not typed. Raises InvalidRequest."""
-    return _amount("--memory", memory, parse_memory, MEMORY_FORMS)
-
-
-def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str) -> int | None:
     try:
-        return None if text is None else parse(text)
+        return None if memory is None else parse_memory(memory)
     except ValueError as error:
-        raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
+        raise InvalidRequest(Fault(where="--memory", what=str(error), allowed=MEMORY_FORMS)) from None
 
 
 _WORK = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)")
@@ -214,37 +204,6 @@ def nodes_of(node_type: str | None, nodes: int | None) -> TypedNodes:
         raise InvalidRequest(Fault(where="--nodes", what=what, next="leave --nodes out"))
     (first, count), *further = counted
     return TypedNodes(node_type=first, nodes=int(count), further_nodes=tuple(further))
-
-
-_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
-
-
-def since_of(text: str | None, now: datetime) -> str:
-    """Return the earliest time of ``--since`` as a record has it (UTC); empty if it was not typed.
-
-    It is a time before ``now``, or a date. Raises InvalidRequest.
-    """
-    from datetime import timedelta
-
-    if text is None:
-        return ""
-    begin = next((day for form in _DATES if (day := _date(text, form)) is not None), None)
-    try:
-        if begin is None:
-            begin = now - timedelta(seconds=parse_walltime(text))
-    except (ValueError, OverflowError) as error:
-        allowed = f"{WALLTIME_FORMS}, before now; or a date, 2026-11-24 or 2026-11-24T18:00 (UTC)"
-        raise InvalidRequest(Fault(where="--since", what=str(error), allowed=allowed, next="--since 7d")) from None
-    return f"{begin:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _date(text: str, form: str) -> datetime | None:
-    from datetime import datetime
-
-    try:
-        return datetime.strptime(text.strip(), form)
-    except ValueError:
-        return None
 
 
 class TypedTraining(TypedDict):

@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.cli.show import colour, documents, streams
-from hpclaunch.cli.show.tables import table_lines
+from hpclaunch.cli.show import colour, streams
 from hpclaunch.core.errors import HpclaunchError, NotRecorded, shorten
 
 if TYPE_CHECKING:
@@ -130,6 +129,8 @@ def _escape_terminal_controls(content: bytes) -> bytes:
 
 def write_json(document: str, values: Mapping[str, Any], on_one_line: bool = False) -> None:
     """Write one JSON document to stdout; ``document`` is its name in the schema (docs/json.md)."""
+    from hpclaunch.cli.show import documents
+
     write(documents.text_of(document, values, on_one_line))
 
 
@@ -164,6 +165,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     if not streams.is_terminal():
         write_cells([header, *rows])
         return
+    from hpclaunch.cli.show.tables import table_lines
+
     show_lines(lambda width: table_lines(header, rows, width, state_column), widest=_WIDEST_TABLE)
 
 

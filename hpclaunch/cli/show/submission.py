@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.config.settings import OF_PERSON, OF_PROJECT
+from hpclaunch.core.array_size import digits_of
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import AS_IS, CLUSTER, Choice, Cost, JobSpec, RunRecipe, Sweep, digits_of
+from hpclaunch.core.spec import AS_IS, CLUSTER, Choice, Cost, JobSpec, RunRecipe, Sweep
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:

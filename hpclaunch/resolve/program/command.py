@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, listed, pairs_of, spell
+from hpclaunch.core.array_size import MOST_RUNS
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.quoting import shell_word
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import MOST_RUNS, Choice, Pairs, Request, parameter_word
+from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.program.sweep import axes_of

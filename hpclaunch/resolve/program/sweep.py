@@ -9,8 +9,9 @@ from dataclasses import replace
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, listed, spell
 from hpclaunch.config.site import Site
+from hpclaunch.core.array_size import MOST_RUNS
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import MOST_RUNS, Layout, Pairs, Request, Restarts, Sweep
+from hpclaunch.core.spec import Layout, Pairs, Request, Restarts, Sweep
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from hpclaunch.core.array_size import MOST_RUNS
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.spec import MOST_RUNS, JobSpec
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import JobIdentity, Jobs, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm.components import job_of

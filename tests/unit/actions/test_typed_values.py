@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from hpclaunch.actions.requesting.typed_values import nodes_of, since_of
+from hpclaunch.actions.requesting.typed_times import since_of
+from hpclaunch.actions.requesting.typed_values import nodes_of
 from hpclaunch.core.errors import InvalidRequest
 
 
