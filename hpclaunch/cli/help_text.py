@@ -97,7 +97,7 @@ def common_options() -> Sequence[Any]:
     """Return the options that every command has: how much it says."""
     if not _common:
         quiet = "Show errors, warnings and results only."
-        verbose = "Show each program of the scheduler with its time and its exit code."
+        verbose = "Show each choice with its origin, and each program of the scheduler with its time and exit code."
         for names, text, callback in (
             (("-q", "--quiet"), quiet, _be_quiet),
             (("-v", "--verbose"), verbose, _tell_more),
@@ -121,6 +121,7 @@ def _be_quiet(_context: Any, _parameter: Any, typed: bool) -> None:
 
 
 def _tell_more(_context: Any, _parameter: Any, typed: bool) -> None:
+    streams.be_verbose(typed)
     waiting.report_programs_to(_say if typed else None)
 
 

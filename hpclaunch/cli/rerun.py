@@ -62,8 +62,9 @@ def _show_rerun(again: Rerun) -> None:
     from hpclaunch.cli.show import console, submission
 
     prepared = again.prepared
-    submission.show_choices(prepared.spec, f"as {again.of.label}", rerun_notices(again))
+    submission.show_choices(prepared.spec, f"as {again.of.label}")
     submission.show_code(code_of(prepared))
+    submission.warn_of((*prepared.spec.unverified, *rerun_notices(again)))
     if not again.differences:
         console.say(f"  everything that is recorded of {again.of.label} is the same")
         return

@@ -166,9 +166,10 @@ def _show(ready: "PreparedSearch") -> None:
     from hpclaunch.cli.show import search_tables, submission
 
     prepared = ready.prepared
-    submission.show_choices(prepared.spec, prepared.case.context.site_origin, (*prepared.notices, *ready.notices))
+    submission.show_choices(prepared.spec, prepared.case.context.site_origin)
     submission.show_code(preflight.code_of(prepared))
     search_tables.show_terms(ready.searched, prepared.spec)
+    submission.warn_of((*prepared.spec.unverified, *prepared.notices, *ready.notices))
 
 
 def _show_script(ready: "PreparedSearch", json: bool) -> None:

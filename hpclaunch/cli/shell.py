@@ -57,7 +57,8 @@ def shell(
     request = typed_values.request_of(system, typed, target=target or "")
     opened = prepare_shell(system, request)
     prepared = opened.prepared
-    submission.show_choices(prepared.spec, prepared.case.context.site_origin, prepared.notices)
+    submission.show_choices(prepared.spec, prepared.case.context.site_origin)
+    submission.warn_of((*prepared.spec.unverified, *prepared.notices))
     if dry_run:
         check_resolved(prepared)
         if json:

@@ -165,8 +165,9 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
     """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
     from hpclaunch.actions.preparing import preflight
     from hpclaunch.actions.preparing.node_copies import copied, copied_bytes
+    from hpclaunch.actions.preparing.standing_remarks import not_shown_yet
     from hpclaunch.actions.preparing.submit import prepare
-    from hpclaunch.cli.show import submission
+    from hpclaunch.cli.show import streams, submission
 
     if here:
         from hpclaunch.actions.queueing.here import prepare_here
@@ -174,12 +175,15 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
         prepared = prepare_here(system, request, runs_dir)
     else:
         prepared = prepare(system, request, runs_dir)
-    notices = preflight.notices_of(prepared)
-    submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
+    submission.show_choices(prepared.spec, prepared.case.context.site_origin)
     submission.show_code(preflight.code_of(prepared))
     submission.show_broadcast(prepared.spec, copied(prepared.spec), copied_bytes(prepared.spec))
     submission.show_advice(prepared.case.advice.why)
     submission.show_recipe(prepared.spec.recipe)
+    remarks = list(prepared.spec.unverified)
+    if not streams.is_verbose():
+        remarks = not_shown_yet(system, remarks)
+    submission.warn_of((*remarks, *preflight.notices_of(prepared)))
     return prepared
 
 
@@ -195,10 +199,12 @@ def _checked_script(system: "System", prepared: "Prepared", standalone: bool) ->
 
 def _start(system: "System", prepared: "Prepared", wait: bool, json: bool) -> None:
     """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
+    from hpclaunch.actions.preparing.standing_remarks import remember_shown
     from hpclaunch.actions.queueing.start import start
     from hpclaunch.cli.show import submission
 
     run = start(system, prepared)
+    remember_shown(system, prepared.spec.unverified)
     if wait:
         from hpclaunch.cli.watch import watch_submitted
 

@@ -21,6 +21,7 @@ def shell(desk: Desk) -> Iterator[Terminal]:
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m hpclaunch "$@"\n')
     program.chmod(0o755)
     shown = desk.type("--show-completion", "bash")
+    assert shown.code == 0 and "complete " in shown.out, shown.err
     (desk.project / "inputrc").write_text("set bell-style none\nset enable-bracketed-paste off\n")
     (desk.project / "completion.sh").write_text(f"PS1='ready> '\n{shown.out}\n")
     environment = {**desk.environment, "TERM": "dumb", "INPUTRC": str(desk.project / "inputrc")}

@@ -40,7 +40,7 @@ def test_a_script_beside_25000_data_files_runs_with_helpers_and_table_or_is_refu
     )
     assert "next: --include '*.csv'" in done.err
     assert not (crowded.project / "runs").exists(), "nothing was written, and nothing was started"
-    done = crowded.type(*words, "--include", "*.csv")
+    done = crowded.type(*words, "--include", "*.csv", "-v")
     assert done.code == 0, done.err
     assert f"a model 1,2 from {crowded.project}/runs/train-" in done.err
     assert "  code            4 files, " in done.err
@@ -76,7 +76,7 @@ def test_code_in_place_is_used_where_it_is(cluster: Desk) -> None:
     script = unfolded(run / "job.sh")
     assert f"  bash '{cluster.project}/sub dir/run.sh'\n" in script
     assert f'  export PYTHONPATH={run}/code"${{PYTHONPATH:+:$PYTHONPATH}}"\n' in script
-    assert "code            in place" in done.err
+    assert f"code: in place ({cluster.project}/sub dir, as it is when the run begins)" in done.err
     assert json.loads((run / "spec.json").read_text())["code"]["in_place"] is True
     cluster.fake("sacct", out="4711|TIMEOUT|0:0|n1\n")
     assert cluster.type("status", "@1").code == 0

@@ -142,7 +142,7 @@ def test_a_script_is_unknown_on_one_node(desk: Desk) -> None:
 
 
 def test_submit_without_nodes_takes_the_planners_and_says_why(desk: Desk) -> None:
-    done = desk.type("submit", "cifar", *AT, "--account", "m1", "--dry-run", SCRATCH="/scratch")
+    done = desk.type("submit", "cifar", *AT, "--account", "m1", "--dry-run", "-v", SCRATCH="/scratch")
     assert done.code == 0
     assert "#SBATCH --nodes=1\n" in done.out
     assert "(planner)" in done.err
@@ -252,7 +252,7 @@ def test_the_printed_command_gives_exactly_this_plan(desk: Desk, words: list[str
     batch = plan["recipe"]["batch"]
     assert parameters_in(done.out) == {"synthetic": "true", **settings_of(plan), **typed}
     assert ("typed against the advice" in done.err) == ("optimizer=lamb" in words)
-    assert f"B = {batch['per_rank'] * batch['replicas'] * batch['accumulation']} = " in done.err
+    assert f"recipe plan: B = {batch['per_rank'] * batch['replicas'] * batch['accumulation']}, " in done.err
 
 
 @pytest.mark.parametrize("nodes", [[], ["--nodes", "4"]])

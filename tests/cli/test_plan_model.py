@@ -82,7 +82,7 @@ def test_the_model_is_looked_at_once_and_the_figures_are_used(desk: Desk, job: P
 
 
 def test_submit_uses_what_was_found_and_never_looks_itself(desk: Desk, job: Path) -> None:
-    submit = ("submit", "mine", *AT, "--account", "m1", "--dry-run")
+    submit = ("submit", "mine", *AT, "--account", "m1", "--dry-run", "-v")
     before = desk.type(*submit, SCRATCH="/scratch")
     assert (before.code, "planner" in before.err, calls(desk)) == (0, False, [])
     desk.type("plan", "mine", "--site", "local")

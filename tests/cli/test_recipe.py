@@ -47,7 +47,7 @@ def submitted(desk: Desk, *words: str) -> Path:
 
 
 def test_submit_says_what_it_sets_and_why_and_the_record_holds_it(desk_with_job: Desk) -> None:
-    done = desk_with_job.type("submit", "fit", *EIGHT)
+    done = desk_with_job.type("submit", "fit", *EIGHT, "-v")
     first = next(number for number, line in enumerate(done.err.splitlines()) if line.startswith("  recipe plan"))
     words = [line.strip() for line in done.err.splitlines()[first : first + 4]]
     assert words[0] == "recipe plan     B = 512 = 8 ranks x 64 samples; sqrt(N) = 224, B_crit = 900"
@@ -81,7 +81,7 @@ def test_what_is_typed_stands_above_a_named_recipe_and_is_recorded_beside_it(des
 
 
 def test_a_recipe_that_was_measured_at_another_batch_is_told(desk_with_job: Desk) -> None:
-    done = desk_with_job.type("submit", "fit", "--nodes", "2", "--recipe", "careful", "--dry-run")
+    done = desk_with_job.type("submit", "fit", "--nodes", "2", "--recipe", "careful", "--dry-run", "-v")
     assert "the recipe careful is for B = 512" in done.err
     assert "a small rate; for B = 512" in done.err
 
@@ -228,7 +228,8 @@ def test_a_typed_rate_is_kept_even_if_it_is_that_of_the_recipe(desk: Desk) -> No
     asked = ("transformer", "--site", "lumi", "--recipe", "gpt-2b", "--nodes", "4", "--set", "learning_rate=0.00016")
     plan = desk.type("plan", *asked).out
     assert "learning rate kept as typed: 0.00016" in plan and plan.count("--set learning_rate=") == 1
-    rendered = desk.type("submit", *asked, "--account", "project_1", "--runs-dir", "/scratch/project_1", "--dry-run")
+    submit = ("submit", *asked, "--account", "project_1", "--runs-dir", "/scratch/project_1", "--dry-run", "-v")
+    rendered = desk.type(*submit)
     assert "--learning-rate=0.00016" in rendered.out
     told = rendered.out + rendered.err
     assert "learning rate 0.00016 (by the rule:" in told and "learning_rate=0.00016 (advised: 2.828e-05)" in told

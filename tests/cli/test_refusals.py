@@ -234,11 +234,13 @@ def test_the_cost_is_shown_before_anything_is_refused_or_queued(limited: Desk) -
     words = ["./train.py", "--nodes", "3", "--walltime", "2h"]
     done = limited.type("submit", *words)
     assert done.code == 0, done.err
-    assert done.err.index("cost, at most   6 node-hours") < done.err.index("submitted ")
+    assert done.err.index("at most 02:00:00, 6 node-hours\n") < done.err.index("submitted ")
+    assert "cost, at most   6 node-hours (3 nodes x 02:00:00" in limited.type("submit", *words, "--dry-run", "-v").err
 
 
 def test_partitions_that_were_not_chosen_are_told_with_their_reasons(cluster: Desk) -> None:
-    done = cluster.type("submit", "./train.py", "--dry-run")
+    assert "not partition" not in cluster.type("submit", "./train.py", "--dry-run").err
+    done = cluster.type("submit", "./train.py", "--dry-run", "-v")
     assert "not partition debug: walltime 00:10:00 requested; allowed: at most 00:05:00" in done.err
 
 

@@ -18,7 +18,7 @@ BUNDLED = {"local", "perlmutter", "testcluster"}
 
 
 def chosen(desk: Desk, *words: str, **variables: str) -> str:
-    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", *words, **variables)
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "-v", *words, **variables)
     assert done.code == 0, done.err
     return next(" ".join(line.split()) for line in done.err.splitlines() if line.split()[0] == "site")
 
@@ -94,15 +94,17 @@ def test_everything_that_settings_files_choose_is_shown_with_its_file(desk: Desk
     desk.write("hpclaunch.yaml", "restarts: 3\nsignal: USR1@300\nrank_logs: 4\nsamples: false\nremove: [--wait]\n")
     desk.write("train.py", "print(1)\n")
     queued = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster").err
-    lines = {" ".join(line.split()) for line in queued.splitlines()}
     project = {"restarts 3", "signal USR1@300", "rank logs 4", "samples no", "removed --wait"}
-    assert {f"{line} (project hpclaunch.yaml)" for line in project} <= lines
-    assert {"mail END to me@here.org (settings)", "sbatch --nice=100 (settings)"} <= lines
+    chosen = {f"{choice} (project hpclaunch.yaml)" for choice in project}
+    chosen |= {"mail END to me@here.org (settings)", "sbatch --nice=100 (settings)"}
+    assert not [choice for choice in chosen if choice not in queued], queued
+    each = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster", "-v").err
+    assert chosen <= {" ".join(line.split()) for line in each.splitlines()}
     here = desk.type("submit", "./train.py", "--dry-run", "--site", "local").err
-    assert "  mail " not in here and "  sbatch " not in here and "  rank logs " in here
+    assert "mail END" not in here and "sbatch --nice" not in here and "rank logs 4" in here
     (desk.project / "hpclaunch.yaml").unlink()
     typed = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster", "--restarts", "2").err
-    assert "  restarts " not in typed and "  rank logs " not in typed
+    assert "restarts 2" not in typed and "rank logs" not in typed
 
 
 def test_what_is_typed_over_settings_or_removed_is_not_shown_as_theirs(desk: Desk) -> None:
@@ -111,8 +113,8 @@ def test_what_is_typed_over_settings_or_removed_is_not_shown_as_theirs(desk: Des
     site = ("--site", "perlmutter", "--runs-dir", "/home/x", "--account", "m1234_g")
     done = desk.type("submit", "cifar", "--synthetic", "--dry-run", *site, "--sbatch=--comment=typed")
     assert "#SBATCH --comment=typed" in done.out and "theirs" not in done.out + done.err
-    assert "  mail " not in done.err and "  sbatch " not in done.err
-    assert done.err.count("  removed ") == 3
+    assert "mail END" not in done.err and "sbatch --" not in done.err
+    assert done.err.count("removed --") == 3
 
 
 def test_sites_are_listed_and_shown(desk: Desk) -> None:

@@ -47,12 +47,9 @@ MARKS = {
 
 CHOICES = """\
 houses: 1 node x 2 tasks = 2 ranks
-  site            local                    (--site)
-<lines>
-  tasks per node  2                        (--tasks-per-node)
-<lines>
-  data            houses.npz               (--data-dir)
-  code            <n> files, <n> kB <any>(all files beside the script)
+  at local, node type workstation
+  launcher <any>data houses.npz
+  code: <n> files, <n> kB; -v shows every choice with its origin
 submitted <run> as job <n> at local; run directory <any>/runs/<run>
 <lines>
 <any>rank 0 on <any>: 180 samples
@@ -64,7 +61,7 @@ submitted <run> as job <n> at local; run directory <any>/runs/<run>
 """
 SEARCH = """\
 <lines>
-  option          --learning-rate=…        (houses.py:<n>)
+  launcher <any>option --learning-rate=…<any>
 <lines>
   search          grid over learning_rate: 2 trials, minimize val_loss
   trials at once  1: 1 per node, <n> CPU<any> each

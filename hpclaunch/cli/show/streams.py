@@ -22,6 +22,8 @@ _open_line: list[bool] = [False]
 """Whether the last message on stderr has not ended its line, or somebody answers a question there."""
 _quiet = [False]
 """Whether ``--quiet`` was typed."""
+_verbose = [False]
+"""Whether ``--verbose`` was typed."""
 _lock = threading.RLock()
 """What one thread writes, another does not write into."""
 _written = [time.monotonic()]
@@ -68,6 +70,16 @@ def be_quiet(quiet: bool) -> None:
 def is_quiet() -> bool:
     """Whether errors, warnings and questions are the only messages."""
     return _quiet[0]
+
+
+def be_verbose(verbose: bool) -> None:
+    """From now on let a submission show each of its choices, or a summary of them."""
+    _verbose[0] = verbose
+
+
+def is_verbose() -> bool:
+    """Whether all choices are to be shown."""
+    return _verbose[0]
 
 
 def silent_for() -> float:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from hpclaunch.cli.show import streams
 from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.config.settings import OF_PERSON, OF_PROJECT
 from hpclaunch.core.array_size import digits_of
@@ -27,14 +28,19 @@ _SUBMISSION_CHOICES = (
 """The choices that a submission shows; the spec has all."""
 _SHOWN_IF_SET = ("restarts", "signal", "rank logs", "samples")
 """Shown if a settings file chose them: whoever types the command does not see that."""
+_PLACE = ("node type", CLUSTER, "partition", "qos", "account")
+_START = ("launcher", "strategy", "framework", "software", "python", "option", "data")
+"""The choices of two lines of the summary, in their order there."""
+_OF_PATH = ("python", "python")
+"""A choice that needs no word: the first Python on PATH."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
 """How to show the choices that are numbers of seconds or megabytes."""
 
 
-def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
-    """Show every choice with its origin, then the warnings."""
+def show_choices(spec: JobSpec, site_origin: str) -> None:
+    """Show a summary of the choices, or with ``--verbose`` each one with its origin."""
     if spec.template == AS_IS:
-        _show_as_is(spec, site_origin, notices)
+        _show_as_is(spec, site_origin)
         return
     shapes = [
         f"{count(one.layout.nodes, f'{one.node_type} node' if spec.further else 'node')} x "
@@ -44,17 +50,64 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     say(f"{spec.name}: {' + '.join(shapes)} = {count(spec.layout.world_size, 'rank')}")
     if spec.sweep:
         _show_array(spec.sweep)
+    if streams.is_verbose():
+        _show_each_choice(spec, site_origin)
+    else:
+        _show_summary(spec, site_origin)
+
+
+def warn_of(notices: Iterable[str]) -> None:
+    """Show what the user should know of a submission before it waits in the queue."""
+    for notice in notices:
+        warn(notice)
+
+
+def _show_each_choice(spec: JobSpec, site_origin: str) -> None:
     rows = [("site", spec.site, site_origin)]
     shown = sorted(spec.choices, key=lambda choice: choice.key != CLUSTER)  # beside the site
-    rows += [(choice.key, choice.value, choice.origin) for choice in shown if _is_shown(choice)]
+    rows += [(choice.key, _value_of(choice), choice.origin) for choice in shown if _is_shown(choice)]
     for key, value, origin in rows:
-        text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
-        say(f"  {key:<15} {text:<24} ({origin})")
+        say(f"  {key:<15} {value:<24} ({origin})")
     if spec.cost:
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
     _show_declined(spec)
-    for notice in (*spec.unverified, *notices):
-        warn(notice)
+
+
+def _show_summary(spec: JobSpec, site_origin: str) -> None:
+    """Show where the job runs, for how long at most, what it starts, and what settings and the shell add to it."""
+    shown = [choice for choice in spec.choices if _is_shown(choice)]
+    place = [f"at {spec.site}{_hidden_origin(site_origin)}", *_words_of(shown, _PLACE)]
+    limits = [f"at most {_value_of(choice)}" for choice in shown if choice.key == "walltime"]
+    if spec.cost:
+        limits.append(f"{show_amount(spec.cost.amount)} {_unit_of(spec.cost)}")
+    say(f"  {', '.join(place + limits)}")
+    start = _words_of(shown, _START)
+    if start:
+        say(f"  {', '.join(start)}")
+    summed_up = {"walltime", "nodes", "tasks per node", *_PLACE, *_START}
+    others = dict.fromkeys(choice.key for choice in shown if choice.key not in summed_up)
+    more = _words_of(shown, tuple(others))
+    if more:
+        say(f"  {', '.join(more)}")
+
+
+def _words_of(shown: Sequence[Choice], keys: Sequence[str]) -> list[str]:
+    """Return the choices of these keys in words."""
+    words = []
+    chosen = [choice for choice in shown if choice.key in keys and (choice.key, choice.value) != _OF_PATH]
+    for choice in sorted(chosen, key=lambda choice: keys.index(choice.key)):
+        words.append(f"{choice.key} {_value_of(choice)}{_hidden_origin(choice.origin)}")
+    return words
+
+
+def _hidden_origin(origin: str) -> str:
+    """Return the origin of a choice of a settings file, or of a variable of the shell: who types does not see these."""
+    is_variable = origin.isupper()
+    return f" ({origin})" if is_variable or origin in (OF_PERSON, OF_PROJECT) else ""
+
+
+def _value_of(choice: Choice) -> str:
+    return _UNITS_OF_CHOICES[choice.key](int(choice.value)) if choice.key in _UNITS_OF_CHOICES else choice.value
 
 
 def _is_shown(choice: Choice) -> bool:
@@ -62,14 +115,12 @@ def _is_shown(choice: Choice) -> bool:
     return choice.key in _SUBMISSION_CHOICES or of_settings
 
 
-def _show_as_is(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
+def _show_as_is(spec: JobSpec, site_origin: str) -> None:
     """Show what a foreign batch script asks for itself."""
     say(f"{spec.name}: the batch script {spec.target}, unchanged")
     say(f"  {'site':<15} {spec.site:<24} ({site_origin})")
     for choice in spec.choices:
         say(f"  {choice.key:<15} {choice.value:<24} ({choice.origin})")
-    for notice in notices:
-        warn(notice)
 
 
 def show_code(found: Snapshot | None) -> None:
@@ -81,7 +132,12 @@ def show_code(found: Snapshot | None) -> None:
         what, why = "in place", f"{found.folder}, as it is when the run begins"
     elif found.left_out:
         why += f"; {count(found.left_out, 'other file')} not copied"
-    say(f"  {'code':<15} {what:<24} ({why})")
+    if streams.is_verbose():
+        say(f"  {'code':<15} {what:<24} ({why})")
+    elif found.in_place or found.left_out:
+        say(f"  code: {what} ({why})")
+    else:
+        say(f"  code: {what}; -v shows every choice with its origin")
 
 
 def show_broadcast(spec: JobSpec, copied: Sequence[str], size: int | None) -> None:
@@ -90,6 +146,9 @@ def show_broadcast(spec: JobSpec, copied: Sequence[str], size: int | None) -> No
         return
     what = " and ".join(copied) or "nothing"
     amount = f"{show_bytes(size)} to" if size is not None else "to"
+    if not streams.is_verbose():
+        say(f"  broadcast: {what}, {amount} {spec.broadcast.folder} of every node")
+        return
     origin = next(choice.origin for choice in spec.choices if choice.key == "broadcast")
     say(f"  {'broadcast':<15} {f'{amount} {spec.broadcast.folder}':<24} ({what}, on every node; {origin})")
 
@@ -107,12 +166,22 @@ def show_advice(advice: str) -> None:
 
 
 def show_recipe(recipe: RunRecipe | None) -> None:
-    """Show in a few lines what the recipe of a run sets, and why."""
+    """Show what the recipe of a run sets; with ``--verbose`` also why, in a few lines."""
     if recipe is None or not recipe.why:
+        return
+    if not streams.is_verbose():
+        _show_recipe_in_a_line(recipe)
         return
     say(f"  {f'recipe {recipe.name}':<15} {recipe.why[0]}")
     for line in recipe.why[1:]:
         say(f"  {'':<15} {line}")
+
+
+def _show_recipe_in_a_line(recipe: RunRecipe) -> None:
+    batch = [f"B = {recipe.global_batch}"] if recipe.global_batch is not None else []
+    values = [f"{name}={value}" for name, value in recipe.applied] or ["nothing to set"]
+    typed = [f"as typed {name}={value}" for name, value in recipe.typed]
+    say(f"  recipe {recipe.name}: {', '.join([*batch, ' '.join(values), *typed])}")
 
 
 def _show_declined(spec: JobSpec) -> None:
@@ -204,7 +273,7 @@ def show_next(run: Run) -> None:
     name, all_flag, first_run = run.label, "", ""
     if run.tasks:  # an array, of which each run has a log of its own
         all_flag, first_run = " --all", f"/{0:0{digits_of(run.tasks)}d}"
-    say(f"  hpclaunch status {name}{all_flag}\n  hpclaunch logs -f {name}{first_run}\n  hpclaunch cancel {name}")
+    say(f"  next: hpclaunch status {name}{all_flag}, hpclaunch logs -f {name}{first_run}, or hpclaunch cancel {name}")
 
 
 def show_end(run: Run, as_json: bool) -> None:

@@ -1,0 +1,43 @@
+"""What a person reads at a submission: a summary, once what stays true, and with -v each choice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+
+@pytest.mark.parametrize("target", ["cifar", "./train.py"])
+def test_a_submission_prints_at_most_ten_lines_and_the_rest_with_v(cluster: Desk, target: str) -> None:
+    cluster.write("train.py", "print(1)\n")
+    words = ("submit", target, *(("--synthetic",) if target == "cifar" else ()), "--nodes", "2")
+    done = cluster.type(*words)
+    assert done.code == 0, done.err
+    lines = (done.err + done.out).splitlines()
+    assert len(lines) <= 10, lines
+    assert re.fullmatch(r"\w+: 2 nodes x \d+ tasks? = \d+ ranks", lines[0])
+    place = "  at slurmsite (HPCLAUNCH_SITE), node type cpu, partition batch, "
+    assert lines[1].startswith(place), lines[1]
+    assert re.fullmatch(r"at most \d\d:\d\d:\d\d, [\d.]+ node-hours?", lines[1].removeprefix(place))
+    name = done.out.strip().rpartition("/")[2]
+    assert f"  next: hpclaunch status {name}, hpclaunch logs -f {name}, or hpclaunch cancel {name}" in lines
+    each = cluster.type(*words, "--dry-run", "-v").err
+    for key, value in (("site", "slurmsite"), ("partition", "batch"), ("nodes", "2"), ("launcher", "srun")):
+        assert re.search(rf"^  {key} +{value} +\(.+\)$", each, re.MULTILINE), each
+
+
+def test_what_stays_true_of_a_site_is_named_at_the_first_submission_of_a_folder(cluster: Desk) -> None:
+    site = cluster.project / "site_configs/slurmsite.yaml"
+    if not site.is_file():
+        site = next(cluster.root.rglob("slurmsite.yaml"))
+    site.write_text(site.read_text() + "third_party: [partitions.batch]\n")
+    cluster.write("train.py", "print(1)\n")
+    remark = "Found only in users' files, not on the centre's own pages: partitions.batch"
+    shows = [remark in cluster.type("submit", "./train.py", *more).err for more in (("--dry-run",), (), (), ("-v",))]
+    assert shows == [True, True, False, True]  # a dry run submits nothing
+    listed = cluster.home / ".local/state/hpclaunch/shown-remarks"
+    listed.unlink()
+    listed.mkdir()  # so that nothing can be read or written there
+    assert [remark in cluster.type("submit", "./train.py").err for _ in range(2)] == [True, True]
