@@ -24,12 +24,15 @@ def calls(script: str) -> list[str]:
 
 def test_the_flag_asks_for_it_and_the_screen_says_what_is_copied(shell: Desk) -> None:
     shell.write("venv/lib/big.so", "x" * 1_500_000)
-    done = shell.type("submit", "./train.py", "--venv", "venv", "--broadcast", "--dry-run")
+    words = ("submit", "./train.py", "--venv", "venv", "--broadcast", "--dry-run")
+    done = shell.type(*words, "-v")
     venv = shell.project / "venv"
     assert (done.code, calls(done.out)) == (0, [f"broadcast required /dev/shm {venv}"])
     (line,) = [line for line in done.err.splitlines() if line.startswith("  broadcast")]
     told = f"broadcast 1.5 MB to /dev/shm ({venv} and the code, on every node; --broadcast)"
     assert line.split() == told.split()
+    summary = shell.type(*words).err.splitlines()
+    assert f"  broadcast: {venv} and the code, 1.5 MB to /dev/shm of every node" in summary
 
 
 def test_from_the_sites_number_of_nodes_on_only_the_other_flag_prevents_it(shell: Desk) -> None:
