@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -33,6 +33,9 @@ _unnamed: list[str] = []
 _OUTSIDE_CI = frozenset({"gpu"})
 _MOST_CASES = int(os.environ.get("HPCLAUNCH_TEST_CASES", "0"))
 _passed: set[str] = set()
+_seconds: defaultdict[str, float] = defaultdict(float)
+"""File -> seconds of its tests with their fixtures, of all processes together."""
+_FILES_SHOWN = 40
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
 _TOGETHER = ("browser", "docs", "faults", "frameworks", "horovod", "hostile", "packaging", "site_environment", "slurm")
@@ -117,6 +120,7 @@ def _started_by(item: pytest.Item) -> AbstractContextManager[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
     if report.skipped and not hasattr(report, "wasxfail"):
         _note_skip(report.nodeid, report.longrepr)
     if report.passed and report.when == "call":
@@ -149,6 +153,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{group}: {number} skipped: {_why[group]}{also}")
     for line in _unnamed:
         terminalreporter.line(f"(no group) {line}")
+    if os.environ.get("CI") == "true":  # where its time goes, of all processes together
+        folders: defaultdict[str, float] = defaultdict(float)
+        for file, seconds in _seconds.items():
+            folders[_folder(file)] += seconds
+        terminalreporter.section("minutes of each folder, and of the slowest files")
+        slowest = sorted(_seconds, key=_seconds.__getitem__, reverse=True)[:_FILES_SHOWN]
+        for name in sorted(folders, key=folders.__getitem__, reverse=True):
+            terminalreporter.line(f"{folders[name] / 60:6.1f}  {name}")
+        for name in slowest:
+            terminalreporter.line(f"{_seconds[name] / 60:6.1f}  {name}")
 
 
 @pytest.hookimpl(trylast=True)
