@@ -149,8 +149,9 @@ class Runners:
 def predicted(layout: str, steps: dict[int, float]) -> float:
     """The plan's seconds of a step with the batch PREDICTED, from the profile of the two others."""
     from hpclaunch.config.job import job_of_file
-    from hpclaunch.guidelines.calibration import Measured, Prior, calibrate
+    from hpclaunch.guidelines.calibration import Measured, calibrate
     from hpclaunch.guidelines.communication import Links
+    from hpclaunch.guidelines.expected_timing import Prior
     from hpclaunch.guidelines.intervals import deviation
     from hpclaunch.guidelines.overhead import fixed_time
     from hpclaunch.guidelines.throughput import Machine, Shape, step_time

@@ -31,9 +31,10 @@ from published_tables import Series, Unmeasured
 from hpclaunch.actions.measuring.plan import plan_job
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
-from hpclaunch.guidelines.calibration import NOTHING, Measured, Prior, calibrate, default_timing
+from hpclaunch.guidelines.calibration import Measured, calibrate
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import fit_pareto
+from hpclaunch.guidelines.expected_timing import NOTHING, Prior, default_timing
 from hpclaunch.guidelines.hardware import Compute
 from hpclaunch.guidelines.intervals import spread
 from hpclaunch.guidelines.reasoning import Reason

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.decoders import Decoder
 from hpclaunch.guidelines.memory import GRADIENT_BYTES, Model, Precision
 from hpclaunch.guidelines.parallelism import FUSION_BYTES
 from hpclaunch.guidelines.reasoning import Number, positive
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.decoders import Decoder
 
 HALVED = 0.5
 """Activation bytes in mixed precision relative to float32 (ResNet-50: 40.0 of 79.8 MiB per sample)."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import cache
 
-ASSUMED = 0.02
-"""Relative standard deviation of a rank's step time if it was not measured; hpclaunch's own choice."""
 _REACH, _PARTS = 9.0, 1800
 """The integrals' range in standard deviations, and their number of parts: exact to 1e-9."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Job
-from hpclaunch.config.program_options import ProgramOptions
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import Fault
@@ -14,6 +14,9 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context, Followers, Request, RunRecipe
 from hpclaunch.core.spec_parts import PredictedRate
 from hpclaunch.runs.code_folder import CodeFolders
+
+if TYPE_CHECKING:
+    from hpclaunch.config.program_options import ProgramOptions
 
 
 @record

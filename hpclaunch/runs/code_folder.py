@@ -15,7 +15,6 @@ from typing import Any
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.spec import Code
 from hpclaunch.runs.code_files import CodeFiles, code_files
-from hpclaunch.runs.tracked import repository_of, tracked_in
 
 _LARGEST_KEPT = 2**20
 """Bytes. A larger file is data or a library, and is read where it is needed."""
@@ -52,11 +51,15 @@ class CodeFolder:
     @cached_property
     def repository(self) -> Path | None:
         """The top folder of the git repository that this folder is in; None outside of one."""
+        from hpclaunch.runs.tracked import repository_of  # a bundled job is compared with no repository
+
         return repository_of(self._real_path)
 
     @cached_property
     def tracked(self) -> frozenset[str] | None:
         """The paths that git tracks; None outside a repository."""
+        from hpclaunch.runs.tracked import tracked_in
+
         return tracked_in(self._real_path, self.repository)
 
     @cached_property

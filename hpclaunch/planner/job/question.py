@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JAX, PYTORCH
 from hpclaunch.guidelines.batch import MOST_NODES
-from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.candidates import LONGEST_S, Bill
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.communication import MeasuredLink
@@ -24,6 +24,9 @@ from hpclaunch.resolve.environment.framework import stated_framework, uses_horov
 from hpclaunch.resolve.nodes.cost import Price, price_of
 from hpclaunch.resolve.nodes.limits import longest_walltime
 from hpclaunch.resolve.nodes.sizing import Sizing, longest_job_on, sizing_of
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.calibration import Measured
 
 MOST_TRIED = 4096
 """The most nodes of a search for a node count that meets a deadline."""

@@ -11,7 +11,6 @@ from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
-from hpclaunch.guidelines.decoders import Decoder
 from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import SLOTS, Precision
@@ -20,6 +19,7 @@ from hpclaunch.guidelines.rates import Rule, rule_named
 from hpclaunch.guidelines.reasoning import Origin
 
 if TYPE_CHECKING:
+    from hpclaunch.guidelines.decoders import Decoder
     from hpclaunch.guidelines.hardware import Arithmetic
 
 OF_A_SPLIT: tuple[Figure, ...] = (
@@ -160,6 +160,8 @@ def _decoder_of(figures: Mapping[Figure, float]) -> Decoder | None:
     found = {name.removeprefix(DECODER): value for name, value in figures.items() if name.startswith(DECODER)}
     if not all(found.get(name) for name in ("layers", "hidden", "heads", "context", "vocabulary")):
         return None
+    from hpclaunch.guidelines.decoders import Decoder
+
     dense = found.pop("dense", 0.0)
     whole = {name: int(value) for name, value in found.items()}
     return Decoder(**whole, dense=dense, parameters=figures["parameters"])

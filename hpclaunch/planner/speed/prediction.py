@@ -16,9 +16,8 @@ from hpclaunch.guidelines.batch import (
     possible_batches,
     smallest_efficient_batch,
 )
-from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.choice import least_time
+from hpclaunch.guidelines.expected_timing import default_timing
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.published import TaskFacts
@@ -183,6 +182,8 @@ class Predictor:
 
     def best(self, candidates: Sequence[Candidate]) -> Candidate:
         """Return the candidate of one node count with the best batch."""
+        from hpclaunch.guidelines.choice import least_time
+
         return least_time(candidates, self.work.base_batch or 1)
 
     def alone(self, trial: Trial) -> Candidate | None:
@@ -231,6 +232,8 @@ def timing_of(question: Question, work: Workload, node: NodeModel, figures: Mode
     """Return the timing: fitted to measurements, else from the defaults of device and framework, else None."""
     machine, prior = Machine(links=node.links), prior_of(question, work, node, figures)
     if question.evidence.points:
+        from hpclaunch.guidelines.calibration import calibrate
+
         return calibrate(question.evidence.points, moved_by(work, figures, node), machine, prior)
     return None if prior.compute is None else default_timing(prior, machine)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from hpclaunch.core.spec import PYTORCH
-from hpclaunch.guidelines.calibration import Prior
+from hpclaunch.guidelines.expected_timing import Prior
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import Compute, unmeasured_compute
 from hpclaunch.guidelines.intervals import deviation

@@ -20,7 +20,6 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.nodes.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.nodes.limits import Ask, violations
-from hpclaunch.resolve.nodes.live_nodes import words_of_nodes
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _LIFTABLE: tuple[Liftable, ...] = ("max_walltime", "min_nodes", "max_nodes")
@@ -362,6 +361,8 @@ def _check_named(case: Case, family: Family, wanted: Wanted, decisions: Decision
         is_compared = family.name == "partition" and not unknown  # the submission asks for its limits
         remarks = [] if is_compared else ["its limits are not checked"]
         if family.name == "partition":
+            from hpclaunch.resolve.nodes.live_nodes import words_of_nodes
+
             taken = f"its nodes are taken for {wanted.ask.node_type} nodes (--node-type)"
             remarks.append(words_of_nodes(case, unlisted[0], wanted.ask.node_type) or taken)
         decisions.warnings.append(f"{what}: {', and '.join(remarks)}")

@@ -8,7 +8,6 @@ from hpclaunch.config.job import AS_WRITTEN, PLAN, Job
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.spec import Pairs
-from hpclaunch.guidelines.precision import recommended
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.nodes.placement import named_places
@@ -54,6 +53,8 @@ def _format_of_a_decoder(case: Case) -> Pairs:
     wanted = case.job.resources.gpus_per_node if case.request.gpus_per_node is None else case.request.gpus_per_node
     if wanted == 0 or not kind.gpus_per_node or kind.stand_in_gpus:
         return ()
+    from hpclaunch.guidelines.precision import recommended
+
     found, _ = recommended(kind.gpu_model or "", on_gpu=True)
     return ((name, BFLOAT16),) if found == BFLOAT16 else ()
 

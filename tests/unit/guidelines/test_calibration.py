@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.guidelines.calibration import (
-    Measured,
-    Prior,
-    calibrate,
-    default_timing,
-    residuals_of,
-)
+from hpclaunch.guidelines.calibration import Measured, calibrate, residuals_of
 from hpclaunch.guidelines.communication import Links
 from hpclaunch.guidelines.devices import gpu_named
+from hpclaunch.guidelines.expected_timing import Prior, default_timing
 from hpclaunch.guidelines.hardware import device_of_gpu, unmeasured_compute
 from hpclaunch.guidelines.intervals import deviation
 from hpclaunch.guidelines.overhead import fixed_time

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpclaunch.guidelines.calibration import BANDWIDTH_SPREAD, Measured, calibrate
+from hpclaunch.guidelines.calibration import Measured, calibrate
 from hpclaunch.guidelines.communication import FUSION_BYTES, Group, Links, MeasuredLink
+from hpclaunch.guidelines.expected_timing import BANDWIDTH_SPREAD
 from hpclaunch.guidelines.measured_link import SINGLE_SPREAD, TimedSize, bus_bandwidth, fitted_link
 from hpclaunch.guidelines.throughput import Machine, network_s
 from hpclaunch.guidelines.timing import QUANTITIES

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import Batch, in_micro_batches
-from hpclaunch.guidelines.calibration import Measured, Prior, calibrate
+from hpclaunch.guidelines.calibration import Measured, calibrate
 from hpclaunch.guidelines.communication import Group, MeasuredLink
+from hpclaunch.guidelines.expected_timing import STRAGGLING, Prior
 from hpclaunch.guidelines.memory import Arrangement
 from hpclaunch.guidelines.rungs import RUNGS, Exchange, arranged_timing, exchange_s, pipeline_share
-from hpclaunch.guidelines.stragglers import ASSUMED
 from hpclaunch.guidelines.throughput import Shape, Work, step_time
 from hpclaunch.guidelines.timing import Timing
 from tests.unit.guidelines.timings import MACHINE, shape, timing
@@ -91,7 +91,7 @@ def test_measured_steps_of_ranks_that_share_a_model_tell_the_latency_of_their_al
         return arranged_timing(one, Arrangement(tensor_parallel=4), exchange, int(layout.accumulation))
 
     work = Work(gradient_bytes=1e9, inside_parts=4, arranged=arranged)
-    true = replace(timing(fixed_s=0.02, straggling=ASSUMED), dependent_s=latency)
+    true = replace(timing(fixed_s=0.02, straggling=STRAGGLING), dependent_s=latency)
     layouts = [shape(ranks=1, batch=batch) for batch in (4, 8)]
     points = [
         Measured(shape=one, samples_per_s=one.samples / step_time(one, work, MACHINE, true).total_s) for one in layouts

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hpclaunch.config.parameters import Parameter
-from hpclaunch.guidelines.calibration import FACTOR_2
+from hpclaunch.guidelines.expected_timing import FACTOR_2
 from hpclaunch.planner.fitting.machine import NodeModel, node_of
 from hpclaunch.planner.job.question import Evidence, Question, trial_of
 from hpclaunch.planner.job.workload import Workload, workload_of
