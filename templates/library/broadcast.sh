@@ -6,6 +6,7 @@ broadcast() { # broadcast required|optional FOLDER [ENVIRONMENT|IMAGE]: copy it,
   # The ranks use the copies. If it fails, stop, or let them use the originals.
   local place="$2/hpclaunch-$UID-$start" problem='' base='' files=() size=0 began=$SECONDS text=''
   keep_to_own_cluster
+  keep_own_variables
   copies=()
   if has_safe_owner "$2" && pack_copies "${3-}" "$place" && has_room "$2" && send_copies "$place"; then
     text+=", $(in_megabytes "$size"), copied to $place on every node"

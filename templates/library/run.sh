@@ -14,6 +14,8 @@ signal_by=         # a function that signals the ranks instead, if the launcher 
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
 stepped=no         # whether srun's step got SIGTERM
+attempt=           # the folder of this start's marks
+hpclaunch_own=     # lines that set the variables of this start again
 hangs_by=          # a function that tells of a launcher that may not end although all of its ranks have
 hung=no            # whether the launcher was killed, as it did not end after all ranks had
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
@@ -48,6 +50,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   note_inherited
   watch_modules
   restart=0
+  need_run_directory
   "${scheduler}_job"
   own_directory "${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}"
   claim
@@ -65,6 +68,27 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   fi
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+  note_own_variables "${@:2}"
+}
+
+need_run_directory() { # stop if the run directory has no name: what is written there would be written to /
+  [ -n "${HPCLAUNCH_RUN_DIR-}" ] || stop "HPCLAUNCH_RUN_DIR, which names the run directory, is empty, so nothing is \
+started here. A script of hpclaunch sets it, and a launcher has to pass it on to every rank"
+}
+
+note_own_variables() { # note_own_variables [SETTING=VALUE...]: note what names this start, and its settings
+  local name
+  [ $# -eq 0 ] || printf -v hpclaunch_own '%q ' declare -g "$@"
+  for name in scheduler job restart start attempt later outlived ranks; do
+    printf -v hpclaunch_own '%s\ndeclare -g %s=%q' "$hpclaunch_own" "$name" "${!name}"
+  done
+  for name in HPCLAUNCH_RUN_DIR HPCLAUNCH_EXIT_FILE HPCLAUNCH_START; do
+    printf -v hpclaunch_own '%s\nexport %s=%q' "$hpclaunch_own" "$name" "${!name}"
+  done
+}
+
+keep_own_variables() { # set them again: a line of set-up, or a file that it reads, may have variables of these names
+  eval "$hpclaunch_own"
 }
 
 # --- Modules: the function module of old versions ends with 0 whatever happens, and reports by text
@@ -159,6 +183,7 @@ given_variables() { # print a line that exports each variable which was given si
 
 warn_of_places() { # say that a line of set-up has set what each rank gets from its launcher
   local name
+  keep_own_variables
   keep_to_own_cluster
   for name in RANK LOCAL_RANK NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE; do
     [ -z "${!name-}" ] || [ "$name=${!name}" = "WORLD_SIZE=${HPCLAUNCH_WORLD_SIZE-}" ] ||
@@ -185,14 +210,17 @@ own_directory() { # own_directory FOLDER: stop if the run directory is not there
 }
 
 mark_terminated() { # write after how many seconds this script got its first SIGTERM: it has not failed by itself
-  [ -e "$attempt/terminated" ] || printf '%s\n' "$SECONDS" > "$attempt/terminated"
+  keep_own_variables
+  [ -z "$attempt" ] || [ -e "$attempt/terminated" ] || printf '%s\n' "$SECONDS" > "$attempt/terminated"
 }
 
 leave_mark() { # leave_mark NAME TEXT: write a file of this start; false if the text has not reached the disk
+  [ -n "$attempt" ] || return # the start has not begun
   printf '%s\n' "$2" | dd of="$attempt/$1" conv=fsync 2> /dev/null # NFS may tell of a full disk only now
 }
 
 leave_exit_code() {
+  keep_own_variables
   superseded || leave_mark exit-code "$1" || say "the exit code $1 cannot be written to $attempt"
 }
 
@@ -393,8 +421,9 @@ rank_program() { # print the text that the shell of every rank runs
     printf '%s\n' "$own"
     echo 'unset HPCLAUNCH_BROADCAST' # a rank that is being ended removes this folder: never one that was not made here
   fi
-  declare -f run_rank end_rank end_superseded_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank \
-    copy_output leave_first_failure leave_rank_code began_at watch_start await_later_start superseded kill_start processes_with
+  declare -f run_rank need_run_directory say stop end_rank end_superseded_rank set_rank set_rank_of_component \
+    rank_log end_rank_log own_words mark_rank copy_output leave_first_failure leave_rank_code began_at watch_start \
+    await_later_start superseded kill_start processes_with
   if [[ "$own" == *_gpu* ]]; then
     declare -f show_one_gpu check_gpus sees_others refuse_gpus find_gpus keep_named find_divided \
       nvidia_gpus amd_gpus find_other_vendor take_gpu
@@ -417,7 +446,8 @@ mark_rank() { # export a variable by which the script finds the processes of ran
 
 run_rank() { # run the rank and write its exit code, by which the script counts it; the first to fail writes it twice
   local code number='' copier='' log_begins=0 is_ended=no sampled='' watcher='' taken=()
-  trap : USR1 USR2 # the program gets these signals too; this shell waits until it ends
+  need_run_directory # some launchers pass on only the variables that they are asked to
+  trap : USR1 USR2   # the program gets these signals too; this shell waits until it ends
   trap 'is_ended=yes' TERM
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
@@ -856,7 +886,9 @@ launch_search() { # launch_search NODES PYTHON TRIALS CPUS GPUS [LAUNCHER ARGUME
   # every node. It shares CPUS and GPUS of the node among TRIALS trials at a time; each runs the script's function rank.
   local sampled=$samples
   keep_to_own_cluster
+  keep_own_variables
   ranks=$1 # the workers; HPCLAUNCH_WORLD_SIZE is that of a trial
+  hpclaunch_own+=$'\n'"declare -g ranks=$1"
   shift
   samples=no # of each trial; the worker has a sampler
   rank_program > "$attempt/trial" || stop "$attempt/trial cannot be written"
@@ -1126,6 +1158,7 @@ count_ranks() { # set fault unless as many ranks as were asked for have ended wi
 run_batch_script() { # run_batch_script COMMAND...: run a batch script that starts its ranks itself, and end with its exit code.
   # Nothing is known about its ranks, and the mark says so.
   local interrupted name
+  keep_own_variables
   launcher=''
   for name in TERM INT HUP USR1 USR2; do
     # shellcheck disable=SC2064 # the name of now

@@ -166,8 +166,61 @@ FAMILIES = (
 
 def test_each_family_of_variables_reaches_ranks_of_a_launcher_that_passes_nothing_on(tmp_path: Path) -> None:
     given = " ".join(f"{name}='it is\t{name}'" for name in FAMILIES)
-    starter = 'starter() { env -i PATH="$PATH" HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }'
+    starter = 'starter() { env -i PATH="$PATH" HPCLAUNCH_RUN_DIR=. HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }'
     done = begun(tmp_path, f"begin local; export {given} MINE=x; {starter}; rank() {{ env; }}; launch starter")
     seen = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert {name: seen.get(name) for name in FAMILIES} == {name: f"it is\t{name}" for name in FAMILIES}
     assert "MINE" not in seen
+
+
+@pytest.mark.parametrize("known", [{}, {"HPCLAUNCH_RUN_DIR": ""}, {"HPCLAUNCH_ARRAY_DIR": "/tmp"}])
+@pytest.mark.parametrize("text", ["begin local", "rank() { rank_log 0; set_rank 1 0; echo ran; }; run_rank"])
+def test_nothing_starts_without_a_run_directory(text: str, known: dict[str, str]) -> None:
+    """Its files would be written to the root of the file system."""
+    done = with_library(f"{text}; echo begun", SUBMITIT_LOCAL_JOB_ID="7", HPCLAUNCH_EXIT_FILE="/dev/null", **known)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr.startswith("hpclaunch: HPCLAUNCH_RUN_DIR, which names the run directory, is empty")
+
+
+def test_a_start_that_has_not_begun_leaves_no_mark() -> None:
+    """It has no folder for them yet."""
+    done = with_library("leave_mark hpclaunch-test x; echo $?; mark_terminated")
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert not any(Path("/", name).exists() for name in ("hpclaunch-test", "terminated"))
+
+
+# Names that a line of set-up, or a file that it reads, may have for something else.
+@pytest.mark.parametrize(
+    "line",
+    [
+        "start=now scheduler=none job=mine restart=4",
+        "attempt= later=soon outlived=x",
+        "ranks=8 restarts=3 restart_by=requeue walltime=1",
+        "unset HPCLAUNCH_RUN_DIR HPCLAUNCH_START",
+        "HPCLAUNCH_EXIT_FILE=",
+    ],
+)
+def test_variables_of_a_set_up_do_not_replace_those_of_the_start(tmp_path: Path, line: str) -> None:
+    (tmp_path / "job.sh").touch()
+    program = 'rank() { set_rank 1 0; rank_log 0; echo "$HPCLAUNCH_START"; }'
+    text = f"begin local restarts=0 walltime=900; {line}; {program}; launch; echo $job $restarts $walltime; finish"
+    done = begun(tmp_path, text)
+    attempt = tmp_path / "attempts/7.0"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["1", "7 0 900"]
+    assert (attempt / "completed").read_text() == "7.0 1\n"
+    assert (attempt / "exit-code").read_text() == "0\n"
+    assert (tmp_path / "logs/rank-0.out").read_text() == "1\n"
+
+
+def test_a_signal_during_the_set_up_is_noted_for_this_start(tmp_path: Path) -> None:
+    done = begun(tmp_path, "begin local; attempt=; kill -s TERM $$; exit 0")
+    assert done.returncode == 143, done.stderr
+    assert {"terminated", "exit-code"} <= {file.name for file in (tmp_path / "attempts/7.0").iterdir()}
+
+
+def test_the_workers_of_a_search_are_counted_whatever_a_set_up_calls_ranks(tmp_path: Path) -> None:
+    """A worker is one of two that have to report their ends."""
+    text = "begin local; ranks=8; HPCLAUNCH_WORLD_SIZE=4; need() { :; }; samples=no; launch_search 2 true 1 1 0; finish"
+    done = begun(tmp_path, f"watch_start() {{ :; }}; HPCLAUNCH_SEARCH_PYTHON=true; {text}")
+    assert "1 of 2 ranks did not report" in done.stderr

@@ -281,7 +281,8 @@ def test_a_rank_that_is_ended_removes_the_copies_of_its_node(run: Path, ended: b
     (run / "copy").mkdir()
     stop = "kill -s TERM $$" if ended else ":"
     known = {"HPCLAUNCH_EXIT_FILE": str(run / "first-failure"), "HPCLAUNCH_BROADCAST": str(run / "copy")}
-    done = with_library(f"export HPCLAUNCH_BROADCAST={run}/copy\nrank() {{ {stop}; }}\nrun_rank", **known)
+    text = f"export HPCLAUNCH_BROADCAST={run}/copy\nrank() {{ {stop}; }}\nrun_rank"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(run), **known)
     assert done.returncode == 0, done.stderr
     assert (run / "copy").exists() is not ended
 
@@ -290,7 +291,7 @@ def test_a_rank_without_a_number_has_a_file_of_its_own(run: Path) -> None:
     (run / "ranks").mkdir()
     known = {"HPCLAUNCH_EXIT_FILE": str(run / "first-failure"), "HPCLAUNCH_WORLD_SIZE": "2"}
     for _ in range(2):
-        assert with_library("rank() { :; }\nrun_rank", **known).returncode == 0
+        assert with_library("rank() { :; }\nrun_rank", HPCLAUNCH_RUN_DIR=str(run), **known).returncode == 0
     names = [file.name for file in (run / "ranks").iterdir()]
     assert len(names) == 2
     assert all(name.startswith(f"{os.uname().nodename}-") and name.count("-") >= 2 for name in names)

@@ -249,7 +249,8 @@ def test_the_shell_of_a_rank_of_a_superseded_start_ends_with_75(tmp_path: Path, 
     """Its launcher may ask nothing else, as where the script is lost."""
     (tmp_path / "2").touch()
     known = {"HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure", "HPCLAUNCH_START": "1"}
-    done = with_library(f"later={tmp_path}/2; rank() {{ return {code}; }}; run_rank", **known)
+    text = f"later={tmp_path}/2; rank() {{ return {code}; }}; run_rank"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), **known)
     assert (done.returncode, sorted(os.listdir(tmp_path))) == (75, ["2"]), done.stderr
 
 

@@ -15,7 +15,8 @@ GPUS, STORE = "CUDA_VISIBLE_DEVICES", "TORCHELASTIC_USE_AGENT_STORE"
 LAUNCHERS = {
     "passes all on": 'starter() { "$@"; }',
     "sets its own": f'starter() {{ MASTER_ADDR=node MASTER_PORT=1 {GPUS}=0 OMP_NUM_THREADS=1 "$@"; }}',
-    "passes nothing on": 'starter() { env -i PATH="$PATH" HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }',
+    "passes nothing on": 'starter() { env -i PATH="$PATH" HPCLAUNCH_RUN_DIR=. '
+    'HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }',
 }
 """How srun, torchrun and srun's GPU binding, and mpirun (to other nodes) treat what the script exports."""
 

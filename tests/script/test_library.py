@@ -262,7 +262,8 @@ def test_a_sampler_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 def test_a_rank_that_its_shell_knows_is_reported_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "ranks").mkdir()
-    known = {"HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure", "HPCLAUNCH_WORLD_SIZE": "2"}
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure"}
+    known["HPCLAUNCH_WORLD_SIZE"] = "2"
     assert with_library("rank() { set_rank 2 1; return 7; }; run_rank", **known).returncode == 7
     assert (tmp_path / "ranks/1").read_text() == "7\n"
     assert with_library("rank() { set_rank 2 ''; }; run_rank", **known).returncode == 0
@@ -271,7 +272,8 @@ def test_a_rank_that_its_shell_knows_is_reported_by_its_number(tmp_path: Path) -
 
 
 def test_a_trial_of_a_search_complains_of_no_missing_folder(tmp_path: Path) -> None:
-    done = with_library("rank() { return 7; }; run_rank", HPCLAUNCH_EXIT_FILE=f"{tmp_path}/first-failure")
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "HPCLAUNCH_EXIT_FILE": f"{tmp_path}/first-failure"}
+    done = with_library("rank() { return 7; }; run_rank", **known)
     assert (done.returncode, done.stderr) == (7, "")
 
 
@@ -289,7 +291,7 @@ def test_the_port_after_one_that_is_taken_is_the_next(taken: str, port: str) -> 
 
 
 def test_a_launcher_that_takes_text_gives_its_ranks_what_a_person_has_given(tmp_path: Path) -> None:
-    starter = 'starter() { env -i PATH="$PATH" HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }'
+    starter = 'starter() { env -i PATH="$PATH" HPCLAUNCH_RUN_DIR=. HPCLAUNCH_EXIT_FILE="$HPCLAUNCH_EXIT_FILE" "$@"; }'
     text = f"begin local; export NCCL_X='a b'; {starter}; rank() {{ echo \"<$NCCL_X>\"; }}; launch_file starter"
     done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
     assert (done.stdout, done.stderr) == ("<a b>\n", "")

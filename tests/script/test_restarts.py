@@ -112,12 +112,9 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     spec = planned(a_site(restart=way), a_job(restarts=5))
     assert ("requeue" if way == "requeue" else "no-requeue") in dict(spec.directives)
     assert f" restart_by={way} " in render(spec, ROOTS)
-    done = with_library(
-        f"{STAND_INS}\nscheduler=slurm restarts=5 restart_by={way}; start_again saved; cat {tmp_path}/next-job",
-        HPCLAUNCH_RUN_DIR="/r",
-        attempt=str(tmp_path),
-        job="7",
-    )
+    known = f"scheduler=slurm restarts=5 restart_by={way} job=7 attempt={tmp_path}"
+    text = f"{STAND_INS}\n{known}; start_again saved; cat {tmp_path}/next-job"
+    done = with_library(text, HPCLAUNCH_RUN_DIR="/r")
     assert done.stdout == asked
     assert said in done.stderr
 

@@ -32,11 +32,11 @@ def is_superseded() -> bool:
     If the look itself fails, nothing is known, and the answer is False: a fault of the file system is no reason to end
     a sound training.
     """
-    start = number()
-    if not start:
+    start, run_dir = number(), os.environ.get(RUN_VARIABLE)
+    if not start or not run_dir:
         return False
     try:
-        claims = os.open(os.path.join(os.environ.get(RUN_VARIABLE, ""), CLAIMS), os.O_RDONLY | os.O_DIRECTORY)
+        claims = os.open(os.path.join(run_dir, CLAIMS), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
     try:

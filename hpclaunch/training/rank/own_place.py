@@ -7,7 +7,7 @@ import socket
 import sys
 from typing import Any, Mapping
 
-from hpclaunch.training.rank import placement
+from hpclaunch.training.rank import fence, placement
 from hpclaunch.training.rank.failure import TrainingError
 
 
@@ -37,8 +37,17 @@ def threads(environ: Mapping[str, str], local_size: int) -> int:
 
 
 def run_dir(environ: Mapping[str, str], job: str) -> str:
-    """The run directory; without a launcher a folder of the job's name in the working folder."""
-    return environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output")
+    """The run directory; without a launcher a folder of the job's name in the working folder.
+
+    Raises TrainingError if the variable is set, but empty: the files of a run would be written to another folder.
+    """
+    named = environ.get(fence.RUN_VARIABLE)
+    if named == "":
+        raise TrainingError(
+            "{0}, which names the run directory, is empty. A script of hpclaunch sets it; to run this program by hand, "
+            "type: unset {0}".format(fence.RUN_VARIABLE)
+        )
+    return named or os.path.join(os.getcwd(), job + "-output")
 
 
 def check_gpus(environ: Mapping[str, str], gpus: int, framework: str, version: str = "") -> None:

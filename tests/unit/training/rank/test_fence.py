@@ -57,6 +57,19 @@ def test_without_a_number_there_is_no_fence(claims: Path, monkeypatch: pytest.Mo
     assert (fence.number(), fence.is_superseded()) == (0, False)
 
 
+@pytest.mark.parametrize("text", [None, ""])
+def test_without_a_run_directory_there_is_no_fence(
+    claims: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """The working folder may be that of another run."""
+    (claims / "3").touch()
+    monkeypatch.chdir(claims.parent)
+    monkeypatch.delenv("HPCLAUNCH_RUN_DIR")
+    if text is not None:
+        monkeypatch.setenv("HPCLAUNCH_RUN_DIR", text)
+    assert not fence.is_superseded()
+
+
 def test_a_claim_that_is_a_broken_link_counts(claims: Path) -> None:
     (claims / "3").symlink_to("nowhere")
     assert fence.is_superseded()

@@ -42,3 +42,9 @@ def test_gpus_that_were_only_found_are_missed_with_one_warning_a_node(capsys: py
     own_place.check_gpus({"HPCLAUNCH_EXPECT_GPU": "found"}, 1, "PyTorch")
     (line,) = capsys.readouterr().err.splitlines()
     assert "has GPUs, but PyTorch 2.7 sees none: this run computes on CPUs" in line and "--gpus-per-node 0" in line
+
+
+def test_an_empty_name_of_the_run_directory_is_refused() -> None:
+    """Else the files of a run would lie in the working folder, which may be the root of the file system."""
+    with pytest.raises(TrainingError, match="HPCLAUNCH_RUN_DIR, which names the run directory, is empty"):
+        own_place.place({**TOLD, "HPCLAUNCH_RUN_DIR": ""}, "ddp")
