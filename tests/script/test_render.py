@@ -61,12 +61,11 @@ def test_bash_can_read_the_script_of_every_launcher(launcher: str, nodes: int, e
 
 def test_under_ibrun_the_ranks_command_stands_in_a_file(tmp_path: Path) -> None:
     assert "\nlaunch_file ibrun\n" in script(planned(everywhere(), launcher="ibrun"))
-    done = with_library(
-        'rank() { echo "it\'s rank"; }; start_ranks() { echo "$@"; cat "$attempt/rank"; }; launch_file ibrun',
-        attempt=str(tmp_path),
-    )
+    stand_ins = 'rank() { echo "it\'s rank"; }; start_ranks() { echo "$@"; cat "$attempt/rank"; }'
+    done = with_library(f"{stand_ins}; attempt={tmp_path}; launch_file ibrun")
     assert done.stdout.splitlines()[0] == f"ibrun bash {tmp_path}/rank"
-    ran = subprocess.run(["bash", tmp_path / "rank"], capture_output=True, text=True, check=False)
+    known = {**os.environ, "HPCLAUNCH_RUN_DIR": str(tmp_path)}
+    ran = subprocess.run(["bash", tmp_path / "rank"], env=known, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "it's rank\n")
 
 
