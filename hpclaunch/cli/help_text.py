@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import shutil
@@ -20,9 +21,19 @@ GROUPS = SITE, RANKS, CODE, TRAINING, RUN, START, OUTPUT = (
 """The titles of groups of options, in their order: ``rich_help_panel`` of each option. Others are below "Options"."""
 _FEW = 12
 """A command with at most so many options has no groups but Options and Output."""
+_MANY = 30
+"""A command with more options has two levels of help."""
+COMMON = frozenset(
+    ("--site", "--nodes", "--tasks-per-node", "--account", "--partition", "--qos", "--walltime", "--gpus-per-node")
+    + ("--python", "--module", "--conda", "--data-dir", "--synthetic", "--set", "--sweep", "--recipe", "--name")
+    + ("--restarts", "--after", "--wait", "--dry-run", "--output", "--json", "--verbose", "--help", "--help-all")
+)
+"""The options in groups that a long help shows, beside those of the command alone, which are in none."""
 _OF_EVERY_COMMAND = 5
 """Options that most commands have: --output, --json, --quiet, --verbose, --help."""
 _WIDEST, _NARROWEST = 100, 40
+EXAMPLE = " " * 4
+"""How a line of a docstring begins that is a command to type."""
 _MOST_FOR_NAMES = 28
 _BELOW = 6
 """The indentation of a help with a word that has no room beside the names."""
@@ -69,13 +80,14 @@ class PlainCommand(typer.core.TyperCommand):
         return parser
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return its parameters, and before ``--help`` those of every command."""
+        """Return its parameters, and at the end those of every command."""
         *own, last = super().get_params(ctx)
-        return [*own, *common_options(), last]
+        shown = [*own, *common_options(), last]
+        return [*shown, _help_all(is_hidden=not _has_more_than(_MANY, shown))]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help for the width of the terminal."""
-        formatter.write("\n".join(help_of(self, ctx, _width())) + "\n")
+        """Write the help for the width of the terminal, of many options the common ones."""
+        formatter.write("\n".join(help_of(self, ctx, _width(), is_short=True)) + "\n")
 
 
 class PlainGroup(typer.core.TyperGroup):
@@ -116,6 +128,28 @@ def common_options() -> Sequence[Any]:
     return _common
 
 
+@functools.cache
+def _help_all(is_hidden: bool) -> Any:
+    """Return the option that shows the help with every option; hidden where that is the usual help."""
+    return typer.core.TyperOption(
+        param_decls=["--help-all"],
+        is_flag=True,
+        default=False,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_all,
+        hidden=is_hidden,
+        help="Show every option, and exit.",
+        rich_help_panel=OUTPUT,
+    )
+
+
+def _show_all(context: Any, _parameter: Any, typed: bool) -> None:
+    if typed and not context.resilient_parsing:
+        typer.echo("\n".join(help_of(context.command, context, _width())))
+        context.exit()  # as --help does
+
+
 def _be_quiet(_context: Any, _parameter: Any, typed: bool) -> None:
     streams.be_quiet(typed)
 
@@ -132,14 +166,26 @@ def _say(text: str) -> None:
 
 
 def help_of(
-    command: Any, context: Any, width: int, commands: Mapping[str, Sequence[tuple[str, str]]] | None = None
+    command: Any,
+    context: Any,
+    width: int,
+    commands: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+    is_short: bool = False,
 ) -> list[str]:
-    """Return the lines of a command's help; ``commands`` are those of a group: title -> (name, what it does)."""
+    """Return the lines of a command's help; ``commands`` are those of a group: title -> (name, what it does).
+
+    ``is_short``: of a command with many options, its own and those of ``COMMON``.
+    """
     usage = f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"
     lines = _wrap(usage, width, "Usage: ", " " * 7)
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        lines += ["", *_wrap(paragraph, width, "  ", "  ")]
-    for sections in (commands or {}, _parameter_rows(command, context, is_group=commands is not None)):
+        if paragraph.startswith(EXAMPLE):
+            examples = paragraph.split("\n")
+            lines += ["", *(part for one in examples for part in _wrap(one, width, EXAMPLE, EXAMPLE + "    "))]
+        else:
+            lines += ["", *_wrap(paragraph, width, "  ", "  ")]
+    parameters, left_out = _parameter_rows(command, context, commands is not None, is_short)
+    for sections in (commands or {}, parameters):
         names = [name for rows in sections.values() for name, _ in rows]
         column = min(_MOST_FOR_NAMES, width // 2, max(map(len, names), default=0)) + 2
         for title, rows in sections.items():
@@ -147,24 +193,42 @@ def help_of(
                 lines += ["", _bold(f"{title}:"), *_rows(rows, width, column)]
     if command.epilog:
         lines += ["", *_wrap(command.epilog, width, "  ", "  ")]
+    if left_out:
+        lines += ["", *_wrap(f"{left_out} more options: {context.command_path} --help-all", width, "  ", "  ")]
     return lines
 
 
-def _parameter_rows(command: Any, context: Any, is_group: bool) -> dict[str, list[tuple[str, str]]]:
-    """Return title -> (name, help) of the arguments and options, the groups in their order."""
+def _has_more_than(number: int, parameters: Sequence[Any]) -> bool:
+    options = [one for one in parameters if one.param_type_name == "option"]
+    return len(options) > number + _OF_EVERY_COMMAND
+
+
+def _parameter_rows(
+    command: Any, context: Any, is_group: bool, is_short: bool
+) -> tuple[dict[str, list[tuple[str, str]]], int]:
+    """Return title -> (name, help) of the arguments and options, the groups in their order; and how many are left out.
+
+    With ``is_short`` a command with many options has its own and those of ``COMMON``.
+    """
     shown = [(one, one.get_help_record(context)) for one in command.get_params(context)]
     shown = [(one, record) for one, record in shown if record is not None]
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], **{title: [] for title in GROUPS}}
-    is_long = sum(one.param_type_name == "option" for one, _ in shown) > _FEW + _OF_EVERY_COMMAND
+    is_long = _has_more_than(_FEW, [one for one, _ in shown])
+    is_short = is_short and _has_more_than(_MANY, [one for one, _ in shown])
+    left_out = 0
     for one, (name, text) in shown:
+        is_rare = getattr(one, "rich_help_panel", None) is not None and not COMMON.intersection(one.opts)
+        if is_short and is_rare:
+            left_out += 1
+            continue
         title = "Arguments" if one.param_type_name == "argument" else _title_of(one, is_long)
         title = "Options" if is_group else title
         sections[title].append((_plain_name(name, one.opts), _plain_help(text)))
-    return sections
+    return sections, left_out
 
 
 def _title_of(option: Any, is_long: bool) -> str:
-    title = OUTPUT if "--help" in option.opts else getattr(option, "rich_help_panel", None)
+    title = OUTPUT if {"--help", "--help-all"}.intersection(option.opts) else getattr(option, "rich_help_panel", None)
     return title if title and (is_long or title == OUTPUT) else "Options"
 
 

@@ -55,7 +55,12 @@ def submit(
 ) -> None:
     """Submit a job, your own script, or any command, as a multi-node run.
 
-    hpclaunch chooses what you do not type, and shows each choice with its origin.
+        hpclaunch submit cifar --nodes 4
+        hpclaunch submit ./train.py --nodes 2 --walltime 1h -- --lr 0.1
+        hpclaunch submit --nodes 2 -- ./simulate --steps 1000
+        hpclaunch submit cifar --sweep learning_rate=0.1,0.01 --dry-run
+
+    hpclaunch chooses what you do not type; -v shows each choice with its origin.
     """
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console

@@ -1,8 +1,9 @@
-"""What a person reads at a submission: a summary, once what stays true, and with -v each choice."""
+"""What a person reads at a submission: a summary, once what stays true, and with -v each choice; and the help."""
 
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -41,3 +42,20 @@ def test_what_stays_true_of_a_site_is_named_at_the_first_submission_of_a_folder(
     listed.unlink()
     listed.mkdir()  # so that nothing can be read or written there
     assert [remark in cluster.type("submit", "./train.py").err for _ in range(2)] == [True, True]
+
+
+def test_the_examples_of_the_help_are_accepted_as_they_stand(cluster: Desk) -> None:
+    shown = cluster.type("submit", "--help").out
+    every = cluster.type("submit", "--help-all").out
+    assert len(shown.splitlines()) < len(every.splitlines()) and "--signal" in every and "--signal" not in shown
+    examples = re.findall(r"^    hpclaunch (.+)$", shown, re.MULTILINE)
+    assert len(examples) == 4
+    cluster.write(
+        "train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n"
+    )
+    cluster.write("simulate", "#!/bin/sh\necho done\n", mode=0o755)
+    for example in examples:
+        words = shlex.split(example)
+        more = ["--dry-run", *(["--synthetic"] if words[1] == "cifar" else [])]
+        done = cluster.type(words[0], *more, *words[1:])
+        assert done.code == 0 and done.out.startswith("#!/bin/bash"), (example, done.err)

@@ -10,13 +10,15 @@ from typing import Any
 import typer.main
 
 from hpclaunch.cli import app
+from hpclaunch.cli.help_text import EXAMPLE
 from hpclaunch.cli.verbs import VERBS
 
 HEAD = """# Commands: every verb and flag
 
-This page is written from the program itself. `hpclaunch VERB --help` prints the same on a terminal. Flags may stand
-before or after the names. A flag marked *repeatable* can be typed several times. Every verb also has `-q`, `--quiet`
-(errors, warnings and results only) and `-v`, `--verbose` (each program of the scheduler, with its time).
+This page is written from the program itself. `hpclaunch VERB --help` prints the common flags of a verb with many, and
+`--help-all` prints what stands here. Flags may stand before or after the names. A flag marked *repeatable* can be typed
+several times. Every verb also has `-q`, `--quiet` (errors, warnings and results only) and `-v`, `--verbose` (each
+program of the scheduler, with its time).
 
 | verb | what it does |
 |---|---|
@@ -77,5 +79,10 @@ def _cell(text: str) -> str:
 
 
 def _filled(text: str) -> str:
-    paragraphs = [" ".join(one.split()) for one in re.split(r"\n\s*\n", text.replace("\b", ""))]
-    return "\n\n".join(textwrap.fill(one, 120, break_long_words=False, break_on_hyphens=False) for one in paragraphs)
+    parts = []
+    for one in re.split(r"\n\s*\n", text.replace("\b", "")):
+        if one.startswith(EXAMPLE):
+            parts.append(f"```\n{textwrap.dedent(one)}\n```")
+        else:
+            parts.append(textwrap.fill(" ".join(one.split()), 120, break_long_words=False, break_on_hyphens=False))
+    return "\n\n".join(parts)

@@ -125,7 +125,7 @@ def test_the_commands_of_the_page_have_existing_options(desk: Desk) -> None:  # 
     commands = [line.split(" #")[0].split() for line in blocks.splitlines() if line.startswith("hpclaunch ")]
     assert {words[1] for words in commands} == {"plan", "profile", "submit"}
     for verb in {words[1] for words in commands}:
-        known = desk.type(verb, "--help", COLUMNS="300").out
+        known = desk.type(verb, "--help-all", COLUMNS="300").out
         used = {word for words in commands if words[1] == verb for word in words if word.startswith("--")}
         assert {option for option in used if not re.search(rf"{option}\b", known)} == set()
 

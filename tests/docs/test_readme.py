@@ -59,7 +59,7 @@ def test_the_readmes_submissions_render(command: str, tmp_path: Path) -> None:
 def test_the_readmes_other_verbs_and_options_exist(command: str, tmp_path: Path) -> None:
     words = [word for word in shlex.split(command)[1:] if not re.fullmatch(r"[A-Z]+|cifar|mine|train\.py", word)]
     verbs = [word for word in words if not word.startswith("-")]
-    done = hpclaunch([*verbs, "--help"], tmp_path)
+    done = hpclaunch([*verbs, "--help-all"], tmp_path)
     assert done.returncode == 0, done.stderr
     missing = [word for word in words if word.startswith("-") and word not in done.stdout]
     assert not missing
@@ -73,8 +73,8 @@ def flags() -> list[str]:
 
 @pytest.fixture(scope="module")
 def help_texts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    verbs = ("", "submit", "render", "jobs new", "search start")
-    return "".join(hpclaunch([*verb.split(), "--help"], tmp_path_factory.mktemp("help")).stdout for verb in verbs)
+    words = ("--help", "submit --help-all", "render --help-all", "jobs new --help-all", "search start --help-all")
+    return "".join(hpclaunch(typed.split(), tmp_path_factory.mktemp("help")).stdout for typed in words)
 
 
 @pytest.mark.parametrize("flag", flags())

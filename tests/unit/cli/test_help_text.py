@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +40,8 @@ def test_no_name_is_folded_and_no_word_is_cut(path: str, width: int) -> None:
     assert [line for line in lines if len(line) > width] == []
     words = {word for line in lines for word in line.split()}
     for parameter in context.command.get_params(context):
+        if getattr(parameter, "hidden", False):
+            continue
         names = parameter.opts if parameter.param_type_name == "option" else []
         assert {name for name in names if name not in words and f"{name}," not in words} == set(), parameter.name
         typed = (parameter.help or "").split()
@@ -70,6 +73,26 @@ def test_a_long_help_has_groups_in_their_order_and_bounds_in_words() -> None:
     assert "--nodes N " in text and "[at least 1]" in text and "<" not in text.replace("<=", "")
     short = "\n".join(lines_of(CONTEXTS["hpclaunch runs list"], 80))
     assert "\nOptions:\n" in short and "\nOutput:\n" in short and "Site and resources" not in short
+
+
+LONG = [path for path, context in CONTEXTS.items() if "--help-all" in "\n".join(lines_of(context, 80))]
+
+
+@pytest.mark.parametrize("path", LONG)
+def test_the_help_of_a_command_with_many_options_has_the_common_ones_and_how_to_see_all(path: str) -> None:
+    context = CONTEXTS[path]
+    short = help_text.help_of(context.command, context, 80, is_short=True)
+    every = lines_of(context, 80)
+    options = re.compile(r"  (?:-\w, )?(--[a-z-]+)")
+    names, shown = ({found[1] for line in lines if (found := options.match(line))} for lines in (every, short))
+    assert {"--site", "--json", "--help", "--help-all"} <= shown < names
+    assert short[-1].split()[0] == str(len(names - shown)) and short[-1].endswith(f"{path} --help-all")
+
+
+def test_examples_stand_before_the_options_one_a_line() -> None:
+    short = help_text.help_of(CONTEXTS["hpclaunch submit"].command, CONTEXTS["hpclaunch submit"], 80, is_short=True)
+    examples = [line for line in short if line.startswith("    hpclaunch submit ")]
+    assert len(examples) == 4 and short.index(examples[-1]) < short.index("Arguments:")
 
 
 def test_every_command_has_quiet_and_verbose() -> None:
