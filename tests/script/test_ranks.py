@@ -84,9 +84,8 @@ def test_the_only_rank_is_rank_0_under_every_launcher(launcher: str) -> None:
     spec = planned(everywhere(), launcher=launcher, nodes=1, tasks_per_node=1)
     assert "set_rank" not in render(spec, ROOTS)
     names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT"
-    done = with_library(
-        f"{ALL_ARE_FREE}; job=4711; rank() {{ echo {' '.join(f'${name}' for name in names.split())}; }}; launch"
-    )
+    shown = " ".join(f"${name}" for name in names.split())
+    done = with_library(f"{ALL_ARE_FREE}; job=4711; rank() {{ echo {shown}; }}; launch", HPCLAUNCH_RUN_DIR="/run/x")
     assert done.stdout == "0 1 0 1 0 localhost 24711\n"
 
 
