@@ -113,12 +113,14 @@ def rank(result: str) -> None:
 
     asked = train.parse()
     with training.start(asked, "transformer") as run:
-        import text
         from model import gpt, loss
 
+        from hpclaunch.training.input import packed_text
+
         made_up = (asked.synthetic_samples, asked.context, asked.seed)
-        folder = training.data_folder(run, made_up, lambda folder: text.write(folder, *made_up))
-        packed = training.source(run, lambda: text.open_text(folder, asked.context, asked.vocabulary))
+        folder = training.data_folder(run, made_up, lambda folder: packed_text.write(folder, *made_up))
+        opened = (folder, asked.context, asked.vocabulary, "transformer")
+        packed = training.source(run, lambda: packed_text.open_text(*opened))
         data = training.data(run, packed)
         sizes = (asked.layers, asked.hidden, asked.heads, asked.context, asked.vocabulary, asked.dropout)
         watcher = Watcher()

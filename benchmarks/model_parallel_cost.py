@@ -54,12 +54,14 @@ def rank(address: str, name: str) -> None:
     asked = train.parse()
     with training.start(asked, "transformer") as run, Client(address) as benchmark:
         import tensorflow as tf
-        import text
         from model import gpt, loss
 
+        from hpclaunch.training.input import packed_text
+
         made_up = (asked.synthetic_samples, asked.context, asked.seed)
-        folder = training.data_folder(run, made_up, lambda folder: text.write(folder, *made_up))
-        data = training.data(run, training.source(run, lambda: text.open_text(folder, asked.context, asked.vocabulary)))
+        folder = training.data_folder(run, made_up, lambda folder: packed_text.write(folder, *made_up))
+        opened = (folder, asked.context, asked.vocabulary, "transformer")
+        data = training.data(run, training.source(run, lambda: packed_text.open_text(*opened)))
         sizes = (asked.layers, asked.hidden, asked.heads, asked.context, asked.vocabulary, asked.dropout)
         benchmark.send((name, os.getpid()))
 

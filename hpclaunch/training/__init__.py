@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from hpclaunch.training.program.own_arrays import arrays
     from hpclaunch.training.program.own_records import records
     from hpclaunch.training.program.own_samples import samples
+    from hpclaunch.training.program.plain_data import data_folder
     from hpclaunch.training.program.preparation import batch_norm
     from hpclaunch.training.program.results import evaluate
     from hpclaunch.training.program.run import Run, start
     from hpclaunch.training.program.settings import Settings, settings
-    from hpclaunch.training.program.sharded_data import Data, data, data_folder, image_folder, image_set, source
+    from hpclaunch.training.program.sharded_data import Data, data, image_folder, image_set, source
 
 __all__ = [
     "Data",
@@ -53,7 +54,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sharded_data": ("Data", "data", "data_folder", "image_folder", "image_set", "source"),
+    "plain_data": ("data_folder",),
+    "sharded_data": ("Data", "data", "image_folder", "image_set", "source"),
     "fit": ("fit",),
     "loop": ("Loop", "loop"),
     "own_arrays": ("arrays",),

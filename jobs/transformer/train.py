@@ -18,13 +18,15 @@ def parse() -> training.Settings:
 def train(run: training.Run) -> object:
     """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
     # TensorFlow comes after the start, which gives this rank its GPU and threads.
-    import text
     from model import continued, gpt, loss
+
+    from hpclaunch.training.input import packed_text
 
     asked = run.settings
     made_up = (asked.synthetic_samples, asked.context, asked.seed)
-    folder = training.data_folder(run, made_up, lambda folder: text.write(folder, *made_up))
-    packed = training.source(run, lambda: text.open_text(folder, asked.context, asked.vocabulary))
+    folder = training.data_folder(run, made_up, lambda folder: packed_text.write(folder, *made_up))
+    opened = (folder, asked.context, asked.vocabulary, "transformer")
+    packed = training.source(run, lambda: packed_text.open_text(*opened))
     data = training.data(run, packed)
     sizes = (asked.layers, asked.hidden, asked.heads, asked.context, asked.vocabulary, asked.dropout)
     model = training.fit(run, lambda: gpt(*sizes), data, loss=loss())

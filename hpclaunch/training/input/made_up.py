@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import Any, Callable
-
-import tensorflow as tf
 
 from hpclaunch.training.input.source import DataError
 
@@ -39,8 +38,14 @@ def written_once(folder: str, settings: tuple[Any, ...], write: Callable[[str], 
         with open(os.path.join(partial, mark), "w"):
             pass
         os.rename(partial, folder)
-    except (OSError, tf.errors.OpError) as error:
+    except _failures() as error:
         shutil.rmtree(partial, ignore_errors=True)
         reason = str(error).split("\n")[0]
         raise DataError("{}: made-up data cannot be written: {}\n{}".format(folder, reason, NEXT)) from None
     return folder
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """The errors of a file that cannot be written; TensorFlow, if a program uses it, has one of its own."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError,) if tensorflow is None else (OSError, tensorflow.errors.OpError)

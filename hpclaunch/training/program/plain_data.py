@@ -1,18 +1,21 @@
-"""The samples of a program that trains with PyTorch or JAX: NumPy arrays in memory, divided among the ranks."""
+"""The samples of a program that trains with PyTorch or JAX: NumPy arrays in memory, divided among the ranks.
+
+Its `data_folder` is that of TensorFlow, too.
+"""
 
 from __future__ import annotations
 
-from typing import Callable, TypeVar
+from typing import Any, Callable, TypeVar
 
 from hpclaunch.training import options
-from hpclaunch.training.input import loading, shards
+from hpclaunch.training.input import loading, made_up, shards
 from hpclaunch.training.input.array_file import ArrayFile
 from hpclaunch.training.input.own_shard import OwnShard, RankSamples
 from hpclaunch.training.input.source import ImageSet, Source
 from hpclaunch.training.program import division
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
-from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
 
 Samples = TypeVar("Samples", bound=RankSamples)
 OPENING = "the opening of the data"
@@ -42,6 +45,42 @@ def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held
     refuse_synthetic(run)
     path = path or options.data_dir(asked.data_dir)
     source = loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed))
+    return divide_among_ranks(run, source, OwnShard)
+
+
+def data_folder(run: Run, made: tuple[Any, ...], write: Callable[[str], Any]) -> str:
+    """The folder of the settings (data_dir); with synthetic=true one of the run, which `write` fills. A collective.
+
+    made: everything that determines the synthetic data, such as their number and seed. write: takes the folder, and
+    fills it on rank 0, unless it has been filled before (made_up.written_once).
+    """
+    if not run.settings.synthetic:
+        return options.data_dir(run.settings.data_dir)
+    folder = made_up.place(run.folder, *made)
+
+    def on_root() -> None:
+        leave_if_superseded()
+        write(folder)
+
+    loading.from_root(run.world, on_root)
+    return folder
+
+
+def source(run: Run, opens: Callable[[], Source]) -> Source:
+    """The data set that `opens` opens, on every rank. A collective.
+
+    Raises AgreedError if a rank cannot open it, or sees other data than rank 0.
+    """
+    watch.reached(OPENING)
+    return loading.agreed(run.world, opens)
+
+
+def data(run: Run, source: Source) -> OwnShard:
+    """Divide an opened data set among the ranks: each has its own samples in memory. A collective.
+
+    source: a Source (hpclaunch.training.input.source).
+    """
+    watch.reached(OPENING)
     return divide_among_ranks(run, source, OwnShard)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Callable
 
 from hpclaunch.training import options
 from hpclaunch.training.input import (
@@ -14,7 +14,6 @@ from hpclaunch.training.input import (
     node_storage,
     shards,
 )
-from hpclaunch.training.input import made_up as written
 from hpclaunch.training.input.augmentation import Augmentation
 from hpclaunch.training.input.feeding import Feed
 from hpclaunch.training.input.source import ImageSet, Source
@@ -23,7 +22,7 @@ from hpclaunch.training.program import division
 from hpclaunch.training.program.held_out import HeldOut
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
-from hpclaunch.training.rank.failure import AgreedError, leave_if_superseded
+from hpclaunch.training.rank.failure import AgreedError
 
 OPENING = "the opening of the data"
 
@@ -83,24 +82,6 @@ def image_folder(run: Run, folder: str = "", size: tuple[int, int] = (224, 224),
     folder = own_path(run, folder)
     wanted = ImageSet(run.name, (*size, channels), classes=0, job=run.name, resized=True)
     return data(run, source(run, lambda: image_folders.opened(wanted, folder)))
-
-
-def data_folder(run: Run, made_up: tuple[Any, ...], write: Callable[[str], Any]) -> str:
-    """The folder of the settings (data_dir); with synthetic=true one of the run, which `write` fills. A collective.
-
-    made_up: everything that determines the synthetic data, such as their number and seed. write: takes the folder, and
-    fills it on rank 0, unless it has been filled before (made_up.written_once).
-    """
-    if not run.settings.synthetic:
-        return options.data_dir(run.settings.data_dir)
-    folder = written.place(run.folder, *made_up)
-
-    def on_root() -> None:
-        leave_if_superseded()
-        write(folder)
-
-    loading.from_root(run.world, on_root)
-    return folder
 
 
 def own_path(run: Run, typed: str) -> str:

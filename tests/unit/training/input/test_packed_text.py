@@ -10,35 +10,22 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed", allow_module_level=True)
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from tests.unit.jobs.test_transformer_text import JOB, NAMES, Write, packed, tokens_of, write  # noqa: F401
-
-
-@pytest.fixture
-def text() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(JOB))
-        patch.delitem(sys.modules, "text", raising=False)
-        yield importlib.import_module("text")
-    for name in (*NAMES, "text"):
-        sys.modules.pop(name, None)
+from hpclaunch.training.input import packed_text as text
+from tests.unit.training.input.test_text_packing import Write, packed, tokens_of, write  # noqa: F401
 
 
 def test_windows_follow_each_other_and_targets_are_the_next_tokens(
-    text: ModuleType,
     write: Write,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data" / "text"
     texts = {f"n{number}": f"text number {number}" for number in range(30)}
     packed(folder, "--from", str(write(**texts)), "--vocabulary=257")
-    source = text.open_text(str(tmp_path / "data"), 8, 257)
+    source = text.open_text(str(tmp_path / "data"), 8, 257, "transformer")
     tokens = tokens_of(folder / "train.npy")
     assert source.counts["train"] == (len(tokens) - 1) // 8
     every = np.arange(source.counts["train"])
@@ -51,11 +38,11 @@ def test_windows_follow_each_other_and_targets_are_the_next_tokens(
     assert source.decoded([*b"ab", 256, *b"c", 256 + 1]) == "ab\n\nc"
 
 
-def test_streamed_windows_are_those_in_memory(text: ModuleType, tmp_path: Path) -> None:
+def test_streamed_windows_are_those_in_memory(tmp_path: Path) -> None:
     from hpclaunch.training.input.shards import Shard
 
     folder = text.write(str(tmp_path / "made"), 40, 16, 1)
-    source = text.open_text(folder, 16, 257)
+    source = text.open_text(folder, 16, 257, "transformer")
     own = np.array([3, 0, 7, 5])
 
     def backwards(length: Any, name: Any) -> Any:
@@ -85,12 +72,12 @@ def test_streamed_windows_are_those_in_memory(text: ModuleType, tmp_path: Path) 
     ],
 )
 def test_data_that_do_not_fit_or_are_damaged_are_named(
-    text: ModuleType, tmp_path: Path, damage: Callable[[Path], object], context: int, size: int, message: str
+    tmp_path: Path, damage: Callable[[Path], object], context: int, size: int, message: str
 ) -> None:
     from hpclaunch.training.input.source import DataError
 
     folder = Path(text.write(str(tmp_path / "made"), 40, 16, 1))
     damage(folder)
     with pytest.raises(DataError) as error:
-        text.open_text(str(folder), context, size)
+        text.open_text(str(folder), context, size, "transformer")
     assert message in str(error.value) and "hpclaunch data fetch transformer" in str(error.value)

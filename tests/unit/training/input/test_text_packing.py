@@ -1,40 +1,21 @@
-"""Packing text for the job transformer: byte pairs, documents, splits, files; it needs the standard library alone."""
+"""Packing text for the jobs transformer and gpt: byte pairs, documents, splits, files; the standard library does it."""
 
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.config.catalog import bundled
+from hpclaunch.training.input import byte_pairs
+from hpclaunch.training.input import text_packing as pack
 
-JOB = bundled("jobs") / "transformer"
-NAMES = ("byte_pairs", "pack")
-
-
-def modules() -> dict[str, ModuleType]:
-    """The job's modules, which no other test finds under their short names."""
-    sys.path.insert(0, str(JOB))
-    try:
-        return {name: importlib.import_module(name) for name in NAMES}
-    finally:
-        sys.path.remove(str(JOB))
-        for name in NAMES:
-            sys.modules.pop(name, None)
-
-
-FOUND = modules()
-byte_pairs, pack = FOUND["byte_pairs"], FOUND["pack"]
 TEXT = "the cat and the hat, then the other cat; naïve — 猫\n\n\tthe end\r\n" * 3
 LEARNED = byte_pairs.learn({piece: TEXT.count(piece) for piece in byte_pairs.PIECE.findall(TEXT)}, 300)
 

@@ -1,4 +1,4 @@
-"""Reads packed text (pack.py): every sample is a window of tokens; writes synthetic text of the same form."""
+"""Reads packed text (text_packing): every sample is a window of tokens; writes synthetic text of the same form."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import random
 from typing import Any
 
 import numpy as np
-import pack
-from byte_pairs import END, SMALLEST, BytePairs
 
+from hpclaunch.training.input import text_packing
+from hpclaunch.training.input.byte_pairs import END, SMALLEST, BytePairs
 from hpclaunch.training.input.made_up import written_once
 from hpclaunch.training.input.shards import Shard
 from hpclaunch.training.input.source import DataError, ImageSet, Source
 
-NEXT = "  next: hpclaunch data fetch transformer, or name another folder with --data-dir"
+NEXT = "  next: hpclaunch data fetch {}, or name another folder with --data-dir"
 WORDS, PER_DOCUMENT = 200, 60  # of synthetic text: different words, and words in a document
 
 
@@ -23,7 +23,7 @@ class PackedText(Source):
     """Windows of `context` tokens, one after the other: sample n begins at token n * context of its split.
 
     Targets are the tokens that follow. The files are mapped into memory, so that a rank reads only its own windows.
-    The fingerprint is the SHA-256 that pack.py has written; the lengths of the files are compared, not their content.
+    The fingerprint is the SHA-256 that text_packing has written; of the files, the lengths are compared alone.
     """
 
     layout = "packed text"
@@ -31,8 +31,8 @@ class PackedText(Source):
     streams = streams_tests = True
     sample_type = label_type = np.uint16
 
-    def __init__(self, path: str, context: int, vocabulary: int) -> None:
-        super().__init__(ImageSet("text", (context,), classes=0, job="transformer"), path)
+    def __init__(self, path: str, context: int, vocabulary: int, job: str) -> None:
+        super().__init__(ImageSet("text", (context,), classes=0, job=job), path)
         self.context, self.vocabulary, self.label_shape = context, vocabulary, (context,)
         record = self._record()
         self.pairs, self.fingerprint = record["pairs"], "sha256-" + record["sha256"]
@@ -49,10 +49,12 @@ class PackedText(Source):
             raise self.wrong("is shorter than one sample: a context of {} tokens and the next one".format(context))
 
     def files(self) -> list[str]:
-        return [os.path.join(self.path, name) for name in (pack.RECORD, *(split + ".npy" for split in self.counts))]
+        return [
+            os.path.join(self.path, name) for name in (text_packing.RECORD, *(split + ".npy" for split in self.counts))
+        ]
 
     def fingerprint_here(self) -> str:
-        return PackedText(self.path, self.context, self.vocabulary).fingerprint
+        return PackedText(self.path, self.context, self.vocabulary, self.wanted.job).fingerprint
 
     def read(self, split: str, indices: Any) -> Any:
         rows = self._windows(split)[np.asarray(indices, np.int64)]  # a copy: only these are read
@@ -84,16 +86,15 @@ class PackedText(Source):
         return "\n\n".join(vocabulary.decode(part) for part in parts)
 
     def wrong(self, what: str, where: str = "") -> DataError:
-        return DataError(
-            "{}: {}\n{}".format(where or self.path or "--data-dir and HPCLAUNCH_DATA_DIR are empty", what, NEXT)
-        )
+        place = where or self.path or "--data-dir and HPCLAUNCH_DATA_DIR are empty"
+        return DataError("{}: {}\n{}".format(place, what, NEXT.format(self.wanted.job)))
 
     def _record(self) -> Any:
-        path = os.path.join(self.path, pack.RECORD)
+        path = os.path.join(self.path, text_packing.RECORD)
         try:
             with open(path, encoding="utf-8") as file:
                 record = json.load(file)
-            if record["format"] != 1 or sorted(record["splits"]) != sorted(pack.SPLITS):
+            if record["format"] != 1 or sorted(record["splits"]) != sorted(text_packing.SPLITS):
                 raise ValueError
         except OSError as error:
             raise self.wrong("no packed text: {}".format(error.strerror), path) from None
@@ -119,11 +120,14 @@ class PackedText(Source):
         return np.lib.stride_tricks.as_strided(tokens, shape, (stride * self.context, stride), writeable=False)
 
 
-def open_text(folder: str, context: int, vocabulary: int) -> PackedText:
-    """The packed text in `folder`, or in its subfolder text; raises DataError if there is none."""
+def open_text(folder: str, context: int, vocabulary: int, job: str) -> PackedText:
+    """The packed text in `folder`, or in its subfolder text; raises DataError if there is none.
+
+    job: that of `hpclaunch data fetch`, for the error.
+    """
     inner = os.path.join(folder, "text")
-    here = not os.path.exists(os.path.join(inner, pack.RECORD))
-    return PackedText(folder if here else inner, context, vocabulary)
+    here = not os.path.exists(os.path.join(inner, text_packing.RECORD))
+    return PackedText(folder if here else inner, context, vocabulary, job)
 
 
 def write(folder: str, samples: int, context: int, seed: int) -> str:
@@ -140,11 +144,12 @@ def _make(folder: str, size: int, seed: int) -> None:
         "".join(draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(draw.randint(2, 8))) for _ in range(WORDS)
     ]
     shares = [1 / rank for rank in range(1, WORDS + 1)]
-    documents, length = [], 0
-    while length < size * 10 // 9 or len(documents) < 2 * pack.HELD_OUT:
+    documents: list[text_packing.Document] = []
+    length = 0
+    while length < size * 10 // 9 or len(documents) < 2 * text_packing.HELD_OUT:
         places = draw.choices(range(WORDS), shares, k=PER_DOCUMENT)
         for number in range(1, PER_DOCUMENT, 2):
             places[number] = (7 * places[number - 1] + 1) % WORDS
-        documents.append(pack.Document(" ".join(words[place] for place in places) + ".\n"))
+        documents.append(text_packing.Document(" ".join(words[place] for place in places) + ".\n"))
         length += PER_DOCUMENT * 6
-    pack.pack(documents, folder, SMALLEST, "synthetic text", lambda line: None)
+    text_packing.pack(documents, folder, SMALLEST, "synthetic text", lambda line: None)

@@ -35,13 +35,13 @@ class BytePairs:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without END."""
-        return [token for piece in PIECE.findall(text) for token in self._encoded(piece)]
+        return [token for piece in PIECE.findall(text) for token in self._encode_piece(piece)]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens; bytes that are no UTF-8, as in the middle of a character, become U+FFFD."""
         return b"".join(self._bytes[token] for token in tokens).decode("utf-8", "replace")
 
-    def _encoded(self, piece: str) -> list[int]:
+    def _encode_piece(self, piece: str) -> list[int]:
         tokens = self._pieces.get(piece)
         if tokens is None:
             tokens = list(piece.encode("utf-8"))
