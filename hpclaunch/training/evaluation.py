@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterable
 import numpy as np
 import tensorflow as tf
 
+from hpclaunch.training import language as language_of
 from hpclaunch.training.rank import over_ranks, watch
 from hpclaunch.training.rank.world import World
 
 CONFUSION = "test_confusion"
-MOST_EXPONENT = 700.0  # the exponential of more is no number
 
 
 def evaluate(
@@ -94,8 +94,7 @@ def language(model: Any, batches: Iterable[Any], world: World, token_bytes: floa
 
     model: its outputs for tokens [b, context] are what its loss takes, a tf.keras.losses.Loss of each token, such as
     logits [b, context, vocabulary] of a cross-entropy. Targets are the next tokens [b, context]. test_loss: the mean
-    cross-entropy of a token, in nats; the perplexity is its exponential. Bits per byte do not depend on the vocabulary:
-    loss / ln 2 / token_bytes, the bytes of text of a token (Gao et al. 2020, arXiv 2101.00027, section 3.1).
+    cross-entropy of a token, in nats; the other two are made of it. token_bytes: the bytes of text of a token.
     """
 
     @tf.function
@@ -107,8 +106,8 @@ def language(model: Any, batches: Iterable[Any], world: World, token_bytes: floa
     mean = loss / tokens
     return {
         "test_loss": mean,
-        "test_perplexity": math.exp(mean) if mean < MOST_EXPONENT else math.inf,
-        "test_bits_per_byte": mean / math.log(2) / token_bytes,
+        "test_perplexity": language_of.perplexity(mean),
+        "test_bits_per_byte": language_of.bits_per_byte(mean, token_bytes),
         "test_tokens": int(tokens),
         "test_samples": int(samples),
     }

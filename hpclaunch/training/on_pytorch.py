@@ -39,7 +39,16 @@ from hpclaunch.training.optimization import techniques, torch_optimizers, torch_
 from hpclaunch.training.optimization.torch_average import TorchAverage
 from hpclaunch.training.optimization.torch_noise import TorchNoise
 from hpclaunch.training.program import plain_loop, plain_model
-from hpclaunch.training.program.plain_data import OPENING, arrays, divide_among_ranks, image_set, refuse_synthetic
+from hpclaunch.training.program.plain_data import (
+    OPENING,
+    arrays,
+    data,
+    data_folder,
+    divide_among_ranks,
+    image_set,
+    refuse_synthetic,
+    source,
+)
 from hpclaunch.training.program.plain_loop import Validate
 from hpclaunch.training.program.run import Run, running
 from hpclaunch.training.program.settings import Settings
@@ -54,6 +63,8 @@ __all__ = [
     "Run",
     "Settings",
     "arrays",
+    "data",
+    "data_folder",
     "evaluate",
     "image_set",
     "loader",
@@ -61,6 +72,7 @@ __all__ = [
     "optimizer",
     "settings",
     "shard",
+    "source",
     "start",
 ]
 CHANGING = (
@@ -443,7 +455,9 @@ def optimizer(run: Run, model: Any) -> Any:
     return made
 
 
-def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = None) -> dict[str, float]:
+def evaluate(
+    run: Run, model: Any, data: RankSamples, threshold: float | None = None, *, measure: Validate | None = None
+) -> dict[str, float]:
     """Evaluate the model on the test samples, log the results as the run's last line, and print them. A collective.
 
     model: gives scores [b, classes] for targets that are classes, else predictions of the targets' shape. Its buffers,
@@ -451,12 +465,20 @@ def evaluate(run: Run, model: Any, data: RankSamples, threshold: float | None = 
     threshold: of a model with one score, [b, 1] or [b], for two classes: 0.0 for logits, 0.5 for probabilities; it may
     be left out if some scores are no probabilities. Returns {"test_accuracy", "test_samples"}, or {"test_mae",
     "test_mse", "test_samples"} for numbers.
+
+    measure: as `validate` of training.loop, for outputs of any other kind. Then the results are what it gives
+    ("test_loss", ...) and "test_samples"; of text also "test_perplexity", "test_bits_per_byte" and "test_tokens".
     """
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
     TorchProof(run.world, model).prove("before the evaluation")
     put = DeviceBatches(run.world.torch_device).put  # type: ignore[attr-defined]
     with _evaluation_of(run, model):
+        if measure is not None:
+            own = measure
+            return plain_loop.evaluate_means(
+                run, lambda *batch: own(model, *put(batch)), data, torch_shards.is_divided(model)
+            )
         predict = functools.partial(_predictions, model, put)
         divided = torch_shards.is_divided(model)
         return plain_loop.evaluate(run, predict, data, threshold, as_numpy, shares_weights=divided)

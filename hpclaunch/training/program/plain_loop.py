@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import itertools
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from hpclaunch.training import progress
+from hpclaunch.training import language, progress
 from hpclaunch.training.checkpoints import plain_state
 from hpclaunch.training.checkpoints.plain_state import PlainState
 from hpclaunch.training.checkpoints.resuming import Place
@@ -21,19 +20,17 @@ from hpclaunch.training.input.own_shard import MicroBatch, RankSamples
 from hpclaunch.training.metrics import VALIDATION_PREFIX
 from hpclaunch.training.monitoring.best_epoch import BestEpoch, is_validated
 from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.program import means
 from hpclaunch.training.program.best_weights import take_best
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
-from hpclaunch.training.rank.world import World
 
 Validate = Callable[..., Any]
 CHECK_STEPS = 50
 """Steps between two checks for a loss or a weight that is not a finite number, as under TensorFlow."""
 UNSOUND = "a weight is not a finite number"
 DIVERGED = "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up."
-
-OTHER_METRICS = "validate gives {} for {}, but {} for {}: let it give the same metrics for every batch, on every rank"
 
 
 class PlainLoop(ABC):
@@ -163,39 +160,8 @@ class PlainLoop(ABC):
         """
         split = self._data.validation
         self._data.prepare(split)  # within `together` it would be a collective in another one
-
-        def add_up() -> tuple[dict[str, float], int]:
-            sums: dict[str, float] = {}
-            seen = 0
-            batches = itertools.islice(self._data.held_out(split), most)
-            for batch, samples in as_many(self._run.world, batches) if self.shares_weights else batches:
-                found = validate(*batch)
-                if not samples:
-                    continue
-                found = found if isinstance(found, dict) else {"loss": found}
-                if seen and set(found) != set(sums):
-                    raise TrainingError(
-                        OTHER_METRICS.format(_join_names(sums), "a batch", _join_names(found), "another")
-                    )
-                for name, value in found.items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * samples
-                seen += samples
-                watch.this_rank.mark()
-            return sums, seen
-
         with self._open_validation() as validate:
-            # An error ends this rank at once where the others wait for it in a call of the model.
-            own = add_up() if self.shares_weights else self._run.world.together(add_up, long=True)
-        totals = self._run.world.gather(own)
-        named = [(rank, list(sums)) for rank, (sums, seen) in enumerate(totals) if seen]
-        first, names = named[0] if named else (0, [])
-        for rank, others in named:
-            if set(others) != set(names):
-                ranks = "rank {}".format(first), "rank {}".format(rank)
-                text = OTHER_METRICS.format(_join_names(names), ranks[0], _join_names(others), ranks[1])
-                raise AgreedError(text, speaks=self._run.is_root)
-        samples = sum(seen for _, seen in totals)
-        return {name: sum(sums[name] for sums, seen in totals if seen) / samples for name in names}
+            return means.measured(self._run.world, self._data, split, validate, self.shares_weights, most)
 
     def _save(self, place: Place, stop: bool) -> None:
         """Save at `place`, and end all ranks with `stop`. A collective."""
@@ -278,10 +244,6 @@ class PlainLoop(ABC):
         """Raise AgreedError on all ranks unless they hold one model. A collective."""
 
 
-def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "no metric"
-
-
 def _check_validation(run: Run, data: RankSamples, validate: Validate | None) -> None:
     """Raise AgreedError if settings ask for a validation, but the program cannot validate."""
     names = ("validation_part", "validation_every", "validate_on")
@@ -316,7 +278,7 @@ def evaluate(
     classes, sums, seen = data.source.has_classes, np.zeros(2), 0
     binary = False
     batches = ((batch, len(batch[1])) for batch in data.test_batches())
-    for (inputs, batch), samples in as_many(run.world, batches) if shares_weights else batches:
+    for (inputs, batch), samples in means.as_many(run.world, batches) if shares_weights else batches:
         targets = as_numpy(batch)
         found = np.asarray(predict(inputs))
         if not samples:
@@ -346,23 +308,34 @@ def evaluate(
     return results
 
 
-def as_many(world: World, batches: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    """The batches of this rank with their samples, then others without, until no rank has any. A collective each time.
+def evaluate_means(
+    run: Run, measure: Callable[..., Any], data: RankSamples, shares_weights: bool = False
+) -> dict[str, float]:
+    """As `evaluate`, by what the program measures: means.measured. A collective.
 
-    So all ranks call a model of which each has a part equally often.
+    Returns "test_" and the name of each metric, and "test_samples"; of text with a loss, also "test_perplexity",
+    "test_bits_per_byte" and "test_tokens". Raises AgreedError if there are no test samples.
     """
-    left = iter(batches)
-    batch, samples = next(left, (None, 0))
-    counts = world.gather(samples)
-    if any(counts) and not all(counts):
-        given = [one for one in world.gather(batch) if one is not None]
-        batch = given[0] if batch is None else batch
-    while any(counts):
-        yield batch, samples
-        following = next(left, None)
-        # A rank without more of its own repeats the last one, which does not count.
-        batch, samples = following if following is not None else (batch, 0)
-        counts = world.gather(samples)
+    watch.reached("the evaluation")
+    source = data.source
+    samples = source.counts.get("test", 0)
+    if not samples:
+        raise AgreedError("{} has no test samples: leave training.evaluate out".format(source.path), speaks=run.is_root)
+    data.prepare("test")
+    found = means.measured(run.world, data, "test", measure, shares_weights)
+    results: dict[str, float] = {"test_" + name: value for name, value in found.items()}
+    is_text = bool(source.token_bytes) and "loss" in found
+    if is_text:
+        results["test_perplexity"] = language.perplexity(found["loss"])
+        results["test_bits_per_byte"] = language.bits_per_byte(found["loss"], source.token_bytes["test"])
+        results["test_tokens"] = samples * math.prod(source.label_shape)
+    results["test_samples"] = samples
+    run.end(**results)
+    if run.is_root:
+        named = ", ".join("{} {:.4f}".format(name, value) for name, value in found.items())
+        words = "test {} on {} samples".format(named, samples)
+        print(language.in_words("test", results) if is_text else words, flush=True)
+    return results
 
 
 def _is_one_score(scores: np.ndarray, targets: np.ndarray) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from hpclaunch.training import evaluation
+from hpclaunch.training import evaluation, language
 from hpclaunch.training.monitoring.validation import Compiled
 from hpclaunch.training.program import confusion
 from hpclaunch.training.program.run import Run
@@ -63,9 +63,7 @@ def _result_words(split: str, results: dict[str, Any], data: Data) -> str:
     if data.source.needs_own_measures:
         return "{0} loss {1:.4f} on {2} samples".format(split, results[split + "_loss"], results[split + "_samples"])
     if data.source.token_bytes:
-        return "{0} loss {1:.4f} per token, perplexity {2:.2f}, {3:.4f} bits per byte, on {4} tokens".format(
-            split, *(results[split + name] for name in ("_loss", "_perplexity", "_bits_per_byte", "_tokens"))
-        )
+        return language.in_words(split, results)
     key, words = ("accuracy", "accuracy") if data.source.has_classes else ("mae", "mean absolute error")
     noun = "images" if data.source.has_images else "samples"
     return "{} {} {:.4f} on {} {}".format(
