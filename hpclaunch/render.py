@@ -30,6 +30,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.files import is_own_folder, is_there, read_bytes
+from hpclaunch.core.job_request import job_request_of
 from hpclaunch.core.quoting import plain_word
 from hpclaunch.core.records import record
 from hpclaunch.core.resources import TooMuch, bounded
@@ -129,7 +130,11 @@ def _render_template(
 ) -> str:
     spec = values["spec"]
     environment = _environment(roots, cache, check)
-    facts = {"launcher": LAUNCHERS[spec.launcher], "scheduler": SCHEDULERS[spec.scheduler]}
+    facts = {
+        "launcher": LAUNCHERS[spec.launcher],
+        "scheduler": SCHEDULERS[spec.scheduler],
+        "request": job_request_of(spec),
+    }
     try:
         # A template is a program: one of a project could compute for ever.
         with bounded() if override_of(spec, roots) else contextlib.nullcontext():

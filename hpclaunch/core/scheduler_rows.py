@@ -5,10 +5,29 @@ The functions of a scheduler are in ``schedulers/``, in the module that its row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.records import record
+
+REQUESTS = {
+    "account": ("an account", "leave --account out"),
+    "priority_class": ("a QOS", "leave --qos out"),
+    "memory": ("memory", "leave --memory out, and 'request_memory' of the site file"),
+    "gpus_per_node": ("GPUs", "--gpus-per-node 0"),
+    "gpu_type": ("GPUs of a type", "delete 'gpu_type' from the site file"),
+    "gpu_part": ("a part of a GPU", "delete 'gpu_shards' from the site file"),
+    "features": ("features of nodes", "delete 'constraint' from the site file"),
+    "array": ("the tasks of a job array", "submit each run with --set"),
+    "at_once": ("a limit of the tasks that run at a time", "leave --at-once out"),
+    "after_success": ("the completion of other jobs", "hpclaunch wait RUN, then submit without --after"),
+    "after_end": ("the end of other jobs", "hpclaunch wait RUN, then submit without --after-any"),
+    "after_same_name": ("the end of earlier jobs of its name", "hpclaunch wait RUN, then submit without --after"),
+    "requeue": ("its requeueing", "write 'restart: resubmit' in the site file"),
+    "mail_to": ("mail", "delete 'mail' from the settings for this site"),
+}
+"""What a job may ask for and the scripts of not every scheduler can write: field of ``job_request.JobRequest`` -> (its
+words, what to do without it)."""
 
 
 @record
@@ -24,6 +43,8 @@ class SchedulerRow:
     has_queue: bool
     """Whether it assigns the nodes of a cluster: then a run has directives, an account, a partition and a QOS, has
     limits and a cost, and can be started again by its script. Without a queue a run starts on this machine at once."""
+    writes: frozenset[str] = frozenset()
+    """Those of ``REQUESTS`` that its scripts ask for; any other is refused."""
     start_command: str
     """The program that submits a script: ``PROGRAM SCRIPT`` is the command by hand."""
     directive: str = ""
@@ -71,7 +92,7 @@ class SchedulerRow:
     types. Empty if there is no such condition."""
     script_signals: tuple[str, ...] = ("",)
     """The beginnings of ``signal``'s value with which the signal before the end reaches the script itself; the first
-    is written."""
+    is written. None if it sends no such signal."""
     error_lines: str = ""
     """A regular expression for the error messages of its own programs in a job's log."""
     task_cpus: str = ""
@@ -114,6 +135,13 @@ class SchedulerRow:
         """Return the command that submits a script by hand, without the script; ``clusters``: to which others."""
         return [self.start_command, *([self.clusters_option.format(clusters)] if clusters else [])]
 
+    def wait_words(self, success: Sequence[str], end: Sequence[str], *, same_name: bool) -> str:
+        """Return ``wait_option`` for jobs that must have completed, or ended; empty if the job waits for nothing."""
+        conditions = [(self.wait_ok, success), (self.wait_any, end)]
+        words = [words.format(":".join(jobs)) for words, jobs in conditions if jobs]
+        words += [self.wait_same_name] if same_name else []
+        return self.wait_option.format(",".join(words)) if words else ""
+
     def log_path(self, folder: str, *, is_array: bool) -> str:
         """Return the path of the log in ``folder``, as the directive of the log spells it."""
         for text, spelling in self.log_escapes:
@@ -127,6 +155,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         module="slurm.scheduler",
         template="slurm.sh.j2",
         has_queue=True,
+        writes=frozenset(REQUESTS),
         start_command="sbatch",
         directive="#SBATCH {}",
         estimate_command="sbatch --test-only",

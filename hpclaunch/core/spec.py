@@ -14,6 +14,7 @@ from hpclaunch.core.keyword_types import Name, Names, Settings, Time, Value
 from hpclaunch.core.records import record
 from hpclaunch.core.spec_parts import (
     Allocation,
+    Asked,
     Broadcast,
     Component,
     DataNeed,
@@ -458,6 +459,7 @@ class JobSpec:
     one; empty: that of the submitting machine. ``address_suffix``: that of MASTER_ADDR. ``defaults``: the variables of
     ``environment`` that count only where no line of set-up exports them. ``way_on``: the last of the ``warnings`` if
     the site has no software for the program. ``contained``: the ranks run in a container.
+    ``asked``: the rest of what a scheduler is asked for (`job_request.job_request_of` has all of it).
     """
 
     name: str
@@ -515,6 +517,7 @@ class JobSpec:
     samples: bool = field(default=True, metadata=OWN)
     defaults: tuple[str, ...] = ()
     address_suffix: str = ""
+    asked: Asked = field(default_factory=Asked, metadata=OWN)
     way_on: str = field(default="", metadata=OWN)
     clusters: str = ""
     contained: bool = False

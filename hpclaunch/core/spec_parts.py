@@ -68,6 +68,22 @@ class Component:
     qos: str
 
 
+@record
+class Asked:
+    """What a job asks its scheduler for beside its nodes, its place and its time; see `job_request.JobRequest`."""
+
+    name: str = ""
+    memory: int = 0
+    gpu_type: str = ""
+    gpu_part: bool = False
+    features: str = ""
+    after_success: tuple[str, ...] = ()
+    after_end: tuple[str, ...] = ()
+    after_same_name: bool = False
+    mail_to: str = ""
+    mail_events: tuple[str, ...] = ()
+
+
 CONDA_PREFIX = "$CONDA_PREFIX"
 """The folder of a conda environment that is known by its name: only the job knows it, after its activation."""
 

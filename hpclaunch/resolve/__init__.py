@@ -19,6 +19,7 @@ from hpclaunch.resolve.environment.folders import is_synthetic
 from hpclaunch.resolve.nodes.cost import cost_of
 from hpclaunch.resolve.nodes.sizing import Sizing
 from hpclaunch.resolve.program.division import check_batch
+from hpclaunch.resolve.script.asked import refuse_unwritten
 from hpclaunch.resolve.script.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.script.parts import Parts, parts_of
 from hpclaunch.resolve.script.remove import remove_lines, unwanted_lines
@@ -42,7 +43,9 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     lines = remove_lines(lines, unwanted, decisions)
     if not case.advice.objections:  # the planner has looked at the batch as well
         check_batch(case, parts.rank_layout, parts.sweep, decisions)
-    return _spec_of(case, parts, lines, decisions), [*case.advice.objections, *decisions.faults]
+    spec = _spec_of(case, parts, lines, decisions)
+    refuse_unwritten(spec, decisions)
+    return spec, [*case.advice.objections, *decisions.faults]
 
 
 def spec_of(case: Case) -> JobSpec:
@@ -79,6 +82,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines, decisions: Decisions) -> Jo
         version=context.version,
         shell="/bin/bash -l" if site.login_shell else "/bin/bash",
         chdir=context.cwd if job.source_only else context.run_dir,
+        asked=lines.asked,
         directives=lines.directives,
         steps=lines.steps,
         environment=lines.environment,

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
 from hpclaunch.config.catalog import bundled
-from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.launchers import LAUNCHERS
-from hpclaunch.render import LIBRARY_PARTS
+from hpclaunch.config.settings import Mail, Settings
+from hpclaunch.config.site import Defaults, LauncherOptions, Launchers, NodeType
+from hpclaunch.core.job_request import JobRequest, job_request_of
+from hpclaunch.core.scheduler_rows import REQUESTS, SCHEDULERS
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec_parts import Predecessor
+from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
+from hpclaunch.render import LIBRARY_PARTS, render
+from hpclaunch.resolve import resolve
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from tests.architecture.source_tree import (
     MODULES,
@@ -22,6 +30,7 @@ from tests.architecture.source_tree import (
     systems_named_elsewhere,
     systems_quoted,
 )
+from tests.builders import ROOTS, a_case, a_context, a_site
 
 PARTS = {name: (bundled("templates") / f"library/{name}.sh").read_text(encoding="utf-8") for name in LIBRARY_PARTS}
 FOR_ALL = "\n".join(text for name, text in PARTS.items() if name not in SCHEDULERS)
@@ -87,3 +96,77 @@ def test_a_launchers_row_refers_to_rows_that_there_are(name: str) -> None:
     assert row.scheduler in ("", *SCHEDULERS)
     assert {*row.started_by} <= {*SCHEDULERS} and {*row.started_by.values()} <= {*LAUNCHERS}
     assert "TERM" in row.signals, "how a run is ended reaches the ranks under every launcher"
+
+
+_SWEPT: dict[str, Any] = {"sweep": (("seed", "1..3"),)}
+
+
+def _after(**how: Any) -> dict[str, Any]:
+    """The request that waits for job 7."""
+    waited = Predecessor(**{"run": "7", "site": "", "state": "RUNNING", "jobs": ("7",), "is_run": False, **how})
+    return {"context": a_context(predecessors=(waited,))}
+
+
+ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "account": ({"account": "m1"}, {}),
+    "priority_class": ({"qos": "high"}, {}),
+    "memory": ({"memory": 4096}, {}),
+    "gpus_per_node": ({"node_type": "gpu", "gpus_per_node": 2}, {"node_type": "gpu", "gpus_per_node": 0}),
+    "gpu_type": ({"node_type": "typed"}, {"node_type": "gpu"}),
+    "gpu_part": ({"node_type": "parts", "gpus_per_node": 1}, {"node_type": "gpu", "gpus_per_node": 1}),
+    "features": ({"node_type": "featured"}, {}),
+    "array": (_SWEPT, {}),
+    "at_once": ({**_SWEPT, "at_once": 2}, _SWEPT),
+    "after_success": (_after(must_complete=True), {}),
+    "after_end": (_after(must_complete=False), {}),
+    "after_same_name": (_after(must_complete=True, jobs=(), is_same_name=True), {}),
+    "requeue": ({"site": "requeue", "restarts": 3}, {"site": "resubmit", "restarts": 3}),
+    "mail_to": ({"users": Settings(mail=Mail(to="ada@example.org"))}, {}),
+}
+"""What is asked for -> the keywords of `planned` that ask for it, and those of the same job without it."""
+
+
+def _spec(scheduler: str, keywords: dict[str, Any]) -> tuple[JobSpec, list[str]]:
+    """The spec at a site of this scheduler with a node type for everything that is asked of nodes, and the faults."""
+    cpu = NodeType(title="x", nodes=4, cores_per_node=8, default_tasks_per_node=1)
+    gpu = replace(cpu, gpus_per_node=4)
+    site = a_site(
+        scheduler=scheduler,
+        defaults=Defaults(node_type="cpu", partition="batch", walltime=3600),
+        node_types={
+            "cpu": cpu,
+            "featured": replace(cpu, constraint="fast"),
+            "gpu": gpu,
+            "typed": replace(gpu, gpu_type="a100"),
+            "parts": replace(gpu, gpu_shards=4),
+        },
+        launchers=Launchers(default=NO_LAUNCHER, options={NO_LAUNCHER: LauncherOptions()}),
+        restart=keywords.get("site", "resubmit"),
+        qos={},
+    )
+    spec, faults = resolve(a_case(site, **{name: value for name, value in keywords.items() if name != "site"}))
+    return spec, [fault.what for fault in faults]
+
+
+def _directives(spec: JobSpec) -> list[str]:
+    """The lines above the script's first command, but for those of people."""
+    head = render(spec, ROOTS).partition("\nlibrary=")[0].splitlines()
+    return [line for line in head if not line.startswith(("# ", "#!"))]
+
+
+def test_whatever_may_be_asked_for_is_tried() -> None:
+    assert REQUESTS.keys() == ASKED.keys() <= {one.name for one in fields(JobRequest)}
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize("name", [name for name, row in SCHEDULERS.items() if row.has_queue])
+def test_a_script_asks_for_it_or_the_request_is_refused(name: str, asked: str) -> None:
+    row, (keywords, without) = SCHEDULERS[name], ASKED[asked]
+    spec, faults = _spec(name, keywords)
+    if asked in row.writes:
+        plain, _ = _spec(name, without)
+        assert faults == [] and getattr(job_request_of(spec), asked) != getattr(job_request_of(plain), asked)
+        assert [line for line in _directives(spec) if line not in _directives(plain)], render(spec, ROOTS)
+    else:
+        allowed = (f"hpclaunch cannot ask {row.title} for {REQUESTS[asked][0]}", f"let a job of {row.title} wait for")
+        assert any(words in what for words in allowed for what in faults), faults

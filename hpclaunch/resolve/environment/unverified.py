@@ -35,7 +35,7 @@ def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]
     gaps: list[_Gap] = []
     if scheduler.has_queue and site.launchers is None:
         gaps.append(_Gap(key="launchers", what="the launcher", usual=scheduler.usual_launcher, subject="MPI"))
-    if scheduler.has_queue and site.gpus is None and layout.gpus_per_node:
+    if scheduler.directive and site.gpus is None and layout.gpus_per_node:
         gaps.append(_Gap(key="gpus", what="the GPU option", usual="--gpus-per-node", subject="GPUs"))
     default = f"{scheduler.title}'s default"
     if case.request.accept_unverified:

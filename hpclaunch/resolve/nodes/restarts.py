@@ -88,12 +88,18 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
     """
     if not restart_request.most:
         if case.request.signal:
-            value = f"{case.site.scheduler_row.script_signals[0]}{case.request.signal}"
-            decisions.fault(
-                "--signal tells a program to save before its run is restarted, and this run has no restarts",
-                next=f"add --restarts 50; or, if the program handles the signal itself, use --sbatch=--signal={value}",
-            )
+            next_step = "add --restarts 50"
+            for beginning in case.site.scheduler_row.script_signals[:1]:
+                itself = f"--sbatch=--signal={beginning}{case.request.signal}"
+                next_step += f"; or, if the program handles the signal itself, use {itself}"
+            what = "--signal tells a program to save before its run is restarted, and this run has no restarts"
+            decisions.fault(what, next=next_step)
         return Restarts()
+    jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
+    most = max(restart_request.most, jobs - 1)
+    if not case.site.scheduler_row.script_signals:
+        _note_missing_signal(case, decisions)
+        return Restarts(most=most, by=case.site.restart)
     name, lead = _read_signal(_chosen_signal(case, decisions), decisions)
     origin = decisions.origin_of("signal")
     is_default = origin == "default"
@@ -105,8 +111,17 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
         )
     elif walltime and is_default:
         lead = max(1, min(lead, walltime // 4))
-    jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
-    return Restarts(most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead)
+    return Restarts(most=most, by=case.site.restart, signal=name, lead=lead)
+
+
+def _note_missing_signal(case: Case, decisions: Decisions) -> None:
+    """Warn that no signal comes before the end; a typed one is a fault."""
+    title = case.site.scheduler_row.title
+    what = f"{title} sends no signal before the end of the walltime"
+    if case.request.signal:
+        decisions.fault(what, where="--signal", next="leave --signal out, and let the program save at intervals")
+    else:
+        decisions.warnings.append(f"{what}: what the program has not saved until then is lost, so let it save often")
 
 
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:

@@ -117,12 +117,13 @@ def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decis
 
 def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
     site, job = case.site, case.job
-    if not site.scheduler_row.array_index:
-        decisions.fault(
-            f"{site.name} has no scheduler, and therefore no job arrays",
-            where="--sweep",
-            next="choose a Slurm site with --site, or submit each run with --set",
-        )
+    row = site.scheduler_row
+    if not row.array_index:
+        what = f"{site.name} has no scheduler, and therefore no job arrays"
+        if row.has_queue:
+            what = f"{site.name} has {row.title}, with which hpclaunch makes no job arrays"
+        next_step = "choose a Slurm site with --site, or submit each run with --set"
+        decisions.fault(what, where="--sweep", next=next_step)
     if any("{run_dir}" in word for word in job.command) and not job.source_only:
         decisions.fault(
             "the job's command contains {run_dir}, but every run of an array has its own run directory",

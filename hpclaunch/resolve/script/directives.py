@@ -6,16 +6,17 @@ import re
 
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.runtime_rows import ContainerCommand
-from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
+from hpclaunch.core.spec import Layout, Pairs, Sweep
+from hpclaunch.core.spec_parts import Asked
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.environment.software import Software
 from hpclaunch.resolve.nodes.placement import Placement
 from hpclaunch.resolve.nodes.sizing import Sizing
+from hpclaunch.resolve.script.asked import memory_of
 from hpclaunch.resolve.script.clusters import names_clusters
 from hpclaunch.resolve.script.parts import Parts
-from hpclaunch.resolve.script.waiting import wait_option_of
 
 _OPTION = r"(?s)--([a-z][a-z0-9-]*)(?:=(.*))?"
 
@@ -58,18 +59,18 @@ EXCLUDED = {
 """sbatch options that sbatch refuses beside another one, which hpclaunch always writes (seen with Slurm 22.05)."""
 
 
-def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
+def directives_of(case: Case, parts: Parts, asked: Asked, container: ContainerCommand, decisions: Decisions) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
     site, sizing = case.site, parts.sizing
     layout, placement = sizing.layout, sizing.placement
     node = case.node(sizing.node_type)
     typed = _typed_options(case, placement, parts.software, decisions)
-    memory = _memory(case, sizing, decisions)
-    pairs = [*_place(node, case.run_name, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
+    memory = format_memory(asked.memory) if asked.memory else ""
+    pairs = [*_place(asked, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    waiting = _wait_options(case, parts.clusters, typed, decisions)
-    pairs += [*_conduct(case, parts.restarts, parts.sweep, waiting), *_mail(case), *container.directives]
+    waiting = _wait_options(case, asked, typed, decisions)
+    pairs += [*_conduct(case, asked, parts, waiting), *_mail(asked), *container.directives]
     dropped = {*typed, *(_REPLACED[name] for name in typed if name in _REPLACED)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
     for name in dict([*kept, *typed.items()]):
@@ -97,7 +98,8 @@ def _further_directives(
     typed = _typed_options(case, placement, software, Decisions())  # their faults are those of the first component
     pairs = [("partition", placement.partition), ("qos", placement.qos), ("constraint", node.constraint or "")]
     pairs += [*_tasks(case.site, sizing.layout), *_gpus(case.site, node, sizing.layout)]
-    pairs += [("mem", _memory(case, sizing, decisions)), *container.directives]
+    memory = memory_of(case, sizing, decisions)
+    pairs += [("mem", format_memory(memory) if memory else ""), *container.directives]
     dropped = {*typed, *(_REPLACED[name] for name in typed if name in _REPLACED)}
     kept = [(name, value) for name, value in pairs if value and name not in dropped]
     own = [(name, value) for name, value in typed.items() if name != "signal"]
@@ -106,22 +108,39 @@ def _further_directives(
 
 def _typed_options(case: Case, placement: Placement, software: Software, decisions: Decisions) -> dict[str, str]:
     """Return the sbatch options that site, software, settings, job and request add: each overrides the last."""
-    site, places = case.site, tuple(option for limits in placement.limits for option in limits.sbatch)
-    options = _read_options(site.sbatch + places, "site", decisions)
-    options += _read_options(software.sbatch, "environment", decisions)
-    options += _read_options(case.settings.all("sbatch", site.name), "settings", decisions)
-    options += _read_options(case.job.sbatch, "job", decisions)
-    options += _read_options(case.request.sbatch, "--sbatch", decisions)
-    return dict(options)
+    levels = _added_options(case, placement, software)
+    return dict(pair for where, options in levels for pair in _read_options(options, where, decisions))
 
 
-def _place(node: NodeType, run_name: str, placement: Placement) -> list[tuple[str, str]]:
+def _added_options(case: Case, placement: Placement, software: Software) -> list[tuple[str, tuple[str, ...]]]:
+    """Return (who adds them, the sbatch options), lowest precedence first."""
+    places = tuple(option for limits in placement.limits for option in limits.sbatch)
     return [
-        ("job-name", run_name),
+        ("site", case.site.sbatch + places),
+        ("environment", software.sbatch),
+        ("settings", case.settings.all("sbatch", case.site.name)),
+        ("job", case.job.sbatch),
+        ("--sbatch", case.request.sbatch),
+    ]
+
+
+def refuse_options(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> None:
+    """Note a fault for every option of sbatch: the scripts of this site's scheduler have none."""
+    for where, options in _added_options(case, parts.sizing.placement, parts.software):
+        for option in options:
+            what = f"{option!r} is an option of sbatch, and {case.site.name} has {case.site.scheduler_row.title}"
+            decisions.fault(what, where=where, next="leave it out")
+    for name, _ in container.directives:
+        decisions.fault(f"this container needs the directive {name!r}, which only sbatch reads", where="container")
+
+
+def _place(asked: Asked, placement: Placement) -> list[tuple[str, str]]:
+    return [
+        ("job-name", asked.name),
         ("account", placement.account),
         ("partition", placement.partition),
         ("qos", placement.qos),
-        ("constraint", node.constraint or ""),
+        ("constraint", asked.features),
     ]
 
 
@@ -158,40 +177,18 @@ def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
     return [(name, values[name]) for name in ((directive, "gpus-per-node") if evenly else (directive,))]
 
 
-def _memory(case: Case, sizing: Sizing, decisions: Decisions) -> str:
-    """Return the memory to request per node: the typed one, the job's, or the site's share for the requested GPUs.
-
-    It is empty where none of them names any.
-    """
-    node, layout, site = case.node(sizing.node_type), sizing.layout, case.site.name
-    share = node.request_memory
-    if share and not layout.whole_nodes and 0 < layout.gpus_per_node < node.gpus_per_node:
-        share = share * layout.gpus_per_node // node.gpus_per_node
-    asked = decisions.pick(
-        "memory", ("--memory", case.request.memory), ("job", case.job.resources.memory), (f"site {site}", share)
-    )
-    most = node.request_memory or (node.memory_gb * 1024 if node.memory_gb else None)
-    if asked and most and asked > most:
-        decisions.fault(
-            f"{format_memory(asked)} of memory per node requested",
-            where=f"{site} {sizing.node_type}",
-            allowed=f"at most {format_memory(most)}",
-            next=f"--memory {format_memory(most)}",
-        )
-    return format_memory(asked) if asked else ""
+def _mail(asked: Asked) -> list[tuple[str, str]]:
+    return [("mail-user", asked.mail_to), ("mail-type", ",".join(asked.mail_events))] if asked.mail_to else []
 
 
-def _mail(case: Case) -> list[tuple[str, str]]:
-    _, mail = case.settings.offer("mail", case.site.name)
-    return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
-
-
-def _wait_options(case: Case, clusters: str, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
+def _wait_options(case: Case, asked: Asked, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
     """Return the directives with which the job waits for others. If one of them fails, the job is cancelled.
 
     Else it would stay in the queue for ever, as it does at a site that does not want the option.
     """
-    name, _, value = wait_option_of(case, clusters, decisions).removeprefix("--").partition("=")
+    row = case.site.scheduler_row
+    words = row.wait_words(asked.after_success, asked.after_end, same_name=asked.after_same_name)
+    name, _, value = words.removeprefix("--").partition("=")
     if name in typed:
         what = "the job would wait for two things, but a script has one such line"
         decisions.fault(
@@ -199,7 +196,7 @@ def _wait_options(case: Case, clusters: str, typed: dict[str, str], decisions: D
         )
     if not name:
         return []
-    if value == case.site.scheduler_row.wait_same_name:
+    if value == row.wait_same_name:
         return [(name, value)]  # it cannot fail
     if case.site.kill_on_invalid_dep:
         return [(name, value), ("kill-on-invalid-dep", "yes")]
@@ -210,15 +207,13 @@ def _wait_options(case: Case, clusters: str, typed: dict[str, str], decisions: D
     return [(name, value)]
 
 
-def _conduct(
-    case: Case, restarts: Restarts, sweep: Sweep | None, waiting: list[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def _conduct(case: Case, asked: Asked, parts: Parts, waiting: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the directives of folders, logs, waiting, requeueing, signal and environment.
 
     The scheduler may requeue a job after a node failure or preemption only if the program continues from its
     checkpoints. The signal goes to the script, which passes it on: no other way reaches the ranks under every launcher.
     """
-    run_dir, row = case.context.run_dir, case.site.scheduler_row
+    run_dir, row, restarts, sweep = case.context.run_dir, case.site.scheduler_row, parts.restarts, parts.sweep
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
     signal = [("signal", f"{row.script_signals[0]}{restarts.signal}@{restarts.lead}")] if restarts.most else []
     return [

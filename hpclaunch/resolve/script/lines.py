@@ -10,6 +10,7 @@ from hpclaunch.core.quoting import plain_word, shell_word
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerCommand, ContainerRequest
 from hpclaunch.core.spec import TENSORFLOW, Layout, Pairs, Step
+from hpclaunch.core.spec_parts import Asked
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -28,7 +29,8 @@ from hpclaunch.resolve.ranks.launch import (
     rank_number_of,
     rank_setup_of,
 )
-from hpclaunch.resolve.script.directives import directives_of
+from hpclaunch.resolve.script.asked import asked_of
+from hpclaunch.resolve.script.directives import directives_of, refuse_options
 from hpclaunch.resolve.script.parts import Parts
 from hpclaunch.resolve.strategies import needs_workers
 
@@ -39,6 +41,7 @@ _KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 class Lines:
     """The lines of the script, each under the name of its field in ``core.spec.JobSpec``."""
 
+    asked: Asked
     directives: Pairs
     environment: Pairs
     defaults: tuple[str, ...]
@@ -70,7 +73,12 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         decisions.fault(what, where="container", next="hpclaunch submit --sweep, with a job for every combination")
     parameters = parameters_of(case.job, case.request, decisions)
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
-    directives = directives_of(case, parts, container, decisions)
+    asked = asked_of(case, parts, decisions)
+    if scheduler.has_queue and not scheduler.directive:  # its template writes what is asked for
+        directives: Pairs = ()
+        refuse_options(case, parts, container, decisions)
+    else:
+        directives = directives_of(case, parts, asked, container, decisions)
     contained = bool(container.prefix or container.step_options)
     in_image = contained and LAUNCHERS[launcher].is_in_image
     interpreter = program[0]
@@ -79,6 +87,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     launch = launch_of(case, sizing, launcher, parts.gpu_view, container, exported)
     check_given(case, software.given, layout, launcher, launch, decisions)
     return Lines(
+        asked=asked,
         directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),
         defaults=defaults,
@@ -125,7 +134,7 @@ def _environment(case: Case, parts: Parts) -> dict[str, str]:
         own = {**case.context.environment, **variables}
         variable, words = named_gpus(hardware, parts.sizing.layout.gpus_per_node, own)
         variables["HPCLAUNCH_SEARCH_GPUS"] = f"{variable}={','.join(words)}"
-    if restarts.most:
+    if restarts.signal:
         variables["HPCLAUNCH_SIGNAL"] = restarts.signal
     if data and data.folder:
         variables["HPCLAUNCH_DATA_DIR"] = data.folder

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from hpclaunch.core.records import record
 from hpclaunch.core.spec_parts import Predecessor
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
 
-def wait_option_of(case: Case, clusters: str, decisions: Decisions) -> str:
-    """Return the option with which the scheduler starts the run after others; empty if it waits for none.
+@record
+class Waits:
+    """IDs of the jobs that must have completed (``success``), and of those that must have ended (``end``).
+
+    ``same_name``: also every earlier job of the user with the new one's name.
+    """
+
+    success: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    same_name: bool = False
+
+
+def waits_of(case: Case, clusters: str, decisions: Decisions) -> Waits:
+    """Return what the job waits for.
 
     ``clusters``: the other cluster that gets the script, or several. A run that has ended as it must needs no waiting.
     One that can never end so becomes a fault.
     """
     row = case.site.scheduler_row
     if not row.has_queue:  # the flags are refused elsewhere
-        return ""
+        return Waits()
     ok: list[str] = []
     ended: list[str] = []
     for run in case.context.predecessors:
@@ -36,10 +49,11 @@ def wait_option_of(case: Case, clusters: str, decisions: Decisions) -> str:
             (ok if run.must_complete else ended).extend(run.jobs)
         else:
             decisions.warnings.append(f"{run.run} has ended already ({run.state}), so this run does not wait for it")
-    conditions = [(row.wait_ok, ok), (row.wait_any, ended)]
-    words = [words.format(":".join(dict.fromkeys(jobs))) for words, jobs in conditions if jobs]
-    words += [row.wait_same_name] if any(run.is_same_name for run in case.context.predecessors) else []
-    return row.wait_option.format(",".join(words)) if any(words) else ""
+    return Waits(
+        success=tuple(dict.fromkeys(ok)),
+        end=tuple(dict.fromkeys(ended)),
+        same_name=any(run.is_same_name for run in case.context.predecessors),
+    )
 
 
 def _words_of_same_name(case: Case) -> str:

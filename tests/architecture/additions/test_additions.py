@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -35,12 +36,15 @@ SCHEDULER_ROW = """\
         module="pbs.scheduler",
         template="pbs.sh.j2",
         has_queue=True,
+        writes=frozenset({"account", "memory", "gpus_per_node", "array"}),
         start_command="qsub",
         programs=("qsub", "qstat", "qdel"),
         needs_all_programs=True,
         programs_hint="log in to the site",
         usual_launcher="mpirun",
         first_state="PENDING",
+        array_index="PBS_ARRAY_INDEX",
+        script_signals=(),
         assigns_gpus=True,
         binds_cpus=False,
         keeps_shell_out=True,
@@ -60,7 +64,10 @@ QUEUE_SITE = """\
 title: a cluster under PBS
 scheduler: pbs
 defaults: {node_type: cpu, partition: work, walltime: "00:10:00"}
-node_types: {cpu: {title: x, nodes: 4, cores_per_node: 2}}
+node_types:
+  cpu: {title: x, nodes: 4, cores_per_node: 2}
+  gpu: {title: x, nodes: 4, cores_per_node: 8, gpus_per_node: 4}
+  a100: {title: x, nodes: 4, cores_per_node: 8, gpus_per_node: 4, gpu_type: a100}
 partitions: {work: {max_nodes: 4}}
 launchers: {default: direct, options: {direct: {}, mpirun: {}}}
 restart: resubmit
@@ -323,6 +330,40 @@ def test_a_scheduler_without_dependencies_refuses_to_wait(queue: Desk, waited: s
     queue.write("run.sh", "true\n")
     done = queue.type("submit", "./run.sh", "--after", waited)
     assert done.code == 1 and f"cannot let a job of PBS wait for {told}" in done.err, done.err
+
+
+def test_a_scheduler_writes_what_is_asked_for(queue: Desk) -> None:
+    """Account, memory, GPUs, the tasks of an array and the restart by a successor, each in the script."""
+    queue.write("run.sh", "true\n")
+    typed = ("render", "./run.sh")
+    plain = queue.type(*typed)
+    assert "\n#PBS -l select=1:ncpus=2\n" in plain.out, plain.err
+    assert not re.search("^#PBS -[AJ]|:mem=|:ngpus=|restart", plain.out, re.MULTILINE)
+    size = ("--node-type", "gpu", "--gpus-per-node", "3", "--tasks-per-node", "1", "--memory", "6G")
+    full = queue.type(*typed, *size, "--account", "m1234", "--sweep", "seed=1..5")
+    lines = full.out.splitlines()
+    assert "#PBS -A m1234" in lines and "#PBS -J 0-4" in lines, full.err
+    assert [line for line in lines if ":mem=6144mb:ngpus=3" in line and line.startswith("#PBS -l select=1:ncpus=")]
+    assert "array_task 4 PBS_ARRAY_INDEX" in lines
+    again = queue.type(*typed, "--restarts", "3")
+    assert "\nbegin pbs restarts=3 restart_by=resubmit restart_lead=0" in again.out, again.err
+    assert "PBS sends no signal before the end of the walltime" in again.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "refusal"),
+    [
+        (("--qos", "high"), "hpclaunch cannot ask PBS for a QOS"),
+        (("--node-type", "a100"), "hpclaunch cannot ask PBS for GPUs of a type"),
+        (("--sweep", "seed=1..5", "--at-once", "2"), "hpclaunch cannot ask PBS for a limit of the tasks"),
+        (("--sbatch=--mail-type=END",), "'--mail-type=END' is an option of sbatch, and pond has PBS"),
+        (("--restarts", "3", "--signal", "USR2@60"), "PBS sends no signal before the end"),
+    ],
+)
+def test_a_scheduler_refuses_what_it_does_not_write(queue: Desk, typed: tuple[str, ...], refusal: str) -> None:
+    queue.write("run.sh", "true\n")
+    done = queue.type("render", "./run.sh", *typed)
+    assert done.code == 1 and refusal in done.err, done.err
 
 
 def test_a_scheduler_tells_of_a_job_and_cancels_it(queue: Desk) -> None:
