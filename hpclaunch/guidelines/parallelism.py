@@ -18,6 +18,13 @@ FUSION_BYTES = 128 * 2**20
 """Horovod's fusion buffer (0.28.1, operations.cc)."""
 LIBRARY_BYTES = 2**30
 """Approximate memory of the CUDA context, NCCL and cuDNN's workspace."""
+RULE = "data parallel if the model fits one node; else model parallel if the data set does; else model-data"
+SOURCE = f"{GUIDELINES}, data parallel or model parallel"
+UNKNOWN_MEMORY = Reason(
+    rule=RULE,
+    verdict="data parallel, if the model fits the memory of a rank, which the site file does not know",
+    source=SOURCE,
+)
 
 
 @record
@@ -134,9 +141,9 @@ def _reason(gpus: int, replica_bytes: float, room: Room, dataset_bytes: float | 
             f"a replica on {gpus} GPUs spans nodes: its layers communicate over the network instead of the GPUs' links"
         )
     return Reason(
-        rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data",
+        rule=RULE,
         numbers=tuple(numbers),
         verdict=f"{_TABLE[extent, fits]} parallel: a replica needs {place}, and the data set {size} one node",
-        source=f"{GUIDELINES}, data parallel or model parallel",
+        source=SOURCE,
         warning=warning,
     )

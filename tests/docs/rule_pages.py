@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,7 @@ PACKAGE = Path(hpclaunch.__file__).parent
 TITLES = {
     "Nodes and batch": ("batch", "choice", "candidates", "distribution", "dataset"),
     "Learning rate, optimizer and epochs": ("rates", "optimizers", "epochs"),
-    "How ranks share the work": ("parallelism", "fit", "framework", "precision", "memory", "sections", "own_program"),
+    "How ranks share the work": ("parallelism", "framework", "precision", "memory", "sections", "own_program"),
     "Time and cost": (
         "throughput",
         "hardware",
@@ -132,7 +132,7 @@ def document() -> str:
     found = rules()
     parts = [HEAD]
     for title, modules in TITLES.items():
-        rows = list(dict.fromkeys(_row(rule) for name in modules for rule in found if rule.module == name))
+        rows = _rows(rule for name in modules for rule in found if rule.module == name)
         parts.append(
             "\n".join([f"## {title}", "", "| rule | what is computed | source | code |", "|---|---|---|---|", *rows])
             + "\n"
@@ -142,8 +142,25 @@ def document() -> str:
     return "\n".join(parts)
 
 
-def _row(rule: Rule) -> str:
-    return _cells(rule.text, rule.purpose[:1].upper() + rule.purpose[1:], rule.source, f"`{rule.code}`")
+def _rows(found: Iterable[Rule]) -> list[str]:
+    """The rows of a table. A function that gives the rule of an earlier row, and says no more of it, stands there."""
+    rows: list[list[Rule]] = []
+    for rule in found:
+        earlier = next((row for row in rows if _is_repeated(rule, row[0])), None)
+        if earlier is None:
+            rows.append([rule])
+        else:
+            earlier.append(rule)
+    return [_row(*row) for row in rows]
+
+
+def _is_repeated(rule: Rule, earlier: Rule) -> bool:
+    return rule.text == earlier.text and not rule.purpose and earlier.source.startswith(rule.source)
+
+
+def _row(rule: Rule, *others: Rule) -> str:
+    codes = dict.fromkeys(f"`{one.code}`" for one in (rule, *others))
+    return _cells(rule.text, rule.purpose[:1].upper() + rule.purpose[1:], rule.source, ", ".join(codes))
 
 
 def _rungs() -> Iterator[tuple[str, ...]]:

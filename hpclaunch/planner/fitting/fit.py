@@ -5,18 +5,12 @@ from __future__ import annotations
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import Arrangement, Model, activation_bytes, largest_batch, states_bytes
-from hpclaunch.guidelines.parallelism import Parallelism, Room, choose_parallelism
-from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
+from hpclaunch.guidelines.parallelism import UNKNOWN_MEMORY, Parallelism, Room, choose_parallelism
 from hpclaunch.planner.job.workload import Workload
 from hpclaunch.resolve.program.recipes import ENOUGH_SAMPLES
 
 UNLIMITED = 1 << 20
 """Samples per rank if neither its memory nor the job's own batch is known: more than any cap allows."""
-_UNKNOWN_MEMORY = Reason(
-    rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data",
-    verdict="data parallel, if the model fits the memory of a rank, which the site file does not know",
-    source=f"{GUIDELINES}, data parallel or model parallel",
-)
 
 
 @record
@@ -58,7 +52,7 @@ def strategy_of(work: Workload, room: Room | None, figures: ModelFigures, ranks:
             gpus_per_replica=gpus,
             leaves_node=False,
             shards_dataset=True,
-            reason=_UNKNOWN_MEMORY,
+            reason=UNKNOWN_MEMORY,
         )
         largest = work.per_rank or UNLIMITED
         return Strategy(parallelism=unknown, model=model, arrangement=arrangement, largest=largest)
