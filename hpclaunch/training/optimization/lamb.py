@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import tensorflow as tf
 
+from hpclaunch.training.optimization.optimizer_constants import ADAMW_EPSILON
 from hpclaunch.training.rank.legacy_keras import DenseUpdates, Norms, is_excluded
 
 
@@ -22,7 +23,7 @@ class AdamW(DenseUpdates):
         learning_rate: float = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
-        epsilon: float = 1e-7,
+        epsilon: float = ADAMW_EPSILON,
         weight_decay: float = 0.0,
         exclude_vectors: bool = True,
         name: str = "AdamW",

@@ -9,12 +9,7 @@ import tensorflow as tf
 
 from hpclaunch.training.optimization.hidden_weights import rows_of
 from hpclaunch.training.optimization.lamb import AdamW
-
-NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial that brings all singular values near 1 in five rounds (Jordan et al. 2024)."""
-ROUNDS = 5
-ADAMS_SIZE = 0.2
-"""The root mean square of a step of Adam, which a matrix's step gets too (Liu et al. 2025, arXiv 2502.16982, 2.2)."""
+from hpclaunch.training.optimization.optimizer_constants import ADAMS_SIZE, NEWTON_SCHULZ, ROUNDS
 
 
 class Muon(AdamW):

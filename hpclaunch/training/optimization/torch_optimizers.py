@@ -8,15 +8,8 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import torch
 
+from hpclaunch.training.optimization.optimizer_constants import ADAMS_SIZE, ADAMW_EPSILON, NEWTON_SCHULZ, ROUNDS
 from hpclaunch.training.optimization.optimizers import LARC_TRUST
-
-ADAMW_EPSILON = 1e-7
-"""As for Keras (lamb.AdamW)."""
-NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial that brings all singular values near 1 in five rounds (Jordan et al. 2024)."""
-ROUNDS = 5
-ADAMS_SIZE = 0.2
-"""The root mean square of a step of Adam, which a matrix's step gets too (Liu et al. 2025, arXiv 2502.16982, 2.2)."""
 
 
 class _Updates(torch.optim.Optimizer):
