@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hpclaunch.config.parameters import Effect, Parameter, Value, spell
+from hpclaunch.config.parameters import Conflict, Effect, Parameter, Value, spell
 from hpclaunch.core.errors import Fault
 
 
@@ -53,16 +53,25 @@ def conflicting_settings(
     """
     found = []
     for name, row in parameters.items():
-        this = [value for value in chosen.get(name) or (row.default,) if value]
+        this = [value for value in chosen.get(name) or (row.default,) if not _is_off(value)]
         for conflict in row.conflicts if this else ():
             other = conflict.other
             if other not in parameters or (conflict.gives_way and other not in chosen):
                 continue
             values = chosen.get(other) or (parameters[other].default,)
-            excluded = [value for value in values if (value in conflict.values if conflict.values else value)]
+            excluded = [value for value in values if _is_excluded(value, conflict)]
             if not excluded:
                 continue
             settings = f"{name}={spell(this[0])} cannot be combined with {other}={spell(excluded[0])}"
             step = f"set {conflict.instead}=true in place of {name}" if conflict.instead else "leave one of them out"
             found.append((name, other, Fault(what=f"{settings}, {conflict.why}", next=step)))
     return found
+
+
+def _is_excluded(value: Value, conflict: Conflict) -> bool:
+    return value in conflict.values if conflict.values else not _is_off(value)
+
+
+def _is_off(value: Value) -> bool:
+    """Whether it is false, 0, an empty text, or 1 of something that is divided or grouped if there are more."""
+    return not value or (value == 1 and value is not True)

@@ -46,7 +46,7 @@ class Effect:
 
 @record
 class Conflict:
-    """What a parameter with a value other than false, 0 or an empty text excludes: ``values`` of the ``other`` one.
+    """What a parameter with a value other than false, 0, 1 or an empty text excludes: ``values`` of the ``other`` one.
 
     Without ``values``, any but these. ``why`` is a clause in words. ``instead``: the switch that can be combined with
     the other; empty if there is none. ``gives_way``: the program overrides a default of the other.

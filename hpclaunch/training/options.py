@@ -254,12 +254,12 @@ def conflicts(asked: Any) -> list[Conflict]:
     """The options of this training that exclude others, by the rows `conflicts` of parameters.json."""
     found = []
     for name, rows in _training_parameters()["conflicts"].items():
-        if not getattr(asked, name, False):
+        if _is_off(getattr(asked, name, False)):
             continue
         this = _option_in_words(name, getattr(asked, name))
         for row in rows:
             value = getattr(asked, row["other"], False)
-            is_excluded = value in row["values"] if "values" in row else value
+            is_excluded = value in row["values"] if "values" in row else not _is_off(value)
             if not is_excluded:
                 continue
             step = "omit one of them"
@@ -270,6 +270,11 @@ def conflicts(asked: Any) -> list[Conflict]:
             )
             found.append(Conflict(row["other"], row.get("gives_way", False), why))
     return found
+
+
+def _is_off(value: Any) -> bool:
+    """Whether it is false, 0, an empty text, or 1 of something that is divided or grouped if there are more."""
+    return not value or (value == 1 and value is not True)
 
 
 def _option_in_words(name: str, value: Any) -> str:

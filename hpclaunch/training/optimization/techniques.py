@@ -91,57 +91,32 @@ def made_up_faults(asked: Any) -> list[str]:
 
 
 def faults(asked: Any) -> list[str]:
-    """Why these options cannot be combined, one sentence each; an option without effect is a fault too."""
+    """Why these options cannot be combined, one sentence each; an option without effect is a fault too.
+
+    What two values alone decide stands in ``conflicts`` of parameters.json, and is refused before the submission, too.
+    """
     adascale = _adascale(asked)
     warms_up = asked.warmup_epochs or asked.warmup_steps
     tensor_parallel = getattr(asked, "tensor_parallel", 1) > 1
-    stages, recompute = getattr(asked, "pipeline_stages", 1), getattr(asked, "recompute", False)
+    stages = getattr(asked, "pipeline_stages", 1)
     split = "--pipeline-stages" if stages > 1 else "--tensor-parallel"
     is_split = tensor_parallel or stages > 1
-    synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
-    averages = getattr(asked, "ema_decay", 0.0) > 0
     rules = [
-        (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
-        (asked.shard_optimizer and asked.adasum, "--shard-optimizer=true averages gradients: omit --adasum=true"),
-        (
-            asked.shard_optimizer and adascale,
-            "AdaScale measures the whole average gradient, which no rank has with --shard-optimizer=true",
-        ),
         (
             asked.optimizer in OF_MATRICES and (asked.shard_optimizer or is_split),
             "--optimizer={} needs whole matrices: omit {}".format(
                 asked.optimizer, "--shard-optimizer=true" if asked.shard_optimizer else split
             ),
         ),
-        (is_split and asked.adasum, split + " above 1 averages gradients: omit --adasum=true"),
-        (
-            is_split and adascale,
-            "AdaScale measures the gradient of a whole model, which no rank has with {} above 1".format(split),
-        ),
-        (
-            is_split and asked.xla,
-            "XLA cannot compile the collectives of a divided model: omit --xla=true or {}".format(split),
-        ),
-        (
-            stages > 1 and synchronized,
-            "--batch-norm=synchronized lets all ranks wait for each other, which stages cannot: use local or ghost",
-        ),
-        (averages and is_split, "--ema-decay averages whole weights: omit it or {}".format(split)),
-        (averages and asked.update_groups > 1, "--ema-decay needs equal weights on all ranks: omit --update-groups"),
-        (
-            averages and asked.steps_per_execution > 1,
-            "--ema-decay averages the weights after every step: omit --steps-per-execution",
-        ),
-        (recompute and asked.xla, "--recompute=true has not been tried with XLA: omit one of them"),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (
             adascale and asked.precision == "float16",
             "AdaScale cannot be used with float16, whose loss scale changes its averages",
         ),
         (asked.xla and asked.accumulation > 1, "--xla=true cannot be combined with --accumulation above 1"),
-        (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    found = [one.why for one in options.idle(asked)] + _rate_faults(asked) + [text for broken, text in rules if broken]
+    found = [one.why for one in options.idle(asked)] + [one.why for one in options.conflicts(asked)]
+    found += _rate_faults(asked) + [text for broken, text in rules if broken]
     return found + _update_faults(asked, split) + strategies.faults(asked) + _monitoring_faults(asked)
 
 

@@ -172,6 +172,32 @@ def test_the_launcher_and_the_ranks_have_the_same_settings_that_exclude_others(s
     assert found == (switches | optimizers if shares_weights else set())
 
 
+ON = {"scale_learning_rate": "adascale", "batch_norm": "synchronized", "ema_decay": "0.9", "steps_per_execution": "2"}
+ON |= dict.fromkeys(("tensor_parallel", "pipeline_stages", "update_groups"), "2")
+
+
+@pytest.mark.parametrize(("name", "least"), [("resnet50", 6), ("transformer", 12)])
+def test_what_the_ranks_of_a_job_refuse_as_a_pair_is_refused_before_it_is_queued(name: str, least: int) -> None:
+    job = bundled_job(name)
+    parser = options.parser(name, options.of_job(str(Path(job.folder) / "train.py")))
+    pairs = [(key, conflict.other) for key, row in job.parameters.items() for conflict in row.conflicts]
+    pairs = [pair for pair in pairs if pair[1] in job.parameters]
+    assert len(pairs) >= least
+    for pair in pairs:
+        typed = {key: ON.get(key, "true") for key in pair}
+        chosen = {key: [job.parameters[key].parse(text)] for key, text in typed.items()}
+        assert [found[:2] for found in conflicting_settings(job.parameters, chosen)] == [pair]
+        (fault,) = techniques.faults(
+            techniques.parse(parser, [f"--{key.replace('_', '-')}={text}" for key, text in typed.items()])
+        )
+        assert "cannot be combined with" in fault
+
+
+@pytest.mark.parametrize("name", ["resnet50", "transformer"])
+def test_no_bundled_job_has_settings_that_exclude_each_other(name: str) -> None:
+    assert conflicting_settings(bundled_job(name).parameters, {}) == []
+
+
 @pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 @pytest.mark.parametrize("nodes", [1, 4, 64])
 def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +283,7 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--shard-optimizer=true --adasum=true", "averages gradients"),
         ("--shard-optimizer=true --scale-learning-rate=adascale", "whole average gradient"),
         ("--xla=true --accumulation=2", "--accumulation above 1"),
-        ("--xla=true --batch-norm=synchronized", "XLA cannot compile"),
+        ("--xla=true --batch-norm=synchronized", "whose all-reduce XLA cannot compile"),
         ("--gradient-lag=true --adasum=true", "--gradient-lag=true cannot be combined with --adasum=true"),
         ("--gradient-lag=true --shard-optimizer=true", "cannot be combined with --shard-optimizer=true: omit one"),
         ("--gradient-lag=true --scale-learning-rate=adascale", "with --scale-learning-rate=adascale"),
@@ -272,8 +298,8 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--update-groups=2 --batch-norm=synchronized", "cannot be combined with --batch-norm=synchronized"),
         ("--update-groups=2 --precision=float16", "needs one loss scale"),
         ("--update-groups=2 --group-steps=3 --steps-per-execution=2", "--group-steps=3 must be a multiple of"),
-        ("--ema-decay=0.9 --update-groups=2", "--ema-decay needs equal weights on all ranks"),
-        ("--ema-decay=0.9 --steps-per-execution=2", "--ema-decay averages the weights after every step"),
+        ("--ema-decay=0.9 --update-groups=2", "--update-groups=2, with which the ranks have different weights"),
+        ("--ema-decay=0.9 --steps-per-execution=2", "the weights cannot be averaged after every step"),
         ("--profile-rank=1", "--profile-rank has an effect only with --profile-first"),
         ("--group-steps=3", "--group-steps has an effect only with --update-groups above 1"),
     ],
@@ -302,19 +328,19 @@ def test_a_divided_model_has_rules_of_its_own() -> None:
 
     for name, own in (("--tensor-parallel", {"tensor_parallel": 2}), ("--pipeline-stages", {"pipeline_stages": 2})):
         (text,) = found("--adasum=true", **own)
-        assert text == f"{name} above 1 averages gradients: omit --adasum=true"
+        assert text == f"--adasum=true cannot be combined with {name}=2, which averages gradients: omit one of them"
         (text,) = found("--scale-learning-rate=adascale", **own)
-        assert text.endswith(f"no rank has with {name} above 1")
+        assert text.startswith(f"{name}=2 cannot be combined with --scale-learning-rate=adascale")
         (text,) = found("--xla=true", **own)
-        assert text.endswith(f"omit --xla=true or {name}")
+        assert text.startswith(f"{name}=2 cannot be combined with --xla=true, which cannot compile")
         for update in ("--gradient-lag=true", "--update-groups=2"):
             (text,) = found(update, **own)
             assert text.endswith(f"cannot be combined with {name} above 1: omit one of them")
     (text,) = found("--batch-norm=synchronized", pipeline_stages=2)
-    assert "which stages cannot" in text
+    assert text.startswith("--pipeline-stages=2 cannot be combined with --batch-norm=synchronized")
     assert found("--batch-norm=synchronized", tensor_parallel=2) == []
     (text,) = found("--xla=true", recompute=True)
-    assert "--recompute=true has not been tried with XLA" in text
+    assert "--recompute=true, which has not been tried with XLA" in text
 
 
 @pytest.mark.parametrize(
