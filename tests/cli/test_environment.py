@@ -276,7 +276,7 @@ def test_a_script_loads_what_the_environment_was_built_with_and_activates_it(at_
     ]
     assert place == sorted(place)
     assert "export LIBRARY=1" in done.out
-    assert f"--environment {folder}" in done.err
+    assert f"--environment {folder}" in at_a_cluster.type(*SUBMIT, "--dry-run", "-v").err
     conda = an_environment_of_conda(folder)
     assert f"conda activate {conda}" in at_a_cluster.type(*SUBMIT, "--dry-run").out
 

@@ -39,7 +39,7 @@ def tmp_path() -> Iterator[Path]:
 
 def printed(desk: Desk, program: str, site: str) -> Done:
     where = ("--site", site, "--account", "m1", "--accept-unverified")
-    return desk.type("submit", program, "--nodes", "4", "--dry-run", *where)
+    return desk.type("submit", program, "--nodes", "4", "--dry-run", "-v", *where)
 
 
 def lines_with(text: str, done: Done) -> list[str]:

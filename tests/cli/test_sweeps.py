@@ -452,7 +452,7 @@ def test_the_runs_of_a_sweep_get_an_option_as_the_program_spells_it(cluster: Des
     cluster.write("tool", f"#!/usr/bin/env python3\n{DASHES}")
     (cluster.project / "tool").chmod(0o755)
     cut = words.index("--") if "--" in words else len(words)
-    done = cluster.type("submit", *words[:cut], "--sweep", "learning_rate=0.1,0.2", *words[cut:])
+    done = cluster.type("submit", "-v", *words[:cut], "--sweep", "learning_rate=0.1,0.2", *words[cut:])
     assert done.code == 0, done.err
     assert "option          --learning-rate=…        (train.py:3)" in done.err.replace("tool:4", "train.py:3")
     (array,) = (cluster.project / "runs").iterdir()
