@@ -91,7 +91,11 @@ class PlainCommand(typer.core.TyperCommand):
 
 
 class PlainGroup(typer.core.TyperGroup):
-    """A group of commands with this help."""
+    """A group of commands with this help, which has no second level: ``--help-all`` is ``--help``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its parameters, and ``--help-all``."""
+        return [*super().get_params(ctx), _help_all(is_hidden=True)]
 
     def command_rows(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Return title -> (command, what it does)."""
@@ -109,7 +113,7 @@ def common_options() -> Sequence[Any]:
     """Return the options that every command has: how much it says."""
     if not _common:
         quiet = "Show errors, warnings and results only."
-        verbose = "Show each choice with its origin, and each program of the scheduler with its time and exit code."
+        verbose = "Show each program of the scheduler with its time and exit code; of a submission each choice, too."
         for names, text, callback in (
             (("-q", "--quiet"), quiet, _be_quiet),
             (("-v", "--verbose"), verbose, _tell_more),
@@ -146,7 +150,9 @@ def _help_all(is_hidden: bool) -> Any:
 
 def _show_all(context: Any, _parameter: Any, typed: bool) -> None:
     if typed and not context.resilient_parsing:
-        typer.echo("\n".join(help_of(context.command, context, _width())))
+        command = context.command
+        rows = command.command_rows(context) if isinstance(command, PlainGroup) else None
+        typer.echo("\n".join(help_of(command, context, _width(), rows)))
         context.exit()  # as --help does
 
 

@@ -21,7 +21,7 @@ class _Words(help_text.PlainGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``start`` before what is no command."""
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help", "--help-all"):
             args = ["start", *args]
         return super().parse_args(ctx, args)
 

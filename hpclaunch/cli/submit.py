@@ -170,7 +170,7 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
     """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
     from hpclaunch.actions.preparing import preflight
     from hpclaunch.actions.preparing.node_copies import copied, copied_bytes
-    from hpclaunch.actions.preparing.standing_remarks import not_shown_yet
+    from hpclaunch.actions.preparing.standing_remarks import remarks_to_show
     from hpclaunch.actions.preparing.submit import prepare
     from hpclaunch.cli.show import streams, submission
 
@@ -185,9 +185,7 @@ def _prepare(system: "System", request: Request, runs_dir: str | None, here: boo
     submission.show_broadcast(prepared.spec, copied(prepared.spec), copied_bytes(prepared.spec))
     submission.show_advice(prepared.case.advice.why)
     submission.show_recipe(prepared.spec.recipe)
-    remarks = list(prepared.spec.unverified)
-    if not streams.is_verbose():
-        remarks = not_shown_yet(system, remarks)
+    remarks = prepared.spec.unverified if streams.is_verbose() else remarks_to_show(system, prepared)
     submission.warn_of((*remarks, *preflight.notices_of(prepared)))
     return prepared
 
@@ -209,7 +207,7 @@ def _start(system: "System", prepared: "Prepared", wait: bool, json: bool) -> No
     from hpclaunch.cli.show import submission
 
     run = start(system, prepared)
-    remember_shown(system, prepared.spec.unverified)
+    remember_shown(system, prepared)
     if wait:
         from hpclaunch.cli.watch import watch_submitted
 

@@ -469,6 +469,8 @@ def evaluate(
     measure: as `validate` of training.loop, for outputs of any other kind. Then the results are what it gives
     ("test_loss", ...) and "test_samples"; of text also "test_perplexity", "test_bits_per_byte" and "test_tokens".
     """
+    if measure is not None and threshold is not None:
+        raise TrainingError("evaluate: a threshold and measure exclude each other: let measure compare the scores")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # whose call is no collective: ranks may have different numbers of batches
     TorchProof(run.world, model).prove("before the evaluation")

@@ -104,7 +104,7 @@ def test_everything_that_settings_files_choose_is_shown_with_its_file(desk: Desk
     assert "mail END" not in here and "sbatch --nice" not in here and "rank logs 4" in here
     (desk.project / "hpclaunch.yaml").unlink()
     typed = desk.type("submit", "./train.py", "--dry-run", "--site", "testcluster", "--restarts", "2").err
-    assert "restarts 2" not in typed and "rank logs" not in typed
+    assert "restarts " not in typed and "rank logs" not in typed
 
 
 def test_what_is_typed_over_settings_or_removed_is_not_shown_as_theirs(desk: Desk) -> None:

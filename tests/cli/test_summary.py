@@ -31,14 +31,18 @@ def test_a_submission_prints_at_most_ten_lines_and_the_rest_with_v(cluster: Desk
 
 def test_what_stays_true_of_a_site_is_named_at_the_first_submission_of_a_folder(cluster: Desk) -> None:
     site = cluster.project / "site_configs/slurmsite.yaml"
-    if not site.is_file():
-        site = next(cluster.root.rglob("slurmsite.yaml"))
     site.write_text(site.read_text() + "third_party: [partitions.batch]\n")
     cluster.write("train.py", "print(1)\n")
     remark = "Found only in users' files, not on the centre's own pages: partitions.batch"
     shows = [remark in cluster.type("submit", "./train.py", *more).err for more in (("--dry-run",), (), (), ("-v",))]
     assert shows == [True, True, False, True]  # a dry run submits nothing
+    other = cluster.project / "site_configs/other.yaml"
+    other.write_text(site.read_text())
+    assert remark in cluster.type("submit", "./train.py", "--site", "other", "--dry-run").err
+    again = cluster.type("submit", "./train.py", "--accept-unverified", "--dry-run").err
+    assert remark in again  # whoever relies on guesses is reminded of all
     listed = cluster.home / ".local/state/hpclaunch/shown-remarks"
+    assert len(listed.read_text().split()) == 1
     listed.unlink()
     listed.mkdir()  # so that nothing can be read or written there
     assert [remark in cluster.type("submit", "./train.py").err for _ in range(2)] == [True, True]
@@ -59,3 +63,17 @@ def test_the_examples_of_the_help_are_accepted_as_they_stand(cluster: Desk) -> N
         more = ["--dry-run", *(["--synthetic"] if words[1] == "cifar" else [])]
         done = cluster.type(words[0], *more, *words[1:])
         assert done.code == 0 and done.out.startswith("#!/bin/bash"), (example, done.err)
+
+
+def test_a_walltime_of_the_settings_is_shown_with_its_file_in_the_summary(cluster: Desk) -> None:
+    cluster.write("train.py", "print(1)\n")
+    cluster.write(str(cluster.config / "settings.yaml"), "walltime: '00:07:00'\n")
+    done = cluster.type("submit", "./train.py", "--dry-run")
+    assert ", at most 00:07:00 (settings), " in done.err, done.err
+
+
+@pytest.mark.parametrize("group", [(), ("runs",), ("search",)])
+def test_a_group_has_one_help(desk: Desk, group: tuple[str, ...]) -> None:
+    one, every = desk.type(*group, "--help"), desk.type(*group, "--help-all")
+    assert (every.code, every.out) == (0, one.out)
+    assert "Commands:" in one.out or "Start a run:" in one.out

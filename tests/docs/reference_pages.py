@@ -18,7 +18,7 @@ HEAD = """# Commands: every verb and flag
 This page is written from the program itself. `hpclaunch VERB --help` prints the common flags of a verb with many, and
 `--help-all` prints what stands here. Flags may stand before or after the names. A flag marked *repeatable* can be typed
 several times. Every verb also has `-q`, `--quiet` (errors, warnings and results only) and `-v`, `--verbose` (each
-program of the scheduler, with its time).
+program of the scheduler with its time, and at a submission each choice with its origin).
 
 | verb | what it does |
 |---|---|

@@ -48,8 +48,8 @@ MARKS = {
 CHOICES = """\
 houses: 1 node x 2 tasks = 2 ranks
   at local, node type workstation
-  launcher <any>data houses.npz
-  code: <n> files, <n> kB; -v shows every choice with its origin
+  launcher <any>, data houses.npz; -v shows every choice with its origin
+  code: <n> files, <n> kB
 submitted <run> as job <n> at local; run directory <any>/runs/<run>
 <lines>
 <any>rank 0 on <any>: 180 samples

@@ -77,13 +77,14 @@ def _show_summary(spec: JobSpec, site_origin: str) -> None:
     """Show where the job runs, for how long at most, what it starts, and what settings and the shell add to it."""
     shown = [choice for choice in spec.choices if _is_shown(choice)]
     place = [f"at {spec.site}{_hidden_origin(site_origin)}", *_words_of(shown, _PLACE)]
-    limits = [f"at most {_value_of(choice)}" for choice in shown if choice.key == "walltime"]
+    limits = []
+    for choice in shown:
+        if choice.key == "walltime":
+            limits.append(f"at most {_value_of(choice)}{_hidden_origin(choice.origin)}")
     if spec.cost:
         limits.append(f"{show_amount(spec.cost.amount)} {_unit_of(spec.cost)}")
     say(f"  {', '.join(place + limits)}")
-    start = _words_of(shown, _START)
-    if start:
-        say(f"  {', '.join(start)}")
+    say(f"  {', '.join(_words_of(shown, _START))}; -v shows every choice with its origin")
     summed_up = {"walltime", "nodes", "tasks per node", *_PLACE, *_START}
     others = dict.fromkeys(choice.key for choice in shown if choice.key not in summed_up)
     more = _words_of(shown, tuple(others))
@@ -94,9 +95,11 @@ def _show_summary(spec: JobSpec, site_origin: str) -> None:
 def _words_of(shown: Sequence[Choice], keys: Sequence[str]) -> list[str]:
     """Return the choices of these keys in words."""
     words = []
-    chosen = [choice for choice in shown if choice.key in keys and (choice.key, choice.value) != _OF_PATH]
-    for choice in sorted(chosen, key=lambda choice: keys.index(choice.key)):
-        words.append(f"{choice.key} {_value_of(choice)}{_hidden_origin(choice.origin)}")
+    for key in keys:
+        for choice in shown:
+            if choice.key != key or (key, choice.value) == _OF_PATH:
+                continue
+            words.append(f"{key} {_value_of(choice)}{_hidden_origin(choice.origin)}")
     return words
 
 
@@ -137,7 +140,7 @@ def show_code(found: Snapshot | None) -> None:
     elif found.in_place or found.left_out:
         say(f"  code: {what} ({why})")
     else:
-        say(f"  code: {what}; -v shows every choice with its origin")
+        say(f"  code: {what}")
 
 
 def show_broadcast(spec: JobSpec, copied: Sequence[str], size: int | None) -> None:

@@ -89,8 +89,9 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
     if not restart_request.most:
         if case.request.signal:
             next_step = "add --restarts 50"
-            for beginning in case.site.scheduler_row.script_signals[:1]:
-                itself = f"--sbatch=--signal={beginning}{case.request.signal}"
+            signals = case.site.scheduler_row.script_signals
+            if signals:
+                itself = f"--sbatch=--signal={signals[0]}{case.request.signal}"
                 next_step += f"; or, if the program handles the signal itself, use {itself}"
             what = "--signal tells a program to save before its run is restarted, and this run has no restarts"
             decisions.fault(what, next=next_step)

@@ -31,6 +31,7 @@ def waits_of(case: Case, clusters: str, decisions: Decisions) -> Waits:
         return Waits()
     ok: list[str] = []
     ended: list[str] = []
+    same_name = False
     for run in case.context.predecessors:
         if not (row.wait_same_name if run.is_same_name else row.wait_option):
             others = "jobs by their name" if run.is_same_name else "others"
@@ -45,6 +46,7 @@ def waits_of(case: Case, clusters: str, decisions: Decisions) -> Waits:
             )
         elif run.is_same_name:
             decisions.warnings.append(_words_of_same_name(case))
+            same_name = True
         elif run.jobs:
             (ok if run.must_complete else ended).extend(run.jobs)
         else:
@@ -52,7 +54,7 @@ def waits_of(case: Case, clusters: str, decisions: Decisions) -> Waits:
     return Waits(
         success=tuple(dict.fromkeys(ok)),
         end=tuple(dict.fromkeys(ended)),
-        same_name=any(run.is_same_name for run in case.context.predecessors),
+        same_name=same_name,
     )
 
 

@@ -93,7 +93,8 @@ def made_up_faults(asked: Any) -> list[str]:
 def faults(asked: Any) -> list[str]:
     """Why these options cannot be combined, one sentence each; an option without effect is a fault too.
 
-    What two values alone decide stands in ``conflicts`` of parameters.json, and is refused before the submission, too.
+    Pairs of values stand in ``conflicts`` of parameters.json where its form can say them. They are refused before the
+    submission, too; the rules below are found by the ranks.
     """
     adascale = _adascale(asked)
     warms_up = asked.warmup_epochs or asked.warmup_steps

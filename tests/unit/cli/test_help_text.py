@@ -78,6 +78,10 @@ def test_a_long_help_has_groups_in_their_order_and_bounds_in_words() -> None:
 LONG = [path for path, context in CONTEXTS.items() if "--help-all" in "\n".join(lines_of(context, 80))]
 
 
+def test_submit_has_two_levels_of_help_and_status_has_one() -> None:
+    assert "hpclaunch submit" in LONG and "hpclaunch status" not in LONG
+
+
 @pytest.mark.parametrize("path", LONG)
 def test_the_help_of_a_command_with_many_options_has_the_common_ones_and_how_to_see_all(path: str) -> None:
     context = CONTEXTS[path]

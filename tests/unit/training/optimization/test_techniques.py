@@ -193,7 +193,9 @@ def test_what_the_ranks_of_a_job_refuse_as_a_pair_is_refused_before_it_is_queued
         assert "cannot be combined with" in fault
 
 
-@pytest.mark.parametrize("name", ["resnet50", "transformer"])
+@pytest.mark.parametrize(
+    "name", ["chips", "cifar", "cosmoflow", "ddp", "gpt", "jax", "mnist", "resnet50", "transformer"]
+)
 def test_no_bundled_job_has_settings_that_exclude_each_other(name: str) -> None:
     assert conflicting_settings(bundled_job(name).parameters, {}) == []
 
