@@ -197,12 +197,12 @@ def _worth_doubling(appraised: Sequence[Appraisal]) -> list[Appraisal]:
 def _best_of(pool: Sequence[Appraisal], feasible: Sequence[Appraisal]) -> Appraisal:
     """Return the first of the ``pool``, or of what is feasible and better than it in time and in cost."""
     best = min(pool, key=_preference)
-    while better := [other for other in feasible if _beats(other.candidate, best.candidate)]:
+    while better := [other for other in feasible if beats(other.candidate, best.candidate)]:
         best = min(better, key=_preference)
     return best
 
 
-def _beats(run: Candidate, other: Candidate) -> bool:
+def beats(run: Candidate, other: Candidate) -> bool:
     """Whether a candidate is done sooner and costs no more, or as soon and costs less."""
     sooner, cheaper = run.done_s / other.done_s, run.cost.middle / other.cost.middle if other.cost.middle else 1.0
     return max(sooner, cheaper) <= 1 and min(sooner, cheaper) < 1 - ROUNDING

@@ -10,9 +10,10 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.candidates import Candidate
-from hpclaunch.guidelines.choice import is_dear, is_late
+from hpclaunch.guidelines.choice import beats, is_dear, is_late
 from hpclaunch.guidelines.communication import Group
 from hpclaunch.guidelines.epochs import presumed_critical_batch
+from hpclaunch.guidelines.precision import HALVES
 from hpclaunch.guidelines.published_decoders import doubt_of
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.choice.decision import PlanDecision, add_marginals, candidates_of, decide, is_part_of_node
@@ -30,6 +31,7 @@ from hpclaunch.planner.fitting.fit import strategy_of
 from hpclaunch.planner.fitting.machine import links_in_words, node_for
 from hpclaunch.planner.job.epochs import epochs_model_of, epochs_remark, facts_of, known_batches
 from hpclaunch.planner.job.question import (
+    MOST_TRIED,
     Question,
     Trial,
     counts_between,
@@ -105,6 +107,9 @@ def _plan(question: Question) -> Forecast:
     if decision.choice is not None and decision.choice.best is None:
         if question.typed_nodes is None:
             tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
+    if decision.choice is not None and question.typed_nodes is None:
+        tried, rows, decision = _search_in_memory(predictor, first, tried, rows, decision)
+    if decision.choice is not None and decision.choice.best is None:
         decision = _add_what_it_takes(predictor, ladder.whole, decision)
     outcome = Outcome(
         predictor=predictor,
@@ -156,6 +161,29 @@ def _search_further(
     decision = decide(predictor, first, _order_rows([*rows, *found]))
     kept = [row for row in found if row is decision.row]
     return [*tried, *further], _order_rows([*rows, *kept]), decision
+
+
+def _search_in_memory(
+    predictor: Predictor, first: Trial, tried: list[Trial], rows: list[PlanRow], decision: PlanDecision
+) -> tuple[list[Trial], list[PlanRow], PlanDecision]:
+    """Return trials, rows and decision with the fewest nodes that keep the data set, where these are more than 64.
+
+    Only such nodes can be more than 64 and cheaper: they no longer wait for the reading. They are taken if they are
+    better in time and cost than what was chosen, or if nothing was.
+    """
+    nodes = predictor.fewest_that_keep
+    if not MOST_NODES < nodes <= MOST_TRIED or any(row.nodes == nodes for row in rows):
+        return tried, rows, decision
+    trial = trial_of(predictor.question, nodes)
+    for row in further_rows(predictor, [] if trial.faults else [trial]):
+        assert row.candidate is not None and decision.choice is not None
+        best = decision.choice.best
+        if best is None or beats(row.candidate, best):
+            wider = _order_rows([*rows, row])
+            found = decide(predictor, first, wider)
+            if found.row is row:
+                return [*tried, trial], wider, found
+    return tried, rows, decision
 
 
 def _add_what_it_takes(predictor: Predictor, whole: int, decision: PlanDecision) -> PlanDecision:
@@ -420,6 +448,8 @@ def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
 
 
 def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
-    """Return the number formats that the job's parameter allows; none if it has no such parameter."""
+    """Return the number formats that the job's parameter allows, if it has one; of free text the usual names."""
     name = work.names.get("precision")
-    return tuple(map(str, question.case.job.parameters[name].choices)) if name else ()
+    if name is None:
+        return ()
+    return tuple(map(str, question.case.job.parameters[name].choices)) or HALVES

@@ -231,7 +231,8 @@ def _dominated(asked: Asked, plan: Forecast, row: PlanRow, dice: random.Random) 
     """No typed alternative may be better in time and in cost by more than the printed range.
 
     A batch above the plan's bound is none: its epochs are not known.
-    With typed nodes the job's own batch is kept, as a person expects; then a note must name the better one.
+    With typed nodes the job's own batch and every rank are kept, as a person expects; then a note must name what is
+    better. The number format is the job's own; a faster one must be named as well.
     """
     if plan.program is not None:
         alternatives = [{"nodes": dice.choice([16, 64, 128, 256])} for _ in range(2)]
@@ -249,13 +250,21 @@ def _dominated(asked: Asked, plan: Forecast, row: PlanRow, dice: random.Random) 
             continue
         if plan.program is None and other.batch.total > max(bound, other.batch.replicas):
             continue
-        if any(note.startswith("typed nodes keep the job's own batch") for note in plan.notes):
+        if any(note.startswith("typed nodes ") for note in plan.notes):
+            continue
+        if any(f"--set precision={text}" in plan.precision_words for text in _typed_beyond(asked, request)):
             continue
         if other.candidate.time_s.middle < time.low and other.candidate.cost.middle < cost.low:
             yield (
                 f"{request} makes {other.candidate.time_s.middle:.4g} s and {other.candidate.cost.middle:.4g},"
                 f" the plan {time.low:.4g} to {time.high:.4g} s and {cost.low:.4g} to {cost.high:.4g}"
             )
+
+
+def _typed_beyond(asked: Asked, request: dict[str, Any]) -> list[str]:
+    """The number format that an alternative has and the plan's request has not."""
+    typed = set(request.get("settings", ())) - set(asked.request["settings"])
+    return [text for name, text in typed if name == "precision"]
 
 
 def _alternative(asked: Asked, dice: random.Random) -> dict[str, Any]:

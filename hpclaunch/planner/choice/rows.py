@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, possible_batches, typed_batch
-from hpclaunch.planner.job.question import Trial
+from hpclaunch.planner.job.question import Trial, parts_of_nodes
 from hpclaunch.planner.job.recipe import in_pipeline, names_batch, own_batch
 from hpclaunch.planner.speed.prediction import Predictor
 from hpclaunch.planner.values import PlanRow
@@ -41,13 +41,21 @@ def further_rows(predictor: Predictor, trials: Iterable[Trial]) -> list[PlanRow]
     return [row for row in rows if row.candidate is not None]
 
 
-def freer_row(predictor: Predictor, trial: Trial) -> PlanRow | None:
-    """Return the row of a trial with the best batch, where typed nodes keep the job's own; None in any other case."""
+def freer_rows(predictor: Predictor, trial: Trial) -> list[PlanRow]:
+    """Return the rows of typed nodes with the best batch instead of the job's own, and with fewer ranks on each node.
+
+    A typed batch and typed ranks are kept. Empty without typed nodes, and where neither could differ.
+    """
     question, work = predictor.question, predictor.work
-    is_kept = question.typed_nodes is not None and question.global_batch is None and not names_batch(work)
-    if not is_kept or work.per_rank is None or work.pipeline_stages > 1:
-        return None
-    return _row(predictor, trial, 0, is_free=True)
+    if question.typed_nodes is None:
+        return []
+    is_kept = question.global_batch is None and not names_batch(work)
+    is_free = is_kept and work.per_rank is not None and work.pipeline_stages == 1
+    trials = [trial] if is_free else []
+    if predictor.is_whole and predictor.timing is not None:
+        trials += parts_of_nodes(question, trial)
+    rows = [_row(predictor, one, 0, is_free=is_free) for one in trials]
+    return [row for row in rows if row.candidate is not None]
 
 
 def _is_over(rows: Sequence[PlanRow]) -> bool:

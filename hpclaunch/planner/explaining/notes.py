@@ -6,9 +6,10 @@ import math
 
 from hpclaunch.config.job import Role
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import MOST_NODES, below_square_root, bound_of
+from hpclaunch.guidelines.batch import MOST_NODES, Batch, below_square_root, bound_of
+from hpclaunch.guidelines.choice import trade_off
 from hpclaunch.planner.amounts import shorten, time_of
-from hpclaunch.planner.choice.rows import freer_row
+from hpclaunch.planner.choice.rows import freer_rows
 from hpclaunch.planner.job.epochs import known_batches
 from hpclaunch.planner.job.question import Trial
 from hpclaunch.planner.speed.prediction import Predictor
@@ -17,33 +18,54 @@ from hpclaunch.planner.values import PlanRow
 
 def notes_of(predictor: Predictor, trial: Trial, row: PlanRow) -> tuple[str, ...]:
     """Return the lines for the chosen ``row`` of a trial; none for what a person typed, which has its own words."""
-    found = _better_batch(predictor, trial, row)
+    found = _better_layout(predictor, trial, row)
     if row.batch is not None and not predictor.own_batch and predictor.question.global_batch is None:
         found += [*_explain_bound(predictor, row.batch.total), *_few_samples(predictor, row)]
     if row.nodes > MOST_NODES and predictor.question.typed_nodes is None:
-        found.append(f"more than the {MOST_NODES} nodes that the guidelines recommend: no fewer meet the deadline")
+        why = "no fewer meet the deadline"
+        if row.nodes == predictor.fewest_that_keep:
+            why = "their memory holds the data set, which fewer nodes would read again and again"
+        found.append(f"more than the {MOST_NODES} nodes that the guidelines recommend: {why}")
     return tuple(found)
 
 
-def _better_batch(predictor: Predictor, trial: Trial, row: PlanRow) -> list[str]:
-    """Return that another batch is sooner and cheaper than the whole printed range, where typed nodes keep the job's.
+def _better_layout(predictor: Predictor, trial: Trial, row: PlanRow) -> list[str]:
+    """Return that another batch or fewer ranks on typed nodes are sooner and cheaper than the whole printed range.
 
-    The batch per rank stays the job's own beside typed nodes, as a person expects who changes nothing else.
+    Beside typed nodes every GPU is used with the job's own batch, as a person expects who changes nothing else.
     """
-    freer = freer_row(predictor, trial) if row.candidate is not None else None
-    if freer is None or freer.candidate is None or freer.batch is None or row.candidate is None:
+    own = row.candidate
+    if own is None:
         return []
-    run, own, batch, names = freer.candidate, row.candidate, freer.batch, predictor.work.names
-    if run.time_s.middle >= own.time_s.low or run.cost.middle >= own.cost.low:
-        return []
-    values: dict[Role, int] = {"batch_size_per_rank": batch.per_rank, "accumulation": batch.accumulation}
-    changed = [
-        f"--set {names[role]}={value}"
-        for role, value in values.items()
-        if role in names and (role != "accumulation" or value != predictor.work.accumulation)
+    better = [
+        (run, other.batch)
+        for other in freer_rows(predictor, trial)
+        if (run := other.candidate) is not None
+        and other.batch is not None
+        and run.time_s.middle < own.time_s.low
+        and run.cost.middle < own.cost.low
     ]
+    if not better:
+        return []
+    weight = predictor.question.objective.weight
+    run, batch = min(better, key=lambda one: trade_off(one[0], weight))
+    fewer = [f"--tasks-per-node {run.ranks_per_node}"] if run.ranks_per_node != trial.ranks_per_node else []
+    changed = _changed_parts(predictor, batch)
+    usual = " and ".join([*(["use every GPU"] if fewer else []), *(["keep the job's own batch"] if changed else [])])
     figures = f"{time_of(run.time_s.middle)} and {shorten(run.cost.middle)} {run.unit}s"
-    return [f"typed nodes keep the job's own batch; {' '.join(changed)} (B = {batch.total}) would make it {figures}"]
+    return [f"typed nodes {usual}; {' '.join([*fewer, *changed])} (B = {batch.total}) would make it {figures}"]
+
+
+def _changed_parts(predictor: Predictor, batch: Batch) -> list[str]:
+    """Return the flags with which the job would get the parts of a batch; none for parts that it has."""
+    work = predictor.work
+    values: dict[Role, int] = {"batch_size_per_rank": batch.per_rank, "accumulation": batch.accumulation}
+    own: dict[Role, int | None] = {"batch_size_per_rank": work.per_rank, "accumulation": work.accumulation}
+    return [
+        f"--set {work.names[role]}={value}"
+        for role, value in values.items()
+        if role in work.names and value != own[role]
+    ]
 
 
 def _explain_bound(predictor: Predictor, batch: int) -> list[str]:

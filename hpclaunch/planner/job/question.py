@@ -177,14 +177,19 @@ def parts_of_a_node(question: Question, whole: Trial, *, every: bool = False) ->
     Where the site shares nodes among jobs, they cost less. Elsewhere they may still be faster, because the ranks of
     small models wait for each other. ``whole``: the trial of one whole node.
     """
+    if question.typed_nodes is not None or whole.nodes > 1:
+        return []
+    return parts_of_nodes(question, whole, every=every)
+
+
+def parts_of_nodes(question: Question, whole: Trial, *, every: bool = False) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … GPUs of each node of a trial, or of ``every`` number; none if it is typed."""
     request, wants, layout = question.case.request, question.case.job.resources, whole.sizing.layout
     typed = (request.tasks_per_node, request.gpus_per_node, wants.tasks_per_node, wants.gpus_per_node)
-    if question.typed_nodes is not None or whole.nodes > 1 or any(number is not None for number in typed):
-        return []
-    if not layout.gpus_per_node or layout.stand_in_gpus:
+    if any(number is not None for number in typed) or not layout.gpus_per_node or layout.stand_in_gpus:
         return []
     counts = [ranks for ranks in range(1, layout.tasks_per_node) if every or ranks.bit_count() == 1]
-    trials = [trial_of(question_for(question, ranks), 1) for ranks in counts]
+    trials = [trial_of(question_for(question, ranks), whole.nodes) for ranks in counts]
     return [trial for trial in trials if not trial.faults]
 
 

@@ -29,7 +29,7 @@ from hpclaunch.planner.fitting.machine import NodeModel, node_for, share_of_node
 from hpclaunch.planner.job.epochs import facts_of, known_batches, optimizer_of, run_epochs
 from hpclaunch.planner.job.question import Question, Trial, evidence_for_work
 from hpclaunch.planner.job.workload import Workload
-from hpclaunch.planner.speed.prior import overhead_of, prior_of, reading_on
+from hpclaunch.planner.speed.prior import nodes_that_keep, overhead_of, prior_of, reading_on
 from hpclaunch.resolve.nodes.sizing import Sizing
 from hpclaunch.resolve.program.recipes import ENOUGH_SAMPLES
 
@@ -135,6 +135,12 @@ class Predictor:
         timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
         step = step_time(shape, self.moved, Machine(links=self.node.links), timing)
         return shape.samples / step.total_s
+
+    @property
+    def fewest_that_keep(self) -> int:
+        """The fewest nodes that keep the data set in their memory, of whole replicas."""
+        whole = math.ceil(self.strategy.gpus / self.node.ranks)
+        return math.ceil(nodes_that_keep(self.question, self.work, self.node) / whole) * whole
 
     @property
     def is_split(self) -> bool:

@@ -64,6 +64,14 @@ def keeps_samples(question: Question) -> bool:
     return dict(question.case.request.settings).get(INPUT, job.parameters[INPUT].default) == IN_MEMORY
 
 
+def nodes_that_keep(question: Question, work: Workload, node: NodeModel) -> int:
+    """Return the fewest nodes whose memory holds the data set; 1 where no number of nodes reads faster than another."""
+    whole = work.dataset_bytes
+    if keeps_samples(question) or whole is None or node.room is None:
+        return 1
+    return max(1, math.ceil(whole / (USABLE_NODE_MEMORY * node.room.node_bytes)))
+
+
 def reading_on(nodes: int, question: Question, work: Workload, node: NodeModel) -> float:
     """Return the bytes/s of samples that each of so many nodes reads and decodes, if it was not measured."""
     kept, whole = keeps_samples(question), work.dataset_bytes
