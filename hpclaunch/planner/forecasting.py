@@ -104,9 +104,8 @@ def _plan(question: Question) -> Forecast:
     )
     rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
-    if decision.choice is not None and decision.choice.best is None:
-        if question.typed_nodes is None:
-            tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
+    if decision.choice is not None and decision.choice.best is None and question.typed_nodes is None:
+        tried, rows, decision = _search_further(predictor, ladder.whole, first, tried, rows)
     if decision.choice is not None and question.typed_nodes is None:
         tried, rows, decision = _search_in_memory(predictor, first, tried, rows, decision)
     if decision.choice is not None and decision.choice.best is None:

@@ -94,12 +94,9 @@ def _row(predictor: Predictor, trial: Trial, before: int, *, is_free: bool = Fal
         return replace(empty, obstacles=(_why_none(predictor, replicas),))
     if predictor.timing is None:
         return replace(empty, batch=max(batches, key=lambda batch: (batch.per_rank % 8 == 0, batch.total)))
-    throughputs = [predictor.throughput(trial, batch) for batch in batches]
-    candidates = [
-        predictor.candidate(trial, batch, predicted) for batch, predicted in zip(batches, throughputs, strict=True)
-    ]
-    best = predictor.best(candidates)
-    return replace(empty, batch=best.batch, throughput=throughputs[candidates.index(best)], candidate=best)
+    batch = predictor.best_batch(trial, batches)
+    predicted = predictor.throughput(trial, batch)
+    return replace(empty, batch=batch, throughput=predicted, candidate=predictor.candidate(trial, batch, predicted))
 
 
 def _no_replica(gpus: int, ranks: int, largest: int) -> str:

@@ -19,6 +19,7 @@ from hpclaunch.guidelines.batch import (
 from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
 from hpclaunch.guidelines.expected_timing import default_timing
 from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.intervals import Interval, spread
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
@@ -170,15 +171,26 @@ class Predictor:
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
         """Return time and cost of a trial."""
+        return self._candidate_at(trial, batch, predicted.samples_per_s)
+
+    def _candidate_at(self, trial: Trial, batch: Batch, samples_per_s: Interval) -> Candidate:
         found = candidate(
             trial.nodes,
             batch,
-            predicted.samples_per_s,
-            self.length(trial.nodes, batch, predicted.samples_per_s.middle),
+            samples_per_s,
+            self.length(trial.nodes, batch, samples_per_s.middle),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )
         return replace(found, ranks_per_node=trial.ranks_per_node)
+
+    def best_batch(self, trial: Trial, batches: Sequence[Batch]) -> Batch:
+        """Return the best batch of a trial. The ranges play no part in it, and take most of a plan's time."""
+        if len(batches) == 1:
+            return batches[0]
+        rates = [spread(self.expected_rate(trial, batch), 0.0, "default") for batch in batches]
+        pairs = zip(batches, rates, strict=True)
+        return self.best([self._candidate_at(trial, batch, rate) for batch, rate in pairs]).batch
 
     def rate(self, predicted: Throughput) -> PredictedRate:
         """Return the samples/s of a throughput, and whether measurements of the job are behind them."""
