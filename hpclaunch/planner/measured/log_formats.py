@@ -47,7 +47,9 @@ class Reading:
     """One printed speed. ``step``: the number of its step, ``total``: the last one of its loop, if they are printed.
 
     ``by_rank``: ``value`` is that of one rank. ``rounding``: relative, half a unit of its last digit. A reading of
-    ``time`` alone has no kind: two of them make one.
+    ``time`` alone has no kind: two of them make one. ``is_settled``: the mean of a loop's last
+    steps at its end, without the first steps of the program; it is enough alone. ``is_validated``: the time of a
+    validation is in it.
     """
 
     kind: Kind | None
@@ -56,6 +58,8 @@ class Reading:
     step: int | None = None
     total: int | None = None
     rounding: float = 0.0
+    is_settled: bool = False
+    is_validated: bool = False
 
 
 @record
@@ -180,11 +184,31 @@ _STEP = r"(?:it|ba|batch|batches|step|steps)\b"
 _TIMES = rf"(?:(?P<steps_per_s>[\d.]+) ?{_STEP}/s|(?P<step_s>[\d.]+)s/ ?{_STEP})"
 _BAR = rf"(?P<step>\d+)/(?P<total>\d+|\?) \[(?:\d+:)*\d+<[^\]]{{1,12}}, *{_TIMES}"
 _ENDLESS_BAR = rf"(?<![\d/])(?P<step>\d+) ?{_STEP} \[(?:\d+:)*\d+, *{_TIMES}"
-_RICH_BAR = r"Epoch \d+/\d+ .{0,400}?(?P<step>\d+)/(?P<total>\d+) +\d+:\d+:\d+ \S \S+ (?P<steps_per_s>[\d.]+)it/s"
-_KERAS = r"(?<!\d)(?P<step>\d+)/(?P<total>\d+)\s.{0,200}?(?<![\d.])"
+_RICH_BAR = re.compile(
+    r"Epoch (?P<epoch>\d+)/\d+ .{0,400}?(?P<step>\d+)/(?P<total>\d+) +"
+    r"(?P<hours>\d+):(?P<minutes>\d+):\d+ \S \S+ (?P<steps_per_s>[\d.]+)it/s"
+)
+_KERAS = re.compile(
+    r"(?<!\d)(?P<step>\d+)/(?P<total>\d+)\s.{0,200}?(?<![\d.])"
+    r"(?:(?P<step_ms>\d+)ms|(?P<step_us>\d+)us|(?P<step_s>\d+)s)/step"
+)
 
 _TQDM, _ENDLESS_TQDM = _reader_of(_BAR), _reader_of(_ENDLESS_BAR)
-_LIGHTNING, _LIGHTNING_OF_RICH = _reader_of(rf"Epoch \d+: .{{0,400}}?{_BAR}"), _reader_of(_RICH_BAR)
+_LIGHTNING = _reader_of(rf"Epoch \d+: .{{0,400}}?{_BAR}")
+
+
+def _bar_of_rich(match: re.Match[str] | None) -> Reading | None:
+    """Return a bar of rich, whose speed is that of the last 30 s: at the end of a later epoch without the first steps.
+
+    In a file, rich writes it once, when the training has ended.
+    """
+    reading = reading_of(match)
+    if reading is None or match is None:
+        return None
+    is_later = any(int(match[name]) for name in ("epoch", "hours", "minutes"))
+    return replace(reading, is_settled=is_later and reading.step == reading.total)
+
+
 _HUGGINGFACE = re.compile(
     r"'train_runtime': '?(?P<time>[\d.]+).{0,200}?'train_steps_per_second': '?(?P<steps_per_s>[\d.]+)"
 )
@@ -196,6 +220,14 @@ def _whole_training(match: re.Match[str] | None) -> Reading | None:
     if reading is None or seconds is None or seconds > _MOST_STEPS:
         return None
     return Reading(kind="step_s", value=reading.value, total=round(seconds / reading.value))
+
+
+def _epoch_of_keras(match: re.Match[str] | None) -> Reading | None:
+    """Return a line of Keras; an epoch's last one has the time of its validation in it, and that one's values."""
+    reading = reading_of(match)
+    if reading is None or match is None:
+        return None
+    return replace(reading, is_validated=" val_" in match.string[match.end() :])
 
 
 _MEGATRON = re.compile(
@@ -218,7 +250,7 @@ FORMATS: tuple[LogFormat, ...] = (
         name="torchtitan",
         words="step: 10  loss: 8.1  …  tps: 12,345  (tokens per second of one device)",
         wanted="tps:",
-        read=_reader_of(r"step: {1,8}(?P<step>\d+) .{0,300}?\btps: (?P<rank_tokens_per_s>[\d,]+)"),
+        read=_reader_of(r"(?<!validate )step: {1,8}(?P<step>\d+) .{0,300}?\btps: (?P<rank_tokens_per_s>[\d,]+)"),
     ),
     LogFormat(
         name="megatron",
@@ -242,7 +274,7 @@ FORMATS: tuple[LogFormat, ...] = (
         name="lightning",
         words="Epoch 0:  12%|█▏ | 37/313 [00:05<00:38,  7.14it/s, v_num=0], and its bar of rich",
         wanted="Epoch",
-        read=lambda line: _LIGHTNING(line) or _LIGHTNING_OF_RICH(line),
+        read=lambda line: _LIGHTNING(line) or _bar_of_rich(_RICH_BAR.search(line)),
         bars=True,
     ),
     LogFormat(
@@ -256,7 +288,7 @@ FORMATS: tuple[LogFormat, ...] = (
         name="keras",
         words="313/313 [=====] - 12s 38ms/step, or 313/313 ━━━━━ 12s 38ms/step",
         wanted="s/step",
-        read=_reader_of(rf"{_KERAS}(?:(?P<step_ms>\d+)ms|(?P<step_us>\d+)us|(?P<step_s>\d+)s)/step"),
+        read=lambda line: _epoch_of_keras(_KERAS.search(line)),
         ends_of_epochs=True,
     ),
     LogFormat(

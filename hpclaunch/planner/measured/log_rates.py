@@ -23,7 +23,8 @@ WARM_UP = 4
 MOST_READINGS = 200_000
 """Readings of a log that are kept; further ones are passed over."""
 OF_A_WHOLE_TRAINING = 0.25
-"""The relative half-width of a mean that has the first steps in it (hpclaunch's own)."""
+"""The relative half-width of a single mean: the first steps are in it, or no other shows how far it varies (hpclaunch's
+own)."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
@@ -116,6 +117,8 @@ def rate_of(readings: Sequence[Reading], row: LogFormat, ranks: int) -> LogRate 
     kept = usual[left_out:]
     steps = _steps_of(kept, row)
     least_lines = 1 if row.ends_of_epochs else LEAST_READINGS
+    if len(kept) < least_lines and usual and usual[-1].is_settled and (usual[-1].step or 0) >= LEAST_STEPS:
+        return _rate_of_an_end(usual[-1], row)
     if kind is None or len(kept) < least_lines or steps < LEAST_STEPS:
         words = f"{row.name}: {_count(len(readings), 'line')} with a speed"
         after = f"{_count(steps, 'step')} after the first {left_out} {'lines' if left_out > 1 else 'line'}"
@@ -172,6 +175,23 @@ def _rate_of_a_whole(reading: Reading, row: LogFormat) -> LogRate | TooLittle:
     )
 
 
+def _rate_of_an_end(reading: Reading, row: LogFormat) -> LogRate:
+    """Return the rate by the only reading of a loop, at its end; how far its steps differ is not known."""
+    assert reading.kind is not None and reading.step is not None
+    wide = 1 + OF_A_WHOLE_TRAINING
+    return LogRate(
+        kind=reading.kind,
+        middle=reading.value,
+        low=reading.value / wide,
+        high=reading.value * wide,
+        steps=reading.step,
+        left_out=0,
+        source=row.name,
+        loop=reading.total,
+        may_be_another=row.bars,
+    )
+
+
 def _select_loop(readings: Sequence[Reading], row: LogFormat) -> list[Reading]:
     """Return the readings of the loop that took the most time; a validation or the reading of files takes less.
 
@@ -206,8 +226,9 @@ def _seconds_of(loop: Sequence[Reading], row: LogFormat) -> float:
 
 
 def _ends_of_epochs(readings: Sequence[Reading]) -> list[Reading]:
-    """Return the last reading of each epoch."""
-    return [reading for reading in readings if reading.step is not None and reading.step == reading.total]
+    """Return the last reading of each epoch; where there are two, that before the validation."""
+    ends = [reading for reading in readings if reading.step is not None and reading.step == reading.total]
+    return [reading for reading in ends if not reading.is_validated] or ends
 
 
 def _steps_between(readings: Sequence[Reading]) -> list[Reading]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from hpclaunch.planner.measured import program_rates
 from hpclaunch.planner.measured.log_formats import FORMATS, formats_for
 from hpclaunch.planner.measured.log_rates import LogRate, TooLittle, lines_of, rate_in
 
+RECORDINGS = Path(__file__).parent / "recordings"
 BAR = "━━━━━━━━━━━━━━━━━━━━"
 PRINTED = {
     "torchtitan": (
@@ -90,6 +92,66 @@ def test_a_known_format_is_found_by_itself_and_by_its_name(name: str) -> None:
 def test_the_bar_of_rich_counts_too() -> None:
     found = rate([f"Epoch 0/9 {BAR} {n}/313 0:00:05 • 0:00:38 8.00it/s v_num: 0" for n in range(0, 60, 10)])
     assert isinstance(found, LogRate) and (found.source, found.middle) == ("lightning", 0.125)
+
+
+RECORDED = {
+    "torchtitan-0.3.0": ("torchtitan", "tokens_per_s", 22_000, 27_000),
+    "lightning-2.6.6-tqdm": ("lightning", "step_s", 0.029, 0.032),
+    "lightning-2.6.6-rich": ("lightning", "step_s", 1 / 62, 1 / 60),
+    "keras-3.15.1": ("keras", "step_s", 0.051, 0.063),
+    "keras-3.15.1-verbose-2": ("keras", "step_s", 0.078, 0.123),
+    "transformers-5.24.0": ("tqdm", "step_s", 0.71, 1.36),
+}
+"""What real programs printed (``recordings/README.md``) -> the format and the ends of what their lines say."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_real_programs_printed_gives_their_speed(name: str) -> None:
+    source, kind, low, high = RECORDED[name]
+    printed = (RECORDINGS / f"{name}.log").read_bytes()
+    found = rate_in(lines_of([printed]), FORMATS, ranks=1)
+    assert isinstance(found, LogRate), found
+    assert (found.source, found.kind) == (source, kind)
+    assert low <= found.middle <= high
+
+
+def test_every_recording_is_read_and_described() -> None:
+    assert sorted(RECORDED) == sorted(path.name[: -len(".log")] for path in RECORDINGS.glob("*.log"))
+    described = (RECORDINGS / "README.md").read_text()
+    assert all(f"`{name}.log`" in described for name in RECORDED)
+
+
+def test_the_validation_of_torchtitan_does_not_count() -> None:
+    train = [f"step: {step:2}  loss:  8.1  tps: 12,000  mfu: 3%" for step in range(0, 60, 10)]
+    validate = [f"validate step: {step:2}  loss:  8.1  memory:  1GiB(2%)  tps: 99,000" for step in range(0, 60, 10)]
+    mixed = [line for pair in zip(train, validate, strict=True) for line in pair]
+    found = rate(mixed)
+    assert isinstance(found, LogRate) and (found.low, found.high) == pytest.approx((12_000, 12_000), rel=0.001)
+
+
+def test_the_validation_of_keras_does_not_count() -> None:
+    ends = ["36/36 ━━━ 2s 42ms/step - loss: 2.2", "36/36 ━━━ 3s 67ms/step - loss: 2.2 - val_loss: 2.3"]
+    found = rate(ends * 4)
+    assert isinstance(found, LogRate) and found.middle == 0.042
+    with_it = rate(ends[1:] * 4)
+    assert isinstance(with_it, LogRate) and with_it.middle == 0.067
+
+
+@pytest.mark.parametrize(
+    ("bar", "counts"),
+    [
+        (f"Epoch 2/2 {BAR} 64/64 0:00:01 • 0:00:00 50.00it/s", True),
+        (f"Epoch 0/0 {BAR} 640/640 0:02:01 • 0:00:00 50.00it/s", True),  # rich: the last 30 s of two minutes
+        (f"Epoch 0/0 {BAR} 64/64 0:00:01 • 0:00:00 50.00it/s", False),  # the first steps are in it
+        (f"Epoch 2/2 {BAR} 37/64 0:00:01 • 0:00:00 50.00it/s", False),
+        (f"Epoch 2/2 {BAR} 8/8 0:00:01 • 0:00:00 50.00it/s", False),
+    ],
+)
+def test_a_single_bar_of_rich_counts_at_the_end_of_a_later_epoch(bar: str, counts: bool) -> None:
+    found = rate([bar])
+    assert isinstance(found, LogRate) == counts
+    if isinstance(found, LogRate):
+        assert found.middle == 0.02 and found.high / found.low > 1.5
 
 
 def test_the_first_readings_are_left_out_and_counted() -> None:
