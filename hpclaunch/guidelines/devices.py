@@ -24,7 +24,8 @@ class Gpu:
     """Dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s; ``derate`` corrects a fit that is too fast.
 
     ``of_decoders`` corrects that of decoders in 16 bits (guidelines/layouts.py). ``spread``: relative half-width of an
-    estimate. ``source``: where the figures are from, and from when.
+    estimate. ``source``: where the figures are from, and from when. ``is_measured``: no peak is known, and a measured
+    matrix product takes its place.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Gpu:
     of_decoders: float = 1.0
     spread: float = GUESSED
     source: str
+    is_measured: bool = False
 
     @property
     def decoder_spread(self) -> float:

@@ -69,18 +69,15 @@ def with_own_program(plan: Forecast, question: Question, work: Workload, trials:
         return plan
     kind = question.case.site.node_types[first.sizing.node_type]
     node = node_of(kind, first.sizing.layout, question.evidence.links, calls_nccl=True)
-    gpu = gpu_named(kind.gpu_model, kind.gpu_memory_gb)
+    gpu = gpu_named(kind.gpu_model, kind.gpu_memory_gb) or _measured_gpu(question, kind)
     if not node.on_gpus or question.evidence.points:
         return plan
     if node.room is None:
         return _refuse_unknown_memory(plan, figures.decoder, first.sizing.node_type)
     too_large = (question.global_batch or 0) > work.samples  # the job's own plan refuses it
-    if (
-        gpu is None
-        or recommended(kind.gpu_model or "", on_gpu=True)[0] != "bfloat16"
-        or too_large
-        or _keeps_its_own(work)
-    ):
+    if gpu is None or too_large or _keeps_its_own(work):
+        return plan
+    if not gpu.is_measured and recommended(kind.gpu_model or "", on_gpu=True)[0] != "bfloat16":
         return plan
     engine = _engine(kind, node, gpu)
     search = _Search(question=question, work=work, decoder=figures.decoder, engine=engine, gpu=gpu)
@@ -102,6 +99,23 @@ def _plan_search(plan: Forecast, search: _Search, trials: Sequence[Trial]) -> Fo
     way = next(one for one in ways if one.candidate is choice.nearest)
     why = _why_not_itself(plan, way)
     return _plan_of(plan, search, ways, choice, why) if why else plan
+
+
+def _measured_gpu(question: Question, kind: NodeType) -> Gpu | None:
+    """Return a GPU of which no peak is known as doctor measured it; None without a measured product in bfloat16."""
+    measured = [one for one in question.evidence.devices if one.on_gpus and one.mixed]
+    if not measured:
+        return None
+    one = measured[-1]
+    return Gpu(
+        name=kind.gpu_model or "the GPU",
+        float32=one.float32,
+        tf32=one.tf32,
+        mixed=one.mixed,
+        memory_gbytes_per_s=one.copy_gbytes_per_s,
+        source=one.origin,
+        is_measured=True,
+    )
 
 
 def _keeps_its_own(work: Workload) -> bool:
@@ -277,14 +291,15 @@ def _reason(decoder: Decoder, machine: tuple[Engine, Gpu], planned: Planned) -> 
     parts = {"compute": time.compute_s, "tensor": time.tensor_s, "bubble": time.bubble_s, "data": time.data_s}
     parts |= {"further": time.further_s, "stragglers": time.straggler_s}
     share = utilization(decoder, time.tokens_per_s, layout.ranks, engine.peak)
+    peak = "measured product" if gpu.is_measured else "peak"
     return Reason(
         rule="step = compute + what is not hidden of tensor, data and further exchange + bubble + stragglers",
         numbers=(
             *(Number(name=name, value=value, unit="s", origin="default") for name, value in parts.items()),
             Number(name="tokens of a step", value=time.tokens),
-            Number(name="peak", value=engine.peak, unit="TFLOP/s", origin="default"),
+            Number(name=peak, value=engine.peak, unit="TFLOP/s", origin="profile" if gpu.is_measured else "default"),
         ),
-        verdict=f"{shorten(time.tokens_per_s)} tokens/s, {share:.0%} of the peak: {layout.words}",
+        verdict=f"{shorten(time.tokens_per_s)} tokens/s, {share:.0%} of the {peak}: {layout.words}",
         source=f"{SOURCE}; {gpu.source}",
     )
 
@@ -344,7 +359,9 @@ def _plan_of(
         warnings=(doubt,) if (doubt := doubt_of(decoder.parameters, program.rate)) else (),
         refusals=refusals,
         program=program,
-        mfu=Mfu(
+        mfu=None
+        if search.gpu.is_measured
+        else Mfu(
             share=program.utilization,
             peak=program.peak,
             arithmetic="16 bits",
@@ -523,7 +540,8 @@ def _assumption_lines(gpu: Gpu, work: Workload, way: _Way, decoder: Decoder) -> 
     ]
     if gpu.decoder_spread >= GUESSED:
         factor = f"a guess within a factor of {1 + gpu.decoder_spread:g}"
-        found.append(f"speed of {gpu.name}: {factor}; it was compared with no published training")
+        basis = f" from the measured matrix product and copy rate ({gpu.source})" if gpu.is_measured else ""
+        found.append(f"speed of {gpu.name}: {factor}{basis}; it was compared with no published training")
     samples = samples_short(work, decoder)
     return (*found, *([samples] if samples else []))
 

@@ -161,8 +161,9 @@ class OwnProgram:
     ``layout`` in words, and its parts: ``tensor`` x ``pipeline`` x ``context`` x ``data`` ranks (guidelines.layouts).
     ``batch_source``: what the batch is, in words.
     ``bubble``: the share of a step in which a pipeline's rank waits. ``memory`` and ``usable``: bytes of a GPU.
-    ``utilization``: model FLOP utilization, of the ``peak`` of a ``device`` in 16 bits (TFLOP/s). ``rate``: of Adam,
-    with its source. ``command``: how such a program is submitted. ``rungs``: the ways to hold the model there.
+    ``utilization``: model FLOP utilization, of the ``peak`` of a ``device`` in 16 bits (TFLOP/s; if none is known, of
+    its measured matrix product). ``rate``: of Adam, with its source. ``command``: how such a program is submitted.
+    ``rungs``: the ways to hold the model there.
     """
 
     why: str

@@ -95,7 +95,7 @@ def _question_with(taken: Attempt) -> Question:
     if not taken.settings:
         return replace(question, evidence=evidence_for_work(question.evidence, taken.work))
     job = question.case.job.with_defaults(taken.settings)
-    evidence = Evidence(links=question.evidence.links)
+    evidence = Evidence(links=question.evidence.links, devices=question.evidence.devices)
     return replace(question, case=replace(question.case, job=job), evidence=evidence)
 
 
@@ -226,7 +226,8 @@ def _show_attempt(rule: RungRule, attempt: Attempt) -> Rung:
 
 def _predict(rung: Rung, attempt: Attempt, batch: Batch) -> Rung:
     place, work = attempt.place, attempt.work
-    question = replace(place.question, evidence=Evidence(links=place.question.evidence.links))
+    known = place.question.evidence
+    question = replace(place.question, evidence=Evidence(links=known.links, devices=known.devices))
     predictor = Predictor(
         question=question,
         work=work,

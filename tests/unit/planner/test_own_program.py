@@ -12,9 +12,10 @@ import pytest
 from hpclaunch.config.site import Site
 from hpclaunch.guidelines.candidates import LONGEST_S
 from hpclaunch.guidelines.choice import Objective
+from hpclaunch.guidelines.hardware import MeasuredDevice
 from hpclaunch.planner.explaining.words import text_of
 from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.job.question import Question
+from hpclaunch.planner.job.question import Evidence, Question
 from hpclaunch.planner.job.workload import stored_figures
 from hpclaunch.planner.values import Forecast
 from hpclaunch.resolve.program.recipes import as_typed, sized
@@ -34,7 +35,7 @@ def with_gpus(model: str, memory_gb: int) -> Site:
 
 def plan(site: str | Site, recipe: str | None = None, objective: Objective | None = None, **settings: Any) -> Forecast:
     """The plan of the bundled decoder at a site, with what was typed."""
-    batch = settings.pop("global_batch", None)
+    batch, devices = settings.pop("global_batch", None), settings.pop("devices", ())
     request = {name: settings.pop(name) for name in ("nodes", "node_type", "partition") if name in settings}
     typed = tuple((name, str(value)) for name, value in settings.items())
     job = bundled_job("transformer")
@@ -42,7 +43,8 @@ def plan(site: str | Site, recipe: str | None = None, objective: Objective | Non
     case = a_case(found, job, target=job.name, recipe=recipe, settings=typed, **request)
     case = as_typed(sized(case))
     figures, objective = stored_figures(case.job), objective or Objective()
-    return forecast(Question(case=case, figures=figures, objective=objective, global_batch=batch))
+    evidence = Evidence(devices=devices)
+    return forecast(Question(case=case, figures=figures, objective=objective, global_batch=batch, evidence=evidence))
 
 
 def share_of(found: Forecast) -> float:
@@ -228,6 +230,25 @@ def test_newer_accelerators_are_answered_with_their_range(gpu: str, memory: int,
     assert 0.1 < share_of(found) < 0.7
     assert found.mfu.share.high / found.mfu.share.low == pytest.approx(4)  # nothing was compared: a factor of two
     assert any("it was compared with no published training" in line for line in found.assumed)
+
+
+def test_a_gpu_of_which_no_peak_is_known_is_planned_by_what_was_measured_of_it() -> None:
+    one = MeasuredDevice(
+        ranks_per_node=4, on_gpus=True, float32=40, tf32=300, mixed=600, copy_gbytes_per_s=2500, origin="doctor-1, 2026"
+    )
+    asked: dict[str, Any] = {"node_type": "gpu80", **LLAMA_7B, "corpus_tokens": TRILLION}
+    unknown = with_gpus("Experimental X1", 80)
+    assert plan(unknown, **asked).program is None
+    assert plan(unknown, devices=(replace(one, mixed=0.0),), **asked).program is None
+    found = plan(unknown, devices=(one,), **asked)
+    slower = plan(unknown, devices=(replace(one, mixed=300),), **asked)
+    assert found.program is not None and slower.program is not None
+    assert slower.program.tokens_per_s.middle < found.program.tokens_per_s.middle
+    assert found.mfu is None  # no peak is known
+    basis = "a factor of 2 from the measured matrix product and copy rate (doctor-1, 2026)"
+    assert any(basis in line for line in found.assumed)
+    known = with_gpus("NVIDIA H100 (SXM5)", 80)
+    assert plan(known, devices=(one,), **asked).program == plan(known, **asked).program
 
 
 def test_experts_are_planned_from_the_figures_of_a_job() -> None:
