@@ -73,12 +73,17 @@ class ProgramSteps:
         return bool(self.parts[0].communication)
 
     def step(self, nodes: int, per_rank: float) -> Interval | None:
-        """Return the seconds of a step; None for fewer nodes than were measured, and for more if only one count was."""
+        """Return the seconds of a step; None for fewer nodes than were measured, and for more if only one count was.
+
+        What fits several points may be narrower than their noise; a further run has this noise as well.
+        """
         if nodes < self.fewest or (nodes > self.fewest and not self.has_communication):
             return None
         ends = [_ends(part, nodes, per_rank, self.fewest) for part in self.parts]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-        return Interval(low=low, middle=(low * high) ** 0.5, high=high, origin="profile")
+        middle = (low * high) ** 0.5
+        low, high = min(low, middle / (1 + self.noise)), max(high, middle * (1 + self.noise))
+        return Interval(low=low, middle=middle, high=high, origin="profile")
 
     def part(self, name: str) -> tuple[float, float]:
         """Return the least and the most seconds of the ``fixed`` or the ``per_sample`` part."""
