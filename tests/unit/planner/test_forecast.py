@@ -714,3 +714,11 @@ def test_the_command_names_the_recipe_and_what_is_beyond_it() -> None:
     plan = forecast(Question(case=case, figures=stored_figures(job)))
     assert "--recipe recommended" in plan.command
     assert "optimizer" not in plan.command  # the recipe's
+
+
+def test_a_number_format_of_free_text_is_suggested_by_its_usual_name() -> None:
+    free = with_parameters(a_trained_job(), {"precision": Parameter(default="float32")})
+    assert "(--set precision=bfloat16)" in plan_of(free).precision_words
+    chosen = Parameter(default="float32", choices=("float32", "fp8"))
+    of_its_own = with_parameters(a_trained_job(), {"precision": chosen})
+    assert "--set" not in plan_of(of_its_own).precision_words
