@@ -34,9 +34,6 @@ def unknown_in(words: Sequence[str]) -> str:
         return f"no such verb: {' '.join(rest)}"
     if "start" in getattr(command, "commands", {}) and rest:  # `search JOB` is short for `search start JOB`
         command = command.commands["start"]
-    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {
-        "--help",
-        "-h",
-        "--help-all",
-    }
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    known |= {"-h", "--help", "--help-all", "-q", "--quiet", "-v", "--verbose"}  # of every verb
     return " ".join(word for word in rest if word.startswith("-") and word.partition("=")[0] not in known)
