@@ -292,9 +292,10 @@ def test_what_sbatch_reads_cannot_be_exchanged(shared: Shared) -> None:
 def test_a_job_whose_run_was_exchanged_runs_nothing_of_it(shared: Shared) -> None:
     """Slurm starts Ada's script, which it has read at the submission, in Bob's directory."""
     open_project(shared)
-    keep = SBATCH.format(spool=shared.desk.spool).replace("done <", f"done < <(tee {shared.desk.spool}/script <", 1)
-    keep = keep.replace('"${@: -1}"', '"${@: -1}")', 1)
-    shared.desk.program("sbatch", keep)
+    stand_in = SBATCH.format(spool=shared.desk.spool)
+    kept = stand_in.replace("|| cat ", f"|| tee {shared.desk.spool}/script < ")
+    assert kept != stand_in
+    shared.desk.program("sbatch", kept)
     run = Path(shared.type(ADA, "submit", "./train.py").out.strip())
     exchange(shared, run)
     starts = sorted((run / "attempts").rglob("*"))  # that of the job, which has completed

@@ -40,6 +40,9 @@ def test_an_active_venv_is_taken_and_said_in_a_line(shell: Desk) -> None:
     venv = shell.project / "my venv"
     assert set_up(done.out) == [f"source '{venv}/bin/activate'"]  # and not the site's Python before it
     (line,) = [line for line in done.err.splitlines() if "active venv" in line]
+    assert f", python python (the active venv {venv}); -v shows" in line
+    each = shell.type("submit", "./train.py", "--dry-run", "-v", **active(shell, "my venv")).err
+    (line,) = [line for line in each.splitlines() if "active venv" in line]
     assert line.split() == ["python", "python", *f"(the active venv {venv})".split()]
 
 

@@ -31,8 +31,6 @@ _SHOWN_IF_SET = ("restarts", "signal", "rank logs", "samples")
 _PLACE = ("node type", CLUSTER, "partition", "qos", "account")
 _START = ("launcher", "strategy", "framework", "software", "python", "option", "data")
 """The choices of two lines of the summary, in their order there."""
-_OF_PATH = ("python", "python")
-"""A choice that needs no word: the first Python on PATH."""
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
 """How to show the choices that are numbers of seconds or megabytes."""
 
@@ -97,16 +95,24 @@ def _words_of(shown: Sequence[Choice], keys: Sequence[str]) -> list[str]:
     words = []
     for key in keys:
         for choice in shown:
-            if choice.key != key or (key, choice.value) == _OF_PATH:
-                continue
-            words.append(f"{key} {_value_of(choice)}{_hidden_origin(choice.origin)}")
+            if choice.key == key and not _is_sites_python(choice):
+                words.append(f"{key} {_value_of(choice)}{_hidden_origin(choice.origin)}")
     return words
 
 
+def _is_sites_python(choice: Choice) -> bool:
+    """Whether this is the first Python on PATH after the site's modules, which needs no word."""
+    return (choice.key, choice.value) == ("python", "python") and choice.origin.startswith("site ")
+
+
 def _hidden_origin(origin: str) -> str:
-    """Return the origin of a choice of a settings file, or of a variable of the shell: who types does not see these."""
+    """Return the origin of a choice that whoever types does not see: of settings, or of the shell.
+
+    The shell chooses by a variable, or by the environment that is active; one that is typed is its Python's origin.
+    """
     is_variable = origin.isupper()
-    return f" ({origin})" if is_variable or origin in (OF_PERSON, OF_PROJECT) else ""
+    is_environment = origin.startswith(("the active ", "--venv ", "--conda ", "--environment "))
+    return f" ({origin})" if is_variable or is_environment or origin in (OF_PERSON, OF_PROJECT) else ""
 
 
 def _value_of(choice: Choice) -> str:
