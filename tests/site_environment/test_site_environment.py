@@ -39,7 +39,8 @@ def test_a_job_trains_on_two_ranks_of_another_environment(tmp_path: Path, which:
     settings = ["--set", "epochs=1", "--set", "synthetic_samples=512", "--set", "batch_size_per_rank=64"]
     command = [sys.executable, "-m", "hpclaunch", "submit", job, "--site", which, "--tasks-per-node", "2"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HPCLAUNCH_")}
-    own = {**environment, **AS_ROOT, "HOME": str(tmp_path)}
+    # Where a test cluster runs beside it, this machine is a head node: whoever means it says so.
+    own = {**environment, **AS_ROOT, "HOME": str(tmp_path), "HPCLAUNCH_SITE": which}
     subprocess.run([sys.executable, "-m", "hpclaunch", "trust"], cwd=tmp_path, env=own, check=True)
     done = subprocess.run(
         [*command, *settings, "--synthetic", "--wait"],

@@ -85,8 +85,8 @@ def small(desk: Desk) -> Desk:
 
 
 def reasons(desk: Desk, *arguments: str) -> list[str]:
-    """Why the planner has the ranks hold the model as they do: three lines that submit shows."""
-    done = desk.run("submit", "transformer", *FOUR, *arguments, "--dry-run")
+    """Why the planner has the ranks hold the model as they do: three lines that submit -v shows."""
+    done = desk.run("submit", "transformer", *FOUR, *arguments, "--dry-run", "-v")
     assert done.returncode == 0, done.stderr
     lines = [line.strip() for line in done.stderr.splitlines()]
     first = next(number for number, line in enumerate(lines) if "does not hold the model" in line)
@@ -123,7 +123,7 @@ def test_the_planner_says_in_three_lines_why_ranks_share_a_model(small: Desk, pr
 
 
 def test_a_model_that_one_gpu_holds_is_data_parallel(small: Desk) -> None:
-    done = small.run("submit", "transformer", *FOUR, "--site", "small-1", "--recipe", "one-gpu", "--dry-run")
+    done = small.run("submit", "transformer", *FOUR, "--site", "small-1", "--recipe", "one-gpu", "--dry-run", "-v")
     assert (
         "does not hold the model" not in done.stderr
         and "tensor-parallel" not in done.stdout

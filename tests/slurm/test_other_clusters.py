@@ -213,7 +213,7 @@ def test_a_variable_of_the_shell_sends_a_run_where_a_site_without_a_name_may_go(
     shell = desk.shell(SLURM_CLUSTERS=NAME)
     words = ("short", *ONE, "--site", "anywhere")
     shown = desk.run("submit", *words, "--dry-run", env=shell)
-    assert f"cluster         {NAME}" in shown.stderr and "(SLURM_CLUSTERS)" in shown.stderr
+    assert f"cluster {NAME} (SLURM_CLUSTERS)" in shown.stderr, shown.stderr
     refused = desk.run("submit", *words, "--partition", "preempt", env=shell)
     assert "Slurm has no partition 'preempt'" in refused.stderr, refused.stderr  # here there is one
     run = desk.submit(*words, env=shell)
