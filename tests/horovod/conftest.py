@@ -66,7 +66,10 @@ def environment(run_dir: Path, extra: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     own = {"HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
     # Horovod looks for work every 5 ms, not every one: a tenth of what a small run takes of the processor.
-    return {**kept, **own, "HOROVOD_CYCLE_TIME": "5", **extra}
+    chosen = {**kept, **own, "HOROVOD_CYCLE_TIME": "5", **extra}
+    if chosen["HPCLAUNCH_RUN_DIR"] == "":  # a program that is started by hand has none
+        del chosen["HPCLAUNCH_RUN_DIR"]
+    return chosen
 
 
 @pytest.fixture(scope="session", autouse=True)

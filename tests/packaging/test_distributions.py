@@ -139,8 +139,8 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
     options = ["-q", "-x", "-p", "no:cacheprovider", *(f"--ignore=tests/{place}" for place in ELSEWHERE)]
     folders = FOLDERS_OF_THE_CORE if LONG or python == "3.10" else SHARE_OF_THE_NEWEST
-    # Its group needs an extra, which the environment of the other tests has.
-    variables = ("HPCLAUNCH_TEST_ELSEWHERE=search", f"HPCLAUNCH_TEST_CASES={MOST_CASES}")
+    # Their groups need an extra, or a reader of TOML, which the environment of the other tests has.
+    variables = ("HPCLAUNCH_TEST_ELSEWHERE=search python", f"HPCLAUNCH_TEST_CASES={MOST_CASES}")
     suite = run("env", *variables, interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 

@@ -221,6 +221,7 @@ def test_a_signal_during_the_set_up_is_noted_for_this_start(tmp_path: Path) -> N
 
 def test_the_workers_of_a_search_are_counted_whatever_a_set_up_calls_ranks(tmp_path: Path) -> None:
     """A worker is one of two that have to report their ends."""
-    text = "begin local; ranks=8; HPCLAUNCH_WORLD_SIZE=4; need() { :; }; samples=no; launch_search 2 true 1 1 0; finish"
+    text = "begin local; ranks=8; HPCLAUNCH_WORLD_SIZE=4; need() { :; }; samples=no; launch_search 2 true 1 1 0"
+    text += "; sleep() { :; }; finish"  # which waits a minute for files that come late
     done = begun(tmp_path, f"watch_start() {{ :; }}; HPCLAUNCH_SEARCH_PYTHON=true; {text}")
     assert "1 of 2 ranks did not report" in done.stderr
