@@ -106,45 +106,35 @@ class PlainGroup(typer.core.TyperGroup):
         formatter.write("\n".join(help_of(self, ctx, _width(), self.command_rows(ctx))) + "\n")
 
 
-_common: list[Any] = []
-
-
+@functools.cache
 def common_options() -> Sequence[Any]:
     """Return the options that every command has: how much it says."""
-    if not _common:
-        quiet = "Show errors, warnings and results only."
-        verbose = "Show each program of the scheduler with its time and exit code; of a submission each choice, too."
-        for names, text, callback in (
-            (("-q", "--quiet"), quiet, _be_quiet),
-            (("-v", "--verbose"), verbose, _tell_more),
-        ):
-            _common.append(
-                typer.core.TyperOption(
-                    param_decls=list(names),
-                    is_flag=True,
-                    default=False,
-                    expose_value=False,
-                    callback=callback,
-                    help=text,
-                    rich_help_panel=OUTPUT,
-                )
-            )
-    return _common
+    quiet = "Show errors, warnings and results only."
+    verbose = "Show each program of the scheduler with its time and exit code; of a submission each choice, too."
+    return (
+        _flag(("-q", "--quiet"), quiet, _be_quiet),
+        _flag(("-v", "--verbose"), verbose, _tell_more),
+    )
 
 
 @functools.cache
 def _help_all(is_hidden: bool) -> Any:
     """Return the option that shows the help with every option; hidden where that is the usual help."""
+    return _flag(("--help-all",), "Show every option, and exit.", _show_all, is_eager=True, is_hidden=is_hidden)
+
+
+def _flag(names: Sequence[str], text: str, callback: Any, is_eager: bool = False, is_hidden: bool = False) -> Any:
+    """Return an option without a value that acts by itself, beside a command's own."""
     return typer.core.TyperOption(
-        param_decls=["--help-all"],
+        param_decls=list(names),
         is_flag=True,
         default=False,
-        is_eager=True,
         expose_value=False,
-        callback=_show_all,
-        hidden=is_hidden,
-        help="Show every option, and exit.",
+        callback=callback,
+        help=text,
         rich_help_panel=OUTPUT,
+        is_eager=is_eager,
+        hidden=is_hidden,
     )
 
 
